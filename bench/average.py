@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compare sums of a model's gradients with those of MPI libraries, which take turns.
+"""Compare sums of a model's gradients with those of MPI libraries, by turns.
 
 usage: average.py [--rounds N] [--ranks N,N,...] [--lists LIST,...] [--out FOLDER] COHORT
 
-Each round runs `cohort bench average` and bench/average_peer.c with every MPI that is
-installed, one after the other, on the same cores.  Lists are names of files in
-bench/shapes; resnet50@2048 has only the tensors of at most 2,048 elements.  Prints
-medians of the rounds: of the times, and of the ratios within a round to the best of the
-peer's methods.  Writes average.json to FOLDER (build).
+Each round runs `cohort bench average` and bench/average_peer.c with every installed MPI, one
+after another on the same cores.  Lists are names of files in bench/shapes; resnet50@2048 has
+only the tensors of at most 2,048 elements.  Prints medians over the rounds: of the times, and
+of the time of MPI's best method divided by Cohort's in the same round.  Writes average.json to
+FOLDER (default build).
 """
 
 import argparse
@@ -25,13 +25,13 @@ MODES = ["loop", "rewrite"]
 
 
 def split_list(name):
-    """The file, and the most elements of a tensor; 0: any number."""
+    """Return the file of a list, and the maximum elements of a tensor (0 for any number)."""
     shapes, _, most = name.partition("@")
     return os.path.join(SHAPES, shapes + ".tsv"), int(most or 0)
 
 
 def measure_ours(args, ranks, name, mode):
-    """{method: us}"""
+    """Return {method: us} of Cohort."""
     shapes, most = split_list(name)
     out = peers.run([args.cohort, "bench", "average", "--platform", "host",
                      "--shapes", shapes, "--ranks", str(ranks), "-o", "sum",
@@ -59,7 +59,7 @@ def measure_peer(args, peer, program, ranks, name, mode):
 
 
 def measure(args, programs):
-    """{(ranks, list, mode, system): {method: us} of each round}"""
+    """Return {(ranks, list, mode, system): {method: us} of each round}."""
     all_times = {}
     for number in range(args.rounds):
         for ranks in args.ranks:
@@ -83,7 +83,7 @@ def measure(args, programs):
 
 
 def ratio(rounds, method, others, other=None):
-    """How many times as fast as the other, or the best of them."""
+    """Return the speedup over method other, or over the best of all methods in others."""
     if len(rounds) != len(others):
         return None
     return statistics.median(

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * MPI's part of bench/average.py: in-place sums of a list of float32 tensors, with one
- * process per rank, measured as cohort bench average measures
+ * The MPI program of bench/average.py: measures in-place sums of a list of
+ * float32 tensors, with one process per rank
  *
- * The methods are one call for each tensor; non-blocking calls for all tensors, then one
- * wait; and tensors packed into buffers of 25 MiB, including the copies.  The list, the
- * layout in memory, the meetings outside the timed part, and the cores are those of
- * cohort bench average.  Prints for each round of each method: method, nanoseconds.
+ * The methods are: one call per tensor; nonblocking calls for all tensors, then
+ * one wait; and tensors packed into buffers of 25 MiB, including the copies.
+ * The list, the layout in memory, the barriers outside the timed part, and the
+ * cores are the same as in cohort bench average.  Prints the name and the
+ * nanoseconds of each method in each round.
  *
- *	mpirun -n RANKS average_peer ROUNDS loop|rewrite MAX_COUNT FILE
+ *  mpirun -n RANKS average_peer ROUNDS loop|rewrite MAX_COUNT FILE
  */
 
 #include <mpi.h>
@@ -22,7 +23,7 @@
 #include <string.h>
 #include <time.h>
 
-/* As in cohort bench average. */
+/* The length of a round, as in cohort bench average. */
 #define ROUND_NS 20e6
 #define MOST_OFTEN 1000
 #define BUCKET ((size_t)25 << 18) /* elements */
@@ -37,7 +38,7 @@ enum { ALONE, NONBLOCKING, FLAT, METHODS };
 struct peer {
 	int rank, ranks, cores;
 	int n;
-	size_t *count, *at; /* of each tensor, in elements */
+	size_t *count, *at; /* size and offset of each tensor, in elements */
 	size_t room;        /* elements of all tensors, with padding */
 	float *memory, *bucket;
 	MPI_Request *requests;
@@ -55,14 +56,14 @@ static void die(const char *what)
 	MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-/* ---- meeting ---------------------------------------------------------- */
+/* ---- barrier ---------------------------------------------------------- */
 
 static void meet(struct peer *p)
 {
 	unsigned long spins = 0;
 
 	p->met += (unsigned long long)p->ranks;
-	/* Release and acquire: each rank sees what the others have done before. */
+	/* Release and acquire: ranks see each other's earlier writes. */
 	atomic_fetch_add_explicit(p->arrived, 1, memory_order_acq_rel);
 	while (atomic_load_explicit(p->arrived, memory_order_acquire) <
 	       p->met) {
@@ -91,7 +92,10 @@ static void sum(float *at, size_t count)
 	              MPI_COMM_WORLD);
 }
 
-/* The end of the tensors from @first on that fit a bucket: at least one. */
+/*
+ * Return the index after the last tensor that fits into a bucket with @first,
+ * which always fits.
+ */
 static int bucket_end(const struct peer *p, int first)
 {
 	size_t values = p->count[first];
@@ -138,7 +142,7 @@ static void operate(struct peer *p, int method)
 		MPI_Waitall(p->n, p->requests, MPI_STATUSES_IGNORE);
 }
 
-/* ---- the timed part --------------------------------------------------- */
+/* ---- timed part ------------------------------------------------------- */
 
 static void rewrite(struct peer *p)
 {
@@ -171,7 +175,7 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* The median of the times from the last begin to the last end. */
+/* Return the median time from the last rank's start to the last rank's end. */
 static double time_rewritten(struct peer *p, int method, int n)
 {
 	for (int i = 0; i < n; i++) {
@@ -197,7 +201,7 @@ static double time_some(struct peer *p, int method, int rewrites, int n)
 	                : time_loop(p, method, n);
 }
 
-/* End the program if the sums are wrong. */
+/* Exit with an error if the sums are wrong. */
 static void check(struct peer *p, int method)
 {
 	rewrite(p);
@@ -220,7 +224,7 @@ static void run(struct peer *p, int rounds, int rewrites)
 
 			if (!round)
 				check(p, m);
-			/* Zeros stay zeros, however often they are summed. */
+			/* Sums of zeros stay zero after any number of calls. */
 			memset(p->memory, 0, p->room * sizeof(float));
 			ns = time_some(p, m, rewrites, 1);
 			if (!often[m]) {
@@ -236,9 +240,9 @@ static void run(struct peer *p, int rounds, int rewrites)
 		}
 }
 
-/* ---- begin ------------------------------------------------------------ */
+/* ---- setup ------------------------------------------------------------ */
 
-/* Read a list, which cohort bench average has checked before. */
+/* Read a list of tensors, which cohort bench average has already checked. */
 static void read_list(struct peer *p, const char *file, size_t most)
 {
 	FILE *in = fopen(file, "r");
@@ -286,7 +290,7 @@ static void pin(struct peer *p)
 	sched_setaffinity(0, sizeof(one), &one);
 }
 
-/* Allocate the counter on rank 0, where all processes see it. */
+/* Allocate the counter on rank 0, in memory that all processes share. */
 static void share_counter(struct peer *p, MPI_Win *window)
 {
 	MPI_Aint bytes = p->rank == 0 ? 64 : 0;

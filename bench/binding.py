@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What an all-reduce costs more from Python than from C.
+"""Measure how much longer an all-reduce takes from Python than from C.
 
 usage: binding.py [--calls N] [--rounds N] [--ranks N,N,...] [--counts N,N,...]
 
-In one process, with the threads and arrays of one group, each round times a loop of C
-(compiled here by CC) and the same loop in Python: a call and the wait for it.  The ways
-take turns.  Prints medians of the rounds, in microseconds for each call: that of C, and
-what each way of Python's takes longer.
+In one process, on the threads and arrays of one group, a loop in C (which the script compiles
+with CC) and an equal loop in Python take turns in each round.  The loops make a call and wait
+for it.  Prints medians over the rounds, in microseconds per call: the time in C, and how much
+longer each way of calling from Python takes.
 
 Needs bindings/python in PYTHONPATH, and libcohort.so in LD_LIBRARY_PATH.
 """
@@ -44,14 +44,14 @@ int loop(struct cohort_comm *comm, void *data, size_t count, int calls)
 
 
 def compiled(folder):
-    """The loop of C."""
+    """Compile the C loop, and return its function."""
     source, binary = os.path.join(folder, "loop.c"), os.path.join(folder, "loop.so")
     with open(source, "w", encoding="ascii") as file:
         file.write(SOURCE)
     include = os.path.join(os.path.dirname(__file__), "..", "include")
     subprocess.run([*(os.environ.get("CC") or "cc").split(), "-O2", "-shared", "-fPIC",
                     f"-I{include}", "-o", binary, source], check=True)
-    # So that the loop finds the library that the package has loaded.
+    # Make the C loop use the library that the package has loaded.
     ctypes.CDLL(cohort._lib._name, mode=ctypes.RTLD_GLOBAL)
     loop = ctypes.CDLL(binary).loop
     loop.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
@@ -59,7 +59,7 @@ def compiled(folder):
 
 
 def by_c(loop):
-    """C's loop as a way."""
+    """Return a function that runs the C loop."""
     def way(comm, data, calls):
         if loop(comm._handle, data.buffer_info()[0], len(data), calls):
             raise RuntimeError("the loop has failed")
@@ -67,27 +67,27 @@ def by_c(loop):
 
 
 def by_method(comm, data, calls):
-    """The method."""
+    """Call Comm.all_reduce(), and wait for its ticket."""
     for _ in range(calls):
         comm.all_reduce(data, op="max").wait()
 
 
 def by_prepared(comm, data, calls):
-    """A prepared call, and its ticket."""
+    """Call a prepared all-reduce, and wait for its ticket."""
     call = comm.prepare_all_reduce(data, op="max")
     for _ in range(calls):
         call().wait()
 
 
 def by_run(comm, data, calls):
-    """A prepared call that waits."""
+    """Run a prepared all-reduce, which also waits."""
     run = comm.prepare_all_reduce(data, op="max").run
     for _ in range(calls):
         run()
 
 
 def by_host(comm, data, calls):
-    """A prepared call with host memory, which is one call of C."""
+    """Run a prepared all-reduce on host memory, which makes one C call."""
     run = comm.prepare_all_reduce_host(data, op="max").run
     for _ in range(calls):
         run()

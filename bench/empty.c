@@ -22,7 +22,7 @@ static cudaError_t empty_mark(cudaStream_t stream, uint32_t *word,
                               uint32_t value)
 {
 	(void)stream;
-	/* Release: a mark promises that. */
+	/* A mark is a store with release. */
 	__atomic_store_n(word, value, __ATOMIC_RELEASE);
 	return cudaSuccess;
 }

@@ -3,10 +3,11 @@
 #define EMPTY_H
 
 /*
- * A platform on which an all-reduce does nothing and a mark is set at once, so that a
- * call has only Cohort's own part left; other functions are those of @behind
+ * A platform on which an all-reduce does nothing and a mark is set immediately,
+ * so that a call consists only of Cohort's own part
  *
- * A program can have only one.
+ * All other functions are taken from another platform, @behind.  A program can
+ * have only one empty platform.
  */
 
 #include "platform/platform.h"

@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Measure how soon a failing rank is noticed: `cohort demo --json` with each fault.
+"""Measure how soon a failing rank is noticed, by `cohort demo --json` with each fault.
 
 usage: faults.py [--runs N] [--ranks N,N,...] [--nccl auto|PATH] COHORT
 
-For every fault and number of ranks, prints medians of what the demo reports: how late
-the watchdog was, how long the fault went unnoticed, and how long the ranks inside the
-library then waited for their answer.  In every run the right rank must be named and the
-others must train to the end.  Exit status 1 if that fails, or if a median is too high.
+For each fault and number of ranks, prints medians of the times that the demo reports: the
+watchdog's delay, the time until the fault was noticed, and the time from then until ranks in
+calls of the library got their error.  In every run the demo must name the right rank, and the
+other ranks must finish training.  The exit status is 1 if a run fails, or if a median is too
+high.
 
-With --nccl the ranks are on NVIDIA's NCCL and simulated devices (`cohort run --nccl`).
+With --nccl the ranks use NVIDIA's NCCL on simulated devices (`cohort run --nccl`).
 """
 
 import argparse
@@ -43,7 +44,7 @@ def demo(cohort, nccl, fault, rank, ranks):
 
 
 def problems(run, fault, rank, ranks):
-    """What one run did not do as promised."""
+    """Return the differences between one run and the expected result."""
     blameless = fault == "mismatch" and ranks == 2  # there is no majority
     expected = {
         "fault": fault,

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Measure what an all-reduce of one float costs its caller on GPUs, beside PyTorch's.
+"""Measure the caller's cost of an all-reduce of one float on GPUs, and compare with PyTorch.
 
 usage: gpu_call.py [--turns N] WALK
 
-WALK is the program bench/walk.  It and torch.distributed (ProcessGroupNCCL) take turns, with one
-rank and, where there are two GPUs, with two.  With NCCL_MULTI_RANK_GPU_ENABLE=1 PyTorch's two
-ranks share the first GPU.  A line says whether Cohort takes at most 1.2 times what NCCL's call
-and one mark take, and less than half of what PyTorch takes.
+WALK is the program bench/walk.  WALK and torch.distributed (ProcessGroupNCCL) take turns, with
+one rank and, if there are two GPUs, with two.  With NCCL_MULTI_RANK_GPU_ENABLE=1 PyTorch's two
+ranks share the first GPU.  The last line says whether Cohort takes at most 1.2 times as long as
+NCCL's call and one mark, and less than half as long as PyTorch.
 """
 
 import argparse
@@ -19,12 +19,12 @@ import subprocess
 import sys
 import time
 
-CALLS, BATCH = 4096, 16  # BATCH: calls between two waits, as in bench/walk
+CALLS, BATCH = 4096, 16  # BATCH is the number of calls between two waits, as in bench/walk
 
 
 def walk(program, rounds):
-    """Medians of NCCL's call and one mark, of Cohort, and of Cohort without start marks: by
-    ranks, in microseconds."""
+    """Return median times in microseconds, by number of ranks: of NCCL's call and one mark, of
+    Cohort, and of Cohort without start marks."""
     done = subprocess.run([program, "--gpu", "--json", "--rounds", str(rounds)],
                           stdout=subprocess.PIPE, check=True)
     found = {}
@@ -38,7 +38,7 @@ def walk(program, rounds):
 
 
 def pytorch_rank(rank, ranks, port, answers):
-    """One process: the time of a call, in microseconds."""
+    """Run one process of PyTorch, and store the time of a call in microseconds."""
     import torch
     from torch import distributed
     torch.cuda.set_device(rank % torch.cuda.device_count())
@@ -60,7 +60,7 @@ def pytorch_rank(rank, ranks, port, answers):
 
 
 def pytorch(ranks):
-    """The slowest rank's time of a call."""
+    """Return the slowest rank's time of a call."""
     from torch import multiprocessing
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -71,7 +71,7 @@ def pytorch(ranks):
 
 
 def main():
-    """Print a table."""
+    """Measure, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("walk", metavar="WALK")
@@ -82,7 +82,7 @@ def main():
     except ImportError:
         has_pytorch = False
     if not has_pytorch:
-        print("without torch.distributed: python3 has no PyTorch that sees a GPU")
+        print("torch.distributed not measured: python3 has no PyTorch for GPUs")
     times = {}
     for _ in range(arguments.turns):
         for ranks, ways in walk(arguments.walk, 21).items():

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compare NVIDIA's NCCL on simulated devices with the simulator's own: an in-place
-all-reduce of float32 and its wait, through the library.
+"""Compare NVIDIA's NCCL on simulated devices with the simulator's own.
 
 usage: nccl.py [--rounds N] [--ranks N,N,...] [--nccl auto|PATH] [--page FILE] COHORT
 
-The two take turns, each a process of its own: `cohort run -- cohort bench` and `cohort
-run --nccl auto -- cohort bench`.  Prints medians of the rounds as a table; --page also
-writes it into FILE, between the two lines that name this script.
+Measures an in-place all-reduce of float32 and its wait, through the library.  The two NCCLs
+take turns, each in its own process: `cohort run -- cohort bench` and `cohort run --nccl auto
+-- cohort bench`.  Prints medians over the rounds as a table.  --page also writes the table to
+FILE, between the two lines that name this script.
 """
 
 import argparse
@@ -18,13 +18,13 @@ import subprocess
 import sys
 
 SIZES = ["4", "1K", "64K", "1M", "16M", "64M"]
-INNER_ROUNDS = 3  # of each process
-TIME_LIMIT = 600  # of each process, in seconds
+INNER_ROUNDS = 3  # rounds of each process
+TIME_LIMIT = 600  # limit for each process, in seconds
 MARK = "<!-- bench/nccl.py: {} -->"
 
 
 def measure(cohort, options, ranks):
-    """The time of each size, in us."""
+    """Return the time of each size, in us."""
     command = [cohort, "run", "-n", str(ranks), *options, "--", cohort, "bench",
                "all_reduce", "--platform", "gpu", "-g", str(ranks), "--json",
                "--sizes", ",".join(SIZES), "--rounds", str(INNER_ROUNDS)]
@@ -36,7 +36,7 @@ def measure(cohort, options, ranks):
 
 
 def spell(us):
-    """A time with two digits or more, and its unit."""
+    """Return a time as text with at least two digits and its unit."""
     for unit, factor in ("us", 1), ("ms", 1e3), ("s", 1e6):
         if us < 1000 * factor or unit == "s":
             return f"{us / factor:.{0 if us >= 10 * factor else 1}f} {unit}"

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The part of processes in bench/peers.py: in-place float32 sums with one process per
- * rank, by MPI_Allreduce() or, with -DPEER_COHORT, by cohort_all_reduce(), measured as
- * cohort bench measures
+ * The program of bench/peers.py with one process per rank: measures in-place
+ * float32 sums by MPI_Allreduce() or, with -DPEER_COHORT, by
+ * cohort_all_reduce()
  *
- * The loop, the pauses between timed parts, the meetings (by a counter in shared memory,
- * not by MPI_Barrier()) and the cores are those of cohort bench.  Prints for each round
- * of each case: mode, bytes, nanoseconds.
+ * The loop, the pauses between timed parts, the barriers (a counter in shared
+ * memory, not MPI_Barrier()) and the cores are the same as in cohort bench.
+ * Prints mode, bytes and nanoseconds for each round of each case.
  *
- *	mpirun -n RANKS peer ROUNDS SIZE...
- *	peer RANKS ROUNDS SIZE...		with -DPEER_COHORT
+ *  mpirun -n RANKS peer ROUNDS SIZE...
+ *  peer RANKS ROUNDS SIZE...    with -DPEER_COHORT
  */
 
 #ifdef PEER_COHORT
@@ -32,7 +32,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* As in cohort bench. */
+/* The length of a round, as in cohort bench. */
 #define AUTO_NS 5e6
 #define AUTO_LEAST 2
 #define AUTO_MOST 10000
@@ -50,18 +50,17 @@ struct peer {
 	int cores;
 	float *buffer;
 	int count;             /* number of elements */
-	float pattern[PERIOD]; /* what this rank sends, repeatedly */
+	float pattern[PERIOD]; /* repeated input of this rank */
 	unsigned long long
-		met; /* how many arrivals complete this rank's next meeting */
-	double *begins; /* of each operation, if buffers are rewritten */
+		met;    /* value of arrived that completes the next barrier */
+	double *begins; /* start of each operation, if buffers are rewritten */
 	double *ends;
 
-	/* Atomic, shared by the processes; counts the arrivals of all ranks, never
-	 * reset. */
+	/* Atomic, shared by the processes; total arrivals of all ranks. */
 	atomic_ullong *arrived;
 
 #ifdef PEER_COHORT
-	/* As arrived; a number of each rank, which all look for the largest of. */
+	/* Shared by the processes; one number per rank, for set_largest(). */
 	double *numbers;
 	struct cohort_group *group;
 	struct cohort_comm *comm;
@@ -71,7 +70,7 @@ struct peer {
 #endif
 };
 
-/* ---- meeting ---------------------------------------------------------- */
+/* ---- barrier ---------------------------------------------------------- */
 
 static void relax(void)
 {
@@ -85,7 +84,7 @@ static void meet(struct peer *p)
 	unsigned long spins = 0;
 
 	p->met += (unsigned long long)p->ranks;
-	/* Release and acquire: each rank sees what the others have done before. */
+	/* Release and acquire: ranks see each other's earlier writes. */
 	atomic_fetch_add_explicit(p->arrived, 1, memory_order_acq_rel);
 	while (atomic_load_explicit(p->arrived, memory_order_acquire) <
 	       p->met) {
@@ -99,15 +98,15 @@ static void meet(struct peer *p)
 /* ---- the library ------------------------------------------------------ */
 
 /*
- * reduce      - the sum in place, of p->count elements
- * set_largest - the largest of all ranks' values, of each of @n
+ * reduce      - sum p->count elements in place
+ * set_largest - replace each of @n values by the largest over all ranks
  * give_up     - end all processes
  */
 #ifdef PEER_COHORT
 
 static void give_up(int status)
 {
-	/* The parent sees it, and ends the others. */
+	/* The parent notices the exit, and ends the other processes. */
 	_exit(status);
 }
 
@@ -162,7 +161,7 @@ static void set_largest(struct peer *p, double *values, int n)
 
 #endif
 
-/* ---- the timed part --------------------------------------------------- */
+/* ---- timed part ------------------------------------------------------- */
 
 static double now(void)
 {
@@ -181,7 +180,7 @@ static void rewrite(struct peer *p)
 	}
 }
 
-/* Returns the time of the slowest rank, on every rank. */
+/* Return the time of the slowest rank, on every rank. */
 static double time_loop(struct peer *p, int n)
 {
 	double from, own;
@@ -202,8 +201,10 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Returns the median of the times from the last begin to the last end, on every
- * rank. */
+/*
+ * Return the median time from the last rank's start to the last rank's end, on
+ * every rank.
+ */
 static double time_rewritten(struct peer *p, int n)
 {
 	for (int i = 0; i < n; i++) {
@@ -226,7 +227,7 @@ static double time_row(struct peer *p, int mode, int n)
 	return mode == LOOP ? time_loop(p, n) : time_rewritten(p, n);
 }
 
-/* How many operations make a round long enough. */
+/* Return the number of operations that make a round long enough. */
 static int calibrate(struct peer *p, int mode)
 {
 	for (int n = 1;; n *= 8) {
@@ -241,7 +242,7 @@ static int calibrate(struct peer *p, int mode)
 
 /* ---- cases ------------------------------------------------------------ */
 
-/* End the program if the sums are wrong. */
+/* Exit with an error if the sums are wrong. */
 static void check(struct peer *p)
 {
 	rewrite(p);
@@ -264,7 +265,7 @@ static void run_case(struct peer *p, int mode, long bytes, int *often)
 	p->count = (int)(bytes / (long)sizeof(float));
 	if (!*often)
 		check(p);
-	/* Zeros stay zeros, however often they are summed. */
+	/* Sums of zeros stay zero after any number of calls. */
 	memset(p->buffer, 0, (size_t)bytes);
 	if (!*often)
 		*often = calibrate(p, mode);
@@ -284,7 +285,7 @@ static void run(struct peer *p, int rounds, char **sizes, int n)
 	free(often);
 }
 
-/* ---- begin and end ---------------------------------------------------- */
+/* ---- setup and teardown ----------------------------------------------- */
 
 /* Pin the process to one of the cores that it may use, by its rank. */
 static void pin(struct peer *p)
@@ -355,7 +356,7 @@ static void library_open(struct peer *p, size_t bytes)
 	p->stream = cohort_comm_stream(p->comm);
 }
 
-/* One of the processes. */
+/* Run one of the processes. */
 static int peer_main(struct peer *p, int rounds, char **sizes, int n)
 {
 	char number[12];
@@ -372,7 +373,7 @@ static int peer_main(struct peer *p, int rounds, char **sizes, int n)
 	return 0;
 }
 
-/* The processes of which @p is to be one each, and all that they share. */
+/* Allocate shared memory and start all processes; in each, @p is its rank. */
 static int start_all(struct peer *p, int rounds, char **sizes, int n)
 {
 	int status, failed = 0;
@@ -387,7 +388,7 @@ static int start_all(struct peer *p, int rounds, char **sizes, int n)
 	while (wait(&status) > 0)
 		if (status && !failed) {
 			failed = 1;
-			/* The others would wait for ever. */
+			/* End the other processes, which would wait forever. */
 			signal(SIGTERM, SIG_IGN);
 			kill(0, SIGTERM);
 		}
@@ -415,7 +416,7 @@ int main(int argc, char **argv)
 
 #else
 
-/* Allocate the counter on rank 0, where all processes see it. */
+/* Allocate the counter on rank 0, in memory that all processes share. */
 static void share_counter(struct peer *p)
 {
 	MPI_Aint bytes = p->rank == 0 ? 64 : 0;

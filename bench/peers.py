@@ -1,17 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compare an in-place all-reduce of float32 with MPI libraries, which take turns.
+"""Compare an in-place all-reduce of float32 with MPI libraries, by turns.
 
 usage: peers.py [--rounds N] [--ranks N,N,...] [--sizes LIST] [--out FOLDER] COHORT
 
-Each round runs `cohort bench`, and bench/peer.c with Cohort and with every MPI that is
-installed, one after the other, on the same cores: rank r on core r modulo their number.
-Prints medians of the rounds: of the times, and of the ratios within a round, for the
-public calls by threads (cohort) and by processes (proc), and for the platform's own by
-threads (raw).
+Each round runs `cohort bench`, and bench/peer.c with Cohort and with every installed MPI, one
+after another on the same cores: rank r on core r modulo the number of cores.  Prints medians
+over the rounds, of the times and of the ratios within a round, for Cohort's public calls on
+threads (cohort) and in processes (proc), and for the platform's own calls on threads (raw).
 
-Writes peers.json to FOLDER (build), with everything that was measured, and peers.svg
-if there is a gnuplot.
+Writes peers.json with all measurements to FOLDER (default build), and peers.svg if gnuplot is
+installed.
 """
 
 import argparse
@@ -22,14 +21,14 @@ import statistics
 import subprocess
 import sys
 
-INNER_ROUNDS = 3  # of each process
-TIME_LIMIT = 300  # of each process, in seconds
+INNER_ROUNDS = 3  # rounds of each process
+TIME_LIMIT = 300  # limit for each process, in seconds
 OURS = ["cohort", "raw", "proc"]
 MODES = ["loop", "rewrite"]
 
-# Their best settings on one machine: messages through shared memory, and the kernel
-# copies large ones between processes.  MPICH does so by default.  With more ranks than
-# cores both would spin while they wait; Open MPI can be told to yield.
+# The best settings on one machine: messages through shared memory, and large messages copied by
+# the kernel between processes, as MPICH does by default.  With more ranks than cores, both
+# libraries spin while they wait, but Open MPI has an option to yield.
 PEERS = {
     "Open MPI": {
         "compiler": "mpicc.openmpi",
@@ -48,20 +47,20 @@ PEERS = {
 
 CORES = len(os.sched_getaffinity(0))
 
-# Else mpirun refuses to run in a container.
+# Variables without which mpirun refuses to run as root in a container.
 ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1",
                "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
-# ---- what there is ----------------------------------------------------------
+# ---- programs ---------------------------------------------------------------
 
 def build_peer(name, out, what="peer"):
-    """The program for a peer, or None after a line that says why not."""
+    """Build the program for a peer; on failure print the reason and return None."""
     peer = PEERS[name]
     for tool in peer["compiler"], peer["run"][0]:
         if not shutil.which(tool):
-            print(f"{name}: no {tool}: not measured "
-                  f"(of Debian, the packages {peer['packages']})")
+            print(f"{name}: not measured: {tool} is not installed "
+                  f"(Debian: {peer['packages']})")
             return None
     source = os.path.join(os.path.dirname(__file__), what + ".c")
     program = os.path.join(out, what + "." + name.lower().replace(" ", ""))
@@ -69,16 +68,16 @@ def build_peer(name, out, what="peer"):
                "-Wextra", source, "-o", program]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        print(f"{name}: {' '.join(command)}: not measured\n{done.stderr}")
+        print(f"{name}: not measured: {' '.join(command)} failed:\n{done.stderr}")
         return None
     return program
 
 
 def build_ours(cohort, out):
-    """The program for Cohort's processes, or None after a line that says why not."""
+    """Build the program for Cohort's processes; on failure print the reason and return None."""
     compiler = os.environ.get("CC", "cc").split()
     if not shutil.which(compiler[0]):
-        print(f"proc: no {compiler[0]}: not measured")
+        print(f"proc: not measured: {compiler[0]} is not installed")
         OURS.remove("proc")
         return None
     root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
@@ -95,13 +94,13 @@ def build_ours(cohort, out):
 # ---- measuring --------------------------------------------------------------
 
 def run(command):
-    """What it prints, or None after a line that says why not."""
+    """Return the output of a command; on failure print the reason and return None."""
     try:
         done = subprocess.run(command, capture_output=True, text=True,
                               check=False, timeout=TIME_LIMIT,
                               env={**os.environ, **ENVIRONMENT})
     except subprocess.TimeoutExpired:
-        print(f"{' '.join(command)}: more than {TIME_LIMIT} s")
+        print(f"{' '.join(command)}: killed after {TIME_LIMIT} s")
         return None
     if done.returncode:
         print(f"{' '.join(command)}: exit status {done.returncode}\n"
@@ -111,7 +110,7 @@ def run(command):
 
 
 def read_rounds(name, out):
-    """What bench/peer.c prints: {(system, mode, bytes): us}"""
+    """Parse the output of bench/peer.c as {(system, mode, bytes): us}."""
     rounds = {}
     for line in (out or "").splitlines():
         mode, size, ns = line.split()
@@ -120,7 +119,7 @@ def read_rounds(name, out):
 
 
 def measure_ours(cohort, program, ranks, sizes):
-    """{(system, mode, bytes): us}"""
+    """Return {(system, mode, bytes): us} of Cohort."""
     out = run([cohort, "bench", "all_reduce", "--platform", "host",
                "-g", str(ranks), "--sizes", ",".join(map(str, sizes)),
                "--loop", "--rewrite", "--api", "--raw",
@@ -148,7 +147,7 @@ def measure_peer(name, program, ranks, sizes):
 
 
 def measure(args, ours, programs):
-    """{(ranks, system, mode, bytes): us of each round}"""
+    """Return {(ranks, system, mode, bytes): us of each round}."""
     all_times = {}
     for number in range(args.rounds):
         for ranks in args.ranks:
@@ -165,10 +164,10 @@ def measure(args, ours, programs):
     return all_times
 
 
-# ---- showing ----------------------------------------------------------------
+# ---- output -----------------------------------------------------------------
 
 def ratio(times, ranks, ours, peer, mode, size):
-    """How many times as fast, as the median of the rounds; None: not known."""
+    """Return the speedup over a peer, as the median of the rounds; None if unknown."""
     a = times[ranks, ours, mode, size]
     b = times.get((ranks, peer, mode, size), [])
     if len(a) != len(b):
@@ -220,7 +219,7 @@ def write_json(args, times, peers):
 
 
 def plot_commands(args, times, peers, path):
-    """For gnuplot: one figure per number of ranks, a line per peer and mode."""
+    """Return gnuplot's commands: one figure per number of ranks, one line per peer and mode."""
     width = 480 * len(args.ranks)
     yield f"set terminal svg size {width},420 font 'sans,12' background 'white'"
     yield f"set output '{path}'"
@@ -234,7 +233,7 @@ def plot_commands(args, times, peers, path):
         lines, data = ["1 with lines linecolor 'black' notitle"], []
         for color, peer in enumerate(peers, 1):
             if ranks > CORES and not PEERS[peer]["crowded"]:
-                continue  # a comparison with the scheduler
+                continue  # the comparison would only measure the scheduler
             for mode in MODES:
                 values = [(size, ratio(times, ranks, "cohort", peer, mode,
                                        size)) for size in args.sizes]
@@ -261,20 +260,20 @@ def short(size):
 
 
 def plot(args, times, peers):
-    """The figure's path, or None after a line that says why not."""
+    """Draw the figure and return its path; on failure print the reason and return None."""
     if not shutil.which("gnuplot"):
-        print("no gnuplot: no figure (of Debian, the package gnuplot-nox)")
+        print("no figure: gnuplot is not installed (Debian: gnuplot-nox)")
         return None
     path = os.path.join(args.out, "peers.svg")
     commands = "\n".join(plot_commands(args, times, peers, path)) + "\n"
     done = subprocess.run(["gnuplot"], input=commands, text=True, check=False)
     if done.returncode:
-        print(f"gnuplot: exit status {done.returncode}: no figure")
+        print(f"no figure: gnuplot failed with exit status {done.returncode}")
         return None
     return path
 
 
-# ---- the whole --------------------------------------------------------------
+# ---- main -------------------------------------------------------------------
 
 def parse_size(text):
     number, unit = (text[:-1], text[-1].upper()) if text[-1:].isalpha() \

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * How long the reduction kernels take in one thread, by type and operation
+ * Measures how long the reduction kernels take on one thread, by type and
+ * operation
  *
- * All ranks are in place, as in an all-reduce: a fold reads and writes as many arrays as
- * there are ranks.  It takes turns with the plain loop a[i] = b[i] = a[i] + b[i] of
- * float32, whose vectors are as wide as the level's.  Prints medians: the time of a call
- * with one element in ns, bytes read and written in GB/s, and the fold's time per byte
- * divided by that of the plain loop.
+ * A fold works in place, as in an all-reduce: it reads and writes one array per
+ * rank.  The fold and a plain loop (a[i] = b[i] = a[i] + b[i] on float32, with
+ * vectors as wide as the level's) take turns.  Prints medians: the time of a
+ * call with one element in ns, bytes read and written in GB/s, and the fold's
+ * time per byte divided by that of the plain loop.
  *
- *	build/release/bench/reduce [--rounds N] [--ranks N] [--level NAME] [--json]
+ *  build/release/bench/reduce [--rounds N] [--ranks N] [--level NAME] [--json]
  */
 
 #include <stdbool.h>
@@ -26,10 +27,13 @@
 #define MAX_ROUNDS 1000
 #define MAX_RANKS 16
 #define SIZES 3
-#define CALLS 200 /* with one element, in one round */
+#define CALLS 200 /* number of calls with one element in a round */
 
-/* The fewest bytes of an array in one turn: after 512-bit integer instructions,
- * floats are slower for some microseconds. */
+/*
+ * Minimum bytes of an array in one turn.  A shorter turn would be distorted,
+ * because floats are slower for some microseconds after 512-bit integer
+ * instructions.
+ */
 #define TURN 0x200000
 
 static const size_t sizes[SIZES] = { 0x4000, 0x40000, 0x1000000 };
@@ -83,7 +87,7 @@ static plain_fn *plain_of(const struct reduce_level *level)
 /* ---- measuring ---------------------------------------------------------- */
 
 struct bench {
-	const char *only; /* the level, or NULL for the best one of each type */
+	const char *only; /* the level; NULL for the best one of each type */
 	const struct reduce_level *level; /* the level for the measured type */
 	plain_fn *plain;
 	int rounds;
@@ -94,9 +98,9 @@ struct bench {
 };
 
 struct result {
-	double one; /* ns */
+	double one; /* time of a call with one element, in ns */
 	double speed[SIZES], ratio[SIZES];
-	double plain[SIZES]; /* the plain loop's speed */
+	double plain[SIZES]; /* speed of the plain loop */
 };
 
 static void set_up(struct bench *b)
@@ -117,7 +121,7 @@ static void set_up(struct bench *b)
 	}
 }
 
-/* Choose the level for @type; false if there is none. */
+/* Choose the level for @type; return false if there is none. */
 static bool aim(struct bench *b, int type)
 {
 	int nth = 0;
@@ -162,7 +166,7 @@ static double time_one(const struct bench *b, int type, int op)
 	return median(times, b->rounds);
 }
 
-/* Time the plain loop and the fold in turn, with arrays of one size. */
+/* Measure the plain loop and the fold in turn, on arrays of one size. */
 static void time_size(const struct bench *b, int type, int op, int nth,
                       struct result *r)
 {
@@ -300,7 +304,7 @@ int main(int argc, char **argv)
 		else
 			return usage();
 	}
-	/* A level has this type if it exists. */
+	/* bfloat16 exists in every level, so this tests --level. */
 	if (!aim(&b, ncclBfloat16) || b.rounds < 1 || b.rounds > MAX_ROUNDS ||
 	    b.ranks < 2 || b.ranks > MAX_RANKS)
 		return usage();

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * How much longer calls take when ranks launch together: a call and its wait, in a group
- * of each kind in turn, in one run on the same threads
+ * Measures how much longer a call and its wait take if ranks launch together:
+ * in each round, groups with COHORT_LAUNCH_TOGETHER and _AHEAD take turns on
+ * the same threads
  *
- * The ranks call in step, or the last rank comes later each time; no other benchmark
- * measures late ranks.  (`cohort bench --launch` has every collective and size, with
- * ranks in step.)  Prints the median time of one call and its wait on rank 0, and the
- * median, 5th and 95th percentile of the ratios within a round.
+ * The ranks call at the same time, or the last rank is late each time, which no
+ * other benchmark measures.  (`cohort bench` with COHORT_LAUNCH measures every
+ * collective and size, without a late rank.)  Prints the median time of a call and its
+ * wait on rank 0, and the median, 5th and 95th percentile of the ratios within
+ * a round.
  *
- *	build/release/bench/together [--rounds N] [--bytes N] [--platform host|gpu]
+ *  build/release/bench/together [--rounds N] [--bytes N] [--platform host|gpu]
  */
 
 #include <cohort/cohort.h>
@@ -24,7 +26,7 @@
 
 #define MAX_RANKS 8
 #define MAX_ROUNDS 10000
-#define CALLS 32 /* in a group of one kind, in one round */
+#define CALLS 32 /* number of calls in one group in a round */
 
 enum { TOGETHER, AHEAD, KINDS };
 
@@ -34,7 +36,7 @@ static const int launches[KINDS] = { COHORT_LAUNCH_TOGETHER,
 /* The conditions of a measurement. */
 struct scene {
 	int ranks;
-	uint64_t late_ns; /* how late the last rank is */
+	uint64_t late_ns; /* delay of the last rank */
 };
 
 static const struct scene scenes[] = {
@@ -42,7 +44,7 @@ static const struct scene scenes[] = {
 	{ 4, 0 }, { 4, 10000 }, { 4, 1000000 },
 };
 
-/* Constant while ranks run. */
+/* Constant while the ranks run. */
 static const struct scene *scene;
 static int rounds = 201, platform;
 static size_t bytes = 4;
@@ -79,7 +81,7 @@ static void be_late(int rank)
 		cpu_pause();
 }
 
-/* The ns of one call and its wait. */
+/* Return the time of one call and its wait, in ns. */
 static double take_turn(struct cohort_comm *c, void *data, unsigned long *turn)
 {
 	uint64_t from, sum = 0, ticket;
@@ -112,7 +114,7 @@ static int worker(struct cohort_comm *comm, void *user)
 	for (round = -1; round < rounds; round++)
 		for (kind = 0; kind < KINDS; kind++) {
 			time = take_turn(comms[kind][rank], data, &turn);
-			/* The first round is not counted. */
+			/* The first round is a warm-up. */
 			if (!rank && round >= 0)
 				times[kind][round] = time;
 		}

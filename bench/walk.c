@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The walk: how much longer cohort_all_reduce() takes than the bare call of the
- * platform's table with one mark behind it, and in which of its parts
+ * Measures the walk, which is the part of cohort_all_reduce() that is Cohort's
+ * own: the time of the call minus the time of a bare call (the function in the
+ * platform's table and one mark), in total and for each part
  *
- * Each rank is a thread, on a core of its own if there are enough.  All ways take turns
- * in every round of one run, so that differences mean something on a noisy machine.
- * Prints the median, 5th and 95th percentile of the differences within a round.  The
- * time of a round is that of its slowest rank.
+ * Each rank is a thread, on its own core if there are enough.  In every round
+ * of a run all ways to call take turns, so that differences are meaningful on a
+ * noisy machine.  Prints the median, 5th and 95th percentile of the differences
+ * within a round.  The time of a round is the time of its slowest rank.
  *
- * On the host platform a call also waits for its peers and computes, so the walk is a
- * small part of it; on the empty platform (empty.h) there is nothing but the walk.  Ranks
- * run free, or in step: they then meet before each call, so that all ranks call at one
- * moment.  The time of meeting is part of every way, so it is in no difference.
+ * On the host platform a call also waits for its peers and computes, so the
+ * walk is a small part of a call.  On the empty platform (empty.h) a call
+ * consists only of the walk.  Ranks run freely, or in step: they wait for each
+ * other before each call, so that all call at the same time.  That wait is part
+ * of every way, so it cancels in the differences.
  *
- * --gpu measures on the gpu platform, where the platform's own calls take microseconds.
+ * --gpu measures the gpu platform, on which the platform's own calls take
+ * microseconds.
  *
- *	build/release/bench/walk [--rounds N] [--gpu] [--json]
+ *  build/release/bench/walk [--rounds N] [--gpu] [--json]
  */
 
 #include <sched.h>
@@ -34,7 +37,7 @@
 #define MAX_ROUNDS 10000
 #define CACHE_LINE 64
 
-/* Spins while waiting for a rank, before the thread yields. */
+/* Number of polls for another rank before the thread yields. */
 #define MEET_SPINS 100000
 
 _Static_assert(CALLS % BATCH == 0, "nothing is left in flight");
@@ -45,19 +48,19 @@ static const struct scene on_host[] = {
 	{ "empty", 2, false, 250, false }, { "empty", 2, true, 250, false },
 };
 
-/* The budget on a GPU is for what a single rank does. */
+/* Scenes on a GPU.  The budget is for the work of a single rank. */
 static const struct scene on_gpu[] = {
 	{ "gpu", 1, false, 2000, false },
 	{ "gpu", 1, false, 400, true },
 	{ "gpu", 2, false, 0, false },
 };
 
-/* Constant once main() has begun. */
+/* Constant after main() has read the options. */
 static int platform = COHORT_PLATFORM_HOST;
 static const struct scene *scenes = on_host;
 static int scene_count = sizeof(on_host) / sizeof(on_host[0]);
 
-/* A cache line that one rank alone writes. */
+/* A cache line that only one rank writes. */
 struct place {
 	/* Atomic; counts the arrivals of the rank. */
 	_Alignas(CACHE_LINE) atomic_ulong met;
@@ -67,13 +70,13 @@ struct bench {
 	const struct scene *scene;
 	int rounds;
 	struct place places[MAX_RANKS];
-	/* Each rank writes its own; ns per call. */
+	/* ns per call; each rank writes its own. */
 	double times[MAX_RANKS][MAX_WAYS][MAX_ROUNDS];
 };
 
 /* ---- measuring -------------------------------------------------------- */
 
-/* Pin the @nth of @ranks threads to the @nth core, if there are enough. */
+/* Pin thread @nth of @ranks to core @nth, if there are enough cores. */
 static void pin(int nth, int ranks)
 {
 	cpu_set_t allowed, one;
@@ -100,7 +103,7 @@ static void await_place(struct place *place, unsigned long turn)
 			sched_yield();
 }
 
-/* Wait for the other ranks by spinning, so that all continue at one moment. */
+/* Spin until all ranks have arrived, so that all continue at the same time. */
 static void meet(struct bench *b, int rank)
 {
 	struct place *own = &b->places[rank];
@@ -114,7 +117,7 @@ static void meet(struct bench *b, int rank)
 			await_place(&b->places[r], turn);
 }
 
-/* The time of one call of @way. */
+/* Return the time of one call of @way. */
 static double take_turn(struct bench *b, struct runner *r,
                         const struct way *way)
 {
@@ -153,7 +156,7 @@ static int worker(struct cohort_comm *comm, void *user)
 	return 0;
 }
 
-/* Make a scene's platform the one that groups use. */
+/* Set the platform of groups to that of a scene. */
 static void set_table(const struct scene *scene)
 {
 	const struct platform *p;
@@ -172,7 +175,7 @@ static void run(struct bench *b)
 	set_table(b->scene);
 	cohort_group_options_init(&o);
 	o.platform = platform;
-	/* The watchdog could not make sense of parts of calls. */
+	/* No deadlines: parts of calls would look like hangs. */
 	o.deadlines.join_ns = COHORT_FOREVER;
 	o.deadlines.exec_ns = COHORT_FOREVER;
 	o.no_start_marks = b->scene->no_start_marks;
@@ -190,7 +193,7 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* The time of the slowest rank. */
+/* Return the time of the slowest rank. */
 static double time_of(const struct bench *b, int way, int round)
 {
 	double slowest = 0;
@@ -202,8 +205,10 @@ static double time_of(const struct bench *b, int way, int round)
 	return slowest;
 }
 
-/* The spread of the differences between two ways, or of the times of one way if
- * @than is -1. */
+/*
+ * Return the spread of the differences between two ways, or of the times of one
+ * way if @than is -1.
+ */
 static struct spread spread_of(const struct bench *b, int way, int than)
 {
 	static double d[MAX_ROUNDS];
@@ -248,9 +253,9 @@ static struct result measure(const struct scene *scene, int rounds)
 	return evaluate(&b);
 }
 
-/* ---- the program ------------------------------------------------------ */
+/* ---- main ------------------------------------------------------------- */
 
-/* Returns 0 if @text is not a number of rounds. */
+/* Return the number of rounds, or 0 if @text is not a valid one. */
 static int read_rounds(const char *text)
 {
 	char *end;

@@ -77,7 +77,7 @@ void walk_print_scene(const struct scene *scene, const struct result *r)
 	fflush(stdout);
 }
 
-/* Print a line of the breakdown, with a cell for each scene that has parts. */
+/* Print a part of the walk, with a cell for each scene that measures parts. */
 static void print_part(const struct scene *scenes, const struct result *results,
                        int n, int way)
 {

@@ -8,11 +8,11 @@
 
 #include "api/communicator.h"
 #include "base/clock.h"
-#include "core/agree.h"
+#include "core/agree_words.h"
 #include "core/comm_lock.h"
 #include "core/native.h"
 
-/* A cache line: the ranks' words must not share one. */
+/* Size of a cache line, because two ranks' words must not share one. */
 #define WORDS_BYTES 64
 
 enum { WORD_DONE, WORD_STARTED };
@@ -113,11 +113,11 @@ static void bare_wait(struct runner *r)
 	}
 }
 
-/* Do no more than bare_wait() does. */
+/* Wait for a call of cohort_all_reduce() in the same way as bare_wait(). */
 static void cohort_wait_bare(struct runner *r)
 {
 	while (!comm_ticket_done(r->comm, r->ticket)) {
-		comm_ticket_help(r->comm, r->ticket, UINT64_MAX);
+		comm_ticket_progress(r->comm, r->ticket, UINT64_MAX);
 		sched_yield();
 	}
 }
@@ -174,10 +174,10 @@ static void part_mark_start(struct runner *r)
 
 static void part_agree(struct runner *r)
 {
-	bool comes_last;
+	bool arrives_last;
 
 	must(agree(r->comm, &r->op, agree_digest(&r->op), r->ticket, 0,
-	           &comes_last),
+	           &arrives_last),
 	     "agree");
 }
 

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Several backward passes for each update, and one communication
+ * Accumulate gradients over several backward passes, and communicate once per
+ * update
  *
- * Only the last pass of a step launches anything: until then gradients add up where they
- * are, and the last pass averages the sums.  All ranks then have the same gradients.  So each
- * decides by itself whether to skip a step whose gradients are not finite: all decide alike.
+ * Gradients add up in place, and only the last pass of a step launches the
+ * average of the sums.  After it, all ranks have the same gradients.  So each
+ * rank can decide by itself whether to skip a step with infinite or NaN
+ * gradients, and all ranks decide alike.
  *
- *	cc accumulate.c -lcohort && ./a.out
+ *  cc accumulate.c -lcohort && ./a.out
  */
 
 #include <math.h>
@@ -19,7 +21,7 @@
 #define PASSES 4
 #define STEPS 5
 
-/* Add the gradients of one pass; in the third step rank 1 has an overflow. */
+/* Add the gradients of one pass.  In step 2 those of rank 1 overflow. */
 static void backward(float *gradient, const float *w, int rank, int step)
 {
 	int k;

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //
-// The reducer from C++: errors are exceptions, and handles close themselves
+// Use the reducer from C++: errors are exceptions, and destructors close handles
 //
-// The threads are the program's own: the group is split, and each thread binds one
-// communicator to itself.  An exception that leaves it fails its rank, so that the others
-// do not wait for it.
+// The program starts its own threads.  Each binds one communicator of the split group.
+// If an exception ends a thread, its rank fails, so that other ranks do not wait for it.
 //
 //	c++ -std=c++17 average.cc -lcohort && ./a.out
 //
@@ -27,7 +26,7 @@ float average(cohort::communicator &comm)
 {
 	const cohort::bound here(comm);
 	std::vector<float> gradient(1000);
-	// Destroyed before the memory of the gradients.
+	// Declared after the gradients, so that it is destroyed before them.
 	cohort::reducer reducer(comm,
 	                        { cohort::parameter("weight", gradient) });
 
@@ -49,7 +48,7 @@ try {
 	options.platform = COHORT_PLATFORM_HOST;
 	cohort::group group(ranks, options);
 	auto comms = group.split();
-	// Destroyed first, which waits for the threads.
+	// Declared last, so that its destructor waits for the threads before the group closes.
 	std::vector<std::future<float>> results;
 
 	for (auto &comm : comms)

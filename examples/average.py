@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The reducer from Python: gradients are averaged while others are still computed.
+"""Use the reducer from Python: average gradients while others are still being computed.
 
-Two ranks on the host platform, a thread for each; gradients are arrays of Python's own.
-Needs the package in bindings/python; PyTorch's gradients are in train.py.
+Two ranks run on the host platform, on one thread each.  Gradients are arrays of Python's
+standard library.  Needs the package in bindings/python; train.py uses PyTorch instead.
 """
 
 from array import array
@@ -14,7 +14,7 @@ COUNT = 1000
 
 
 def worker(comm):
-    """One step of a rank."""
+    """Make one step of a rank."""
     gradients = [array("f", [0.0]) * COUNT for _ in range(3)]
     with cohort.Reducer(comm, gradients) as reducer:
         with reducer.step():

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * All GPUs from one thread: allocate memory on each, copy values there, sum them on all,
- * and copy the sums back
+ * Drive all GPUs from one thread: allocate memory on each, copy values to it,
+ * sum the values over all ranks, and copy the sums back
  *
- * The group is not split, and ranks have no threads: one call acts for all ranks, with a
- * pointer for each.
+ * Ranks have no threads: one call acts for all ranks, with one pointer per
+ * rank.
  *
- *	cc group_level.c -lcohort && ./a.out
+ *  cc group_level.c -lcohort && ./a.out
  */
 
 #include <stdio.h>
@@ -20,7 +20,7 @@
 
 static float in[RANKS][COUNT], out[RANKS][COUNT];
 
-/* Rank r sends r + 1, so that the sum is 1 + 2 + ... + RANKS. */
+/* Set rank r's input to r + 1, so that the sum is 1 + 2 + ... + RANKS. */
 static void fill(void)
 {
 	int r, i;
@@ -42,8 +42,10 @@ static int check(void)
 	return wrong;
 }
 
-/* Each call is queued behind the one before on the ranks' own streams, so only the
- * last one has to be waited for. */
+/*
+ * Copy, sum and copy back.  All calls are queued on the ranks' own streams, in
+ * order, so waiting for the last one is enough.
+ */
 static int sum(struct cohort_group *group, void *memory[RANKS])
 {
 	const void *from[RANKS], *device[RANKS];
@@ -84,8 +86,7 @@ int main(void)
 	rc = cohort_group_alloc(group, sizeof(in[0]), memory);
 	if (rc == COHORT_OK) {
 		rc = sum(group, memory);
-		/* Memory must not be freed while an operation may still write to
-		 * it. */
+		/* Never free memory that an operation may still write to. */
 		if (rc != COHORT_WEDGED && rc != COHORT_TIMED_OUT)
 			cohort_group_free(group, memory);
 	}

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Plain memory of the process: broadcast the settings that one rank knows, and sum
- * figures over all ranks
+ * Use collectives on host memory: broadcast settings that one rank knows, and
+ * sum losses over all ranks
  *
- * These calls take no device memory, no stream and no ticket: each one waits until it is
- * done, or until its timeout.
+ * These calls need no device memory, stream or ticket: each one blocks until it
+ * is done, or until its timeout.
  *
- *	cc host_memory.c -lcohort && ./a.out
+ *  cc host_memory.c -lcohort && ./a.out
  */
 
 #include <stdio.h>
@@ -29,8 +29,8 @@ static int report(struct cohort_comm *comm, void *user)
 	}
 	rc = cohort_broadcast_host(comm, settings, 2, COHORT_F64, 0,
 	                           10 * SECOND);
-	sums[0] = settings[0] * (rank + 1); /* the sum of this rank's losses */
-	sums[1] = settings[1];              /* and their number */
+	sums[0] = settings[0] * (rank + 1); /* sum of this rank's losses */
+	sums[1] = settings[1];              /* number of this rank's losses */
 	if (rc == COHORT_OK)
 		rc = cohort_all_reduce_host(comm, sums, 2, COHORT_F64,
 		                            COHORT_SUM, 10 * SECOND);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A trainer whose gradients are averaged during the backward pass
+ * Average gradients during the backward pass
  *
- * For each layer, every rank fits one line y = w * x to its own points.  The backward
- * pass goes from the last layer to the first and marks each gradient as ready.  While it
- * computes the next gradient, complete buckets are already averaged.  The gradients live
- * in the reducer, so nothing is copied.  (This program uses the host platform, and the
- * host computes the gradients.  On GPUs, kernels would compute them on a stream that is
- * passed to cohort_reducer_begin().)
+ * For each layer, every rank fits one line y = w * x to its own points.  The
+ * backward pass goes from the last layer to the first and marks each gradient
+ * as ready.  While it computes the next gradient, the reducer averages complete
+ * buckets.  The reducer owns the gradients, so nothing is copied.  (This
+ * program computes the gradients on the host.  On GPUs, kernels would compute
+ * them on a stream that is passed to cohort_reducer_begin().)
  *
- *	cc overlap.c -lcohort && ./a.out
+ *  cc overlap.c -lcohort && ./a.out
  */
 
 #include <stdio.h>
@@ -22,14 +22,16 @@
 #define WIDTH 20000
 #define STEPS 60
 
-/* The slope that all points of a layer lie on. */
+/* Return the slope of the line on which all points of a layer lie. */
 static float truth(int layer, int k)
 {
 	return (float)(layer + 1) + (float)(k % 7);
 }
 
-/* The mean of (w - truth) * x * x over this rank's points, which is the derivative
- * of half the squared error. */
+/*
+ * Compute the gradient, the mean of (w - truth) * x * x over this rank's
+ * points, which is the derivative of half the squared error.
+ */
 static void backward(int layer, int rank, const float *w, float *gradient)
 {
 	float x = 0.5f + 0.25f * (float)rank;
@@ -53,12 +55,12 @@ static int train(struct cohort_comm *comm, void *user)
 	(void)user;
 	for (layer = 0; layer < LAYERS; layer++) {
 		list[layer].name = names[layer];
-		list[layer].gradient = NULL; /* it lives in the reducer */
+		list[layer].gradient = NULL; /* the reducer allocates it */
 		list[layer].count = WIDTH;
 		list[layer].type = COHORT_F32;
 	}
 	cohort_reducer_options_init(&options);
-	options.first_bytes = 100000; /* so that there are several buckets */
+	options.first_bytes = 100000; /* small enough to get several buckets */
 	options.bucket_bytes = 200000;
 	rc = cohort_reducer_create(comm, list, LAYERS, &options, &reducer);
 	if (rc != COHORT_OK)
@@ -79,12 +81,15 @@ static int train(struct cohort_comm *comm, void *user)
 				w[layer][k] -= gradient[k];
 		}
 	}
-	/* All ranks have equal weights, to the bit, so one prints them. */
+	/* All ranks have bit-identical weights, so one of them prints them. */
 	if (rc == COHORT_OK && rank == 0)
 		printf("layer one: %.3f %.3f %.3f, in %d buckets\n",
 		       (double)w[0][0], (double)w[0][1], (double)w[0][2],
 		       cohort_reducer_buckets(reducer));
-	/* After a failure this waits until no operation can write any more. */
+	/*
+	 * After a failure, this call waits until no operation can write to the
+	 * gradients.
+	 */
 	cohort_reducer_free(reducer);
 	return rc;
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A trainer in several processes, each with some devices, that goes on when a process dies
+ * Train in several processes, each with some devices, and continue when a
+ * process dies
  *
- * The launcher starts one for each share of the machine's devices.  With "die" as second
- * argument, process 1 is killed in its fourth step.
+ * The launcher starts one process for each share of the machine's devices.
+ * With "die" as the second argument, process 1 is killed in step 4.
  *
- *	cc processes.c -lcohort && mpirun -n 2 ./a.out 2
+ *  cc processes.c -lcohort && mpirun -n 2 ./a.out 2
  */
 
 #include <signal.h>
@@ -18,15 +19,15 @@
 #include <cohort/cohort.h>
 
 #define STEPS 8
-#define MOST 8 /* devices of a process */
+#define MOST 8 /* maximum number of devices of a process */
 
 struct run {
 	int process;
 	int dies;
-	int step; /* of the ranks of this process; rank 0's counts after a respawn */
+	int step; /* first step of the next run; only rank 0's step is used */
 };
 
-/* The number of this process on its machine, as its launcher tells it. */
+/* Return the number of this process on its machine, as set by its launcher. */
 static int local_number(void)
 {
 	static const char *const names[] = {
@@ -52,7 +53,10 @@ static int train(struct cohort_comm *comm, void *user)
 	float gradient;
 	int rc;
 
-	/* Some ranks may have done one step more than others. */
+	/*
+	 * After a respawn some ranks may be one step ahead of others, so start
+	 * from rank 0's step.
+	 */
 	rc = cohort_broadcast_host(comm, &step, 1, COHORT_I32, 0,
 	                           COHORT_FOREVER);
 	for (; step < STEPS && rc == COHORT_OK; step++) {
@@ -99,7 +103,7 @@ int main(int argc, char **argv)
 	while ((rc = cohort_group_run(group, train, &run, &cause)) ==
 	       COHORT_PROCESS_EXITED) {
 		fprintf(stderr, "%s\n", cause.text);
-		/* Without the process that has exited. */
+		/* Continue without the process that has exited. */
 		if (cohort_group_respawn(group, NULL, 0) != COHORT_OK) {
 			fprintf(stderr, "%s\n", cohort_last_error());
 			break;

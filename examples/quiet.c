@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A thread without a rank that allocates and frees memory of the ranks' devices while
- * they work
+ * Allocate and free GPU memory on a thread without a rank while ranks work
  *
- * Such a call may wait for kernels on all devices, so it must not come between the
- * launches of a collective on its first and last rank.  Ranks that launch together, and
- * a quiet section around the call, ensure that.  On GPUs the call would be cudaMalloc().
+ * An allocation may wait for kernels on all devices, so it must not run between
+ * the first and the last launch of a collective.  A quiet section around the
+ * allocation prevents that, if ranks launch together.  On GPUs the allocation
+ * would be cudaMalloc().
  *
- *	cc quiet.c -lcohort && ./a.out
+ *  cc quiet.c -lcohort && ./a.out
  */
 
 #include <pthread.h>
@@ -21,7 +21,7 @@
 #define STEPS 200
 #define SECOND UINT64_C(1000000000)
 
-/* What a cache does that loads data for later steps. */
+/* Act like a cache that loads data for later steps. */
 static void *fill_cache(void *arg)
 {
 	int i;
@@ -30,7 +30,7 @@ static void *fill_cache(void *arg)
 	for (i = 0; i < STEPS; i++) {
 		if (cohort_quiet_begin() != COHORT_OK)
 			break;
-		free(malloc(1 << 20)); /* cudaMalloc(), cudaFree() */
+		free(malloc(1 << 20)); /* on GPUs: cudaMalloc(), cudaFree() */
 		cohort_quiet_end();
 	}
 	return NULL;
@@ -69,7 +69,7 @@ int main(void)
 
 	cohort_group_options_init(&options);
 	options.platform =
-		COHORT_PLATFORM_HOST; /* where the host can write to *sum */
+		COHORT_PLATFORM_HOST; /* so that the host can write to *sum */
 	options.launch = COHORT_LAUNCH_TOGETHER; /* the default on GPUs */
 	if (cohort_group_open(NULL, RANKS, &options, &group) != COHORT_OK)
 		return 1;

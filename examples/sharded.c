@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A trainer whose optimiser state is sharded between the ranks
+ * Shard the optimizer's state between the ranks
  *
- * After the backward pass each rank has only its shard of every averaged gradient, so it
- * needs momentum for its shards alone.  It updates its shards of the weights, and then
- * all ranks gather all shards.  Where the elements of a parameter do not divide by the
- * ranks, the last rank has the remainder.  The function then trains once more with the
- * whole state on every rank: the weights are equal, to the bit.
+ * After the backward pass each rank has only its shard of every averaged
+ * gradient, so it needs momentum only for its shards.  It updates its shards of
+ * the weights, and then all ranks gather all shards.  If the number of elements
+ * of a parameter is not divisible by the number of ranks, the last rank has the
+ * remainder.  The program then trains again with the whole state on every rank,
+ * and checks that the weights are bit-identical.
  *
- *	cc sharded.c -lcohort && ./a.out
+ *  cc sharded.c -lcohort && ./a.out
  */
 
 #include <stdio.h>
@@ -21,20 +22,24 @@
 #define RANKS 4
 #define LAYERS 4
 #define WIDEST 1001
-#define STEPS 30 /* stops before all weights have converged */
+#define STEPS 30 /* too few for all weights to converge */
 
 struct run {
 	int sharded;
-	size_t state[RANKS]; /* elements in the optimiser's state */
+	size_t state[RANKS]; /* elements in each rank's optimizer state */
 	float weights[RANKS][LAYERS][WIDEST];
 };
 
-/* Only the second divides by the ranks; most ranks have no element of the last
- * one. */
+/*
+ * Widths of the layers.  Only the second width is divisible by the number of
+ * ranks; most ranks have no element of the last layer.
+ */
 static const size_t widths[LAYERS] = { WIDEST, 64, 303, 2 };
 
-/* For each weight, the derivative of half the squared error of a line y = w * x at
- * one of this rank's points. */
+/*
+ * Compute the gradient: for each weight, the derivative of half the squared
+ * error of a line y = w * x at one of this rank's points.
+ */
 static void backward(size_t layer, int rank, const float *w, float *gradient)
 {
 	float x = 0.5f + 0.25f * (float)rank;
@@ -55,7 +60,7 @@ static size_t state_of(const struct cohort_reducer *reducer)
 	return sum;
 }
 
-/* Update this rank's part of the weights, with momentum for that part alone. */
+/* Update this rank's part of the weights, with momentum only for that part. */
 static void update(const struct cohort_reducer *reducer, float (*w)[WIDEST],
                    float *momentum)
 {
@@ -131,7 +136,7 @@ static int train(struct cohort_comm *comm, void *user)
 	return rc;
 }
 
-/* Compare the ranks' weights; 0 if all are equal. */
+/* Compare the ranks' weights; return 0 if all are equal. */
 static int compare(const struct run *sharded, const struct run *whole)
 {
 	int rank, differ, failed = 0;

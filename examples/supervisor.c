@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A supervisor that decides what a hang means
+ * Let a supervisor decide what a hang means
  *
- * The ranks sum numbers.  In its third round rank 1 is busy for longer than the deadline:
- * the watchdog asks, and the supervisor answers that it should wait.  In its fifth round
- * rank 1 is lost: a thread of the program prints what the ranks are doing, and then the
- * group is aborted and goes on without the rank.
+ * The ranks sum numbers.  In round 2, rank 1 is busy for longer than the
+ * deadline: the watchdog calls decide(), which decides to wait.  In round 4,
+ * rank 1 is lost: decide() ends the generation, and the group continues without
+ * rank 1.  Both times, a thread prints what the ranks are doing.
  *
- *	cc supervisor.c -lcohort && ./a.out
+ *  cc supervisor.c -lcohort && ./a.out
  */
 
 #include <pthread.h>
@@ -21,7 +21,7 @@
 #define RANKS 3
 #define ROUNDS 8
 
-/* What the program knows about rank 1, and the library does not. */
+/* State of rank 1, which the program knows and the library does not. */
 enum { WELL, BUSY, LOST };
 
 struct run {
@@ -29,11 +29,14 @@ struct run {
 	sem_t go_on;
 
 	struct cohort_group *group;
-	sem_t look; /* tells the supervisor to look */
+	sem_t look; /* wakes the supervisor */
 	atomic_bool is_over;
 };
 
-/* A supervisor may look at any time; this one looks when a rank is away. */
+/*
+ * Print what the ranks are doing whenever rank 1 stops calling.  A snapshot can
+ * be taken at any time.
+ */
 static void *supervise(void *arg)
 {
 	struct cohort_rank_report ranks[RANKS];
@@ -53,7 +56,11 @@ static void *supervise(void *arg)
 	}
 }
 
-/* Called on a thread of the group, with no lock held. 0 means: wait. */
+/*
+ * Decide about a verdict.  Runs on a thread of the library, with no lock held.
+ *
+ * Returns: 0 to continue to wait, 1 to end the generation
+ */
 static int decide(const struct cohort_verdict *verdict, void *user)
 {
 	struct run *run = user;

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Ranks on the program's own threads, a supervisor that aborts them, and a respawn
+ * Run ranks on the program's own threads, with a supervisor that aborts them,
+ * and a respawn
  *
- * Each thread binds its rank and sums numbers with the others.  After five sums rank 1 is
- * in trouble: it tells the supervisor, and makes no more calls.  The supervisor fires its
- * abort handle, and the other ranks return from the sum in which they wait.  When all
- * threads have returned, the group is respawned without rank 1 and split again, and new
- * threads make the other five sums.
+ * Each thread binds its rank and sums numbers with the other threads.  After
+ * five sums rank 1 is in trouble: it notifies the supervisor and makes no
+ * further calls.  The supervisor fires the abort handle, and the other ranks
+ * return from the sum in which they wait.  When all threads have returned, the
+ * group is respawned without rank 1 and split again, and new threads compute
+ * the remaining five sums.
  *
- *	cc threads.c -lcohort -lpthread && ./a.out
+ *  cc threads.c -lcohort -lpthread && ./a.out
  */
 
 #include <pthread.h>
@@ -25,14 +27,14 @@
 struct supervisor {
 	struct cohort_abort *handle;
 	sem_t news;
-	int troubled; /* the rank that is in trouble; -1 if the ranks are done */
+	int troubled; /* the rank in trouble; -1 if the ranks are done */
 	pthread_t thread;
 };
 
 struct rank {
 	struct cohort_comm *comm;
 	struct supervisor *supervisor;
-	int first; /* rank 1 is in trouble in the first generation only */
+	int first; /* 1 in the first generation, in which rank 1 fails */
 	int sums;
 	int result;
 	pthread_t thread;
@@ -88,12 +90,14 @@ static void work(struct rank *r)
 		if (r->result == COHORT_OK)
 			r->sums++;
 	}
-	/* When a wait has returned an error, no operation can touch the memory any
-	 * more. */
+	/* Once a wait has returned an error, no operation uses the memory. */
 	cohort_free(r->comm, memory);
 }
 
-/* Without the bind, the library would not notice the exit of this thread. */
+/*
+ * Run a rank.  Only because of the bind does the library notice if this thread
+ * exits.
+ */
 static void *rank_main(void *arg)
 {
 	struct rank *r = arg;
@@ -106,8 +110,10 @@ static void *rank_main(void *arg)
 	return NULL;
 }
 
-/* Run a thread per rank, which goes on from @sums.  Returns the sums that all ranks have
- * done: when a group ends, some may have done one more. */
+/*
+ * Run one thread per rank, starting from @sums.  Return the number of sums that
+ * all ranks have completed; some ranks may have completed one more.
+ */
 static int run(struct supervisor *s, struct cohort_comm *comms[], int n,
                int sums)
 {
@@ -170,7 +176,7 @@ int main(void)
 	rc = supervised(group, &s, &sums);
 	cohort_group_cause(group, &cause);
 	printf("%.*s\n", (int)strcspn(cause.text, ";"), cause.text);
-	/* A handle's cause has no rank: the supervisor knows which one to lose. */
+	/* A fired handle blames no rank, but the supervisor knows the rank. */
 	if (rc == COHORT_OK && s.troubled >= 0)
 		rc = cohort_group_respawn(group, &s.troubled, 1);
 	if (rc == COHORT_OK)

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A PyTorch trainer with a thread per rank, which goes on when a rank hangs.
+"""Train with PyTorch on one thread per rank, and continue when a rank hangs.
 
 usage: train.py [--ranks N] [--epochs N] [--cuda] [--hang RANK@STEP] [--data DIGITS.CSV]
 
-Trains a perceptron on images of handwritten digits (those of `cohort demo`).  Each rank
-computes the gradients of its part of a batch, and a reducer adds them up while the
-backward pass goes on.  Without a hang the weights must then be, to the bit, those of one
-rank that computes the same parts and adds them in the order of the ranks.
+Trains a perceptron on the images of handwritten digits that `cohort demo` uses.  Each rank
+computes the gradients of its part of a batch, and a reducer adds them up during the backward
+pass.  Without a hang, the weights must be bit-identical to those of a single rank that computes
+the same parts and adds them in rank order.
 
 Needs PyTorch and the package in bindings/python.
 """
@@ -23,14 +23,14 @@ import torch
 from torch import nn
 
 import cohort
-from cohort.pytorch import Gradients
+from cohort.torch import Gradients
 
 BATCH, RATE, MOMENTUM = 64, 0.1, 0.9
 DATA = os.path.join(os.path.dirname(__file__), "..", "src", "cli", "demo", "data", "digits.csv")
 
 
 class Digits:
-    """The images, on a device: every fifth is held out."""
+    """The images, on a device; every fifth image is held out for the test."""
 
     def __init__(self, path, device):
         with open(path, encoding="ascii") as file:
@@ -40,30 +40,30 @@ class Digits:
         self.inputs, self.labels = inputs[~held_out].to(device), labels[~held_out].to(device)
         self.test_inputs = inputs[held_out].to(device)
         self.test_labels = labels[held_out].to(device)
-        self.steps = -(-len(self.inputs) // BATCH)  # of an epoch
+        self.steps = -(-len(self.inputs) // BATCH)  # per epoch
 
     def part(self, step, rank, ranks):
-        """The images of a rank's part of a step, and how many the whole step has."""
+        """Return the images of a rank's part of a step, and the number of images of the step."""
         epoch, place = divmod(step, self.steps)
         order = torch.randperm(len(self.inputs), generator=torch.Generator().manual_seed(epoch))
         batch = order[place * BATCH:(place + 1) * BATCH]
         return batch.tensor_split(ranks)[rank].to(self.inputs.device), len(batch)
 
     def loss(self, net, step, rank, ranks):
-        """A rank's share of the loss of a step: the shares add up to the mean."""
+        """Return a rank's share of the loss of a step; the shares add up to the mean."""
         part, whole = self.part(step, rank, ranks)
         return nn.functional.cross_entropy(net(self.inputs[part]), self.labels[part],
                                            reduction="sum") / whole
 
     def accuracy(self, net):
-        """Of the images that were held out."""
+        """Return the accuracy on the images that were held out."""
         with torch.no_grad():
             found = net(self.test_inputs).argmax(1)
         return (found == self.test_labels).double().mean().item()
 
 
 class Replica:
-    """What a rank has: its own weights, its optimiser, and how far it has come."""
+    """State of a rank: its weights, its optimizer, and its step."""
 
     def __init__(self, net, device):
         self.net = copy.deepcopy(net).to(device)
@@ -73,13 +73,13 @@ class Replica:
         self.step = torch.zeros(1, dtype=torch.int64, device=device)
 
     def state(self):
-        """All that ranks must have in common."""
+        """Return the tensors that must be equal on all ranks."""
         momentum = [state["momentum_buffer"] for state in self.optimizer.state.values()]
         return [parameter.detach() for parameter in self.net.parameters()] + momentum
 
 
 def train(comm, digits, replicas, steps, hang):
-    """What the thread of a rank does, from where rank 0 is to the last step."""
+    """Train on a rank's thread, from rank 0's step to the last step."""
     mine = replicas[comm.origin]
     own = digits[comm.origin]
     comm.broadcast_many([mine.step] + mine.state()).wait()
@@ -97,7 +97,7 @@ def train(comm, digits, replicas, steps, hang):
 
 
 def train_alone(digits, net, steps, ranks):
-    """The same sums by one thread, without the library."""
+    """Compute the same sums on one thread, without the library."""
     mine = Replica(net, digits.inputs.device)
     parameters = list(mine.net.parameters())
     for step in range(steps):
@@ -114,12 +114,12 @@ def train_alone(digits, net, steps, ranks):
 
 
 def are_equal(one, other):
-    """Whether two replicas are the same to the bit."""
+    """Return whether two replicas are bit-identical."""
     return all(torch.equal(a.cpu(), b.cpu()) for a, b in zip(one.state(), other.state()))
 
 
 def main():
-    """Train; and while a rank is to blame, go on without it."""
+    """Train; after a hang, continue without the rank that is to blame."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--epochs", type=int, default=30)
@@ -144,7 +144,7 @@ def main():
 
     def hang(rank, step):
         if [rank, step] == at:
-            # For good: a thread that is in PyTorch when Python exits ends the process.
+            # Wait forever: a thread that is in PyTorch when Python exits terminates the process.
             threading.Event().wait()
 
     deadlines = cohort.Deadlines(join=arguments.join_deadline, abort=2)

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Ranks with batches of different sizes, and different numbers of them
+ * Train with batches whose sizes and numbers differ between ranks
  *
- * Each rank has its own samples: rank r has ten times r + 1.  The weight of a batch is
- * the number of its samples, so that the mean over the ranks is the mean over all samples
- * of the step.  A rank that has no batch left joins the others' steps without weight,
- * until no rank has one.  (Otherwise the others would wait for it until a verdict names
- * it as missing.)
+ * Rank r has 10 * (r + 1) samples.  The weight of a batch is the number of its
+ * samples, so that the mean over the ranks is the mean over all samples of the
+ * step.  A rank without further batches joins the other ranks' steps with
+ * weight 0, until no rank has batches left.  (Otherwise the other ranks would
+ * wait for this rank until their deadline.)
  *
- *	cc uneven.c -lcohort && ./a.out
+ *  cc uneven.c -lcohort && ./a.out
  */
 
 #include <stdio.h>
@@ -19,8 +19,10 @@
 #define RANKS 3
 #define BATCH 8
 
-/* The gradient of half the mean squared error of @w: samples @begin to
- * @begin + @n - 1 of a rank. */
+/*
+ * Return the gradient of half the mean squared error of @w, over samples @begin
+ * to @begin + @n - 1 of a rank.
+ */
 static float gradient_of(float w, int rank, int begin, int n)
 {
 	float sum = 0.0f;

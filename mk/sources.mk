@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Source lists: all sources of each folder
+# Source lists: all sources of each directory
 
 sorted = $(sort $(wildcard $1))
 
@@ -8,18 +8,21 @@ library_sources := $(call sorted,$(patsubst %,src/%/*.c,api base core dump proce
                      platform platform/gpu reducer sim sim/cuda sim/driver \
                      sim/exec sim/nccl sim/strict watch))
 command_sources := $(call sorted,src/cli/*.c src/cli/*/*.[cS])
-# The drop-in libraries: the simulator's sources, and forwarders.
+# Sources of the drop-in libraries, which forward to the simulator.
 drop_in_sources := $(call sorted,src/sim/dropin/*.c)
-# What loads NVIDIA's NCCL, and its kernels.
-nvidia_sources  := $(call sorted,src/sim/nvidia/*.c)
+# Sources that replace a runtime that is linked into a program; that load NVIDIA's NCCL;
+# and of its kernels.
+static_sources  := $(patsubst %,src/sim/nvidia/%.c,nccl_image patch static_runtime)
+nvidia_sources  := $(call sorted,$(filter-out %/static_runtime.c,$(wildcard src/sim/nvidia/*.c)))
 kernel_sources  := $(call sorted,src/sim/nvidia/kernel/*.c)
+shim_sources    := $(call sorted,src/shim/*.c)
 public_headers  := $(notdir $(call sorted,include/cohort/*.h))
 cpp_headers     := $(notdir $(call sorted,include/cohort/*.hpp))
 
 unit_sources     := $(call sorted,tests/unit/*.c)
 api_sources      := $(call sorted,tests/api/*.c)
 sim_sources      := $(call sorted,tests/sim/*.c)
-# Linked into each suite: these are for Criterion, and the rest of their folder is not.
+# Helpers that need Criterion, linked only into suites; the others of that directory do not.
 suite_support    := $(patsubst %,tests/support/%.c,certificates doomed skip spread)
 support_sources  := $(filter-out $(suite_support),$(call sorted,tests/support/*.c))
 replay_sources   := tests/system/fuzz/replay.c
@@ -27,7 +30,7 @@ mutate_sources   := tests/system/fuzz/mutate.c
 fuzz_sources     := $(filter-out $(replay_sources) $(mutate_sources),\
                       $(call sorted,tests/system/fuzz/*.c))
 
-# Each of these sources is a program.
+# Directories in which each source is a program.
 programs = $(patsubst %.c,%,$(notdir $(call sorted,$1)))
 fault_tests  := $(call programs,tests/system/fault/*.c)
 gpu_tests    := $(call programs,tests/gpu/*.c)

@@ -1,23 +1,23 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The C API as data, for bindings: bindings/cohort_abi.json, made from the headers.
+"""Describe the C API as data for bindings: bindings/cohort_abi.json, made from the headers.
 
 usage: abi.py [--check] [FILE]
 
-Writes FILE (bindings/cohort_abi.json).  With --check compares FILE with the headers and
-changes nothing: exit status 0 if they agree, 1 with the lines that differ, 77 if clang
-is not installed.
+Writes FILE (default bindings/cohort_abi.json).  With --check, compares FILE with the headers
+and changes nothing: exit status 0 if they agree, 1 with the lines that differ, 77 if clang is
+not installed.
 
-clang (or what CLANG names) tells names and types; a program that CC compiles tells the
-values, sizes and offsets.  These are for 64-bit Linux.
+clang (or $CLANG) provides names and types; a program compiled by CC provides values, sizes
+and offsets, which are those of 64-bit Linux.
 
 The file has an object with "version" and five lists, each in the order of the headers:
 
-  constants  macros with an integer: name, header, value
+  constants  macros with an integer value: name, header, value
   enums      name, header, values (name, value)
   structs    name, header; opaque, or size, align, and fields (name, type, offset, size)
-  callbacks  pointers to functions: the name of the type, or STRUCT.FIELD; header,
-             result, arguments (name, type)
+  callbacks  pointers to functions: name of the type, or STRUCT.FIELD; header, result,
+             arguments (name, type)
   functions  name, header, result, arguments (name, type)
 """
 
@@ -38,25 +38,25 @@ CC = shlex.split(os.environ.get("CC") or "cc")
 
 
 def output_of(command, text):
-    """What a command prints, with text as its input."""
+    """Return the output of a command that gets text as input."""
     return subprocess.run(command, input=text, stdout=subprocess.PIPE, check=True,
                           encoding="utf-8").stdout
 
 
 def header_of(path):
-    """The header that a path names, or None for another project's."""
+    """Return the name of a header of this project, or None for the path of another file."""
     return os.path.basename(path) if f"{INCLUDE}/cohort/" in path else None
 
 
 def declarations():
-    """Each declaration at the top level of our headers, with its header."""
+    """Yield each top-level declaration of this project's headers, with its header."""
     tree = json.loads(output_of(
         CLANG + ["-std=gnu11", f"-I{INCLUDE}", "-fsyntax-only", "-Xclang",
                  "-ast-dump=json", "-x", "c", "-"], EVERYTHING))
     path = ""
 
     def follow(node):
-        """clang names the file of a place only where it is not that of the last one."""
+        """Track the current file, which clang's output names only when it changes."""
         nonlocal path
         if isinstance(node, dict):
             path = node.get("file", path)
@@ -76,9 +76,9 @@ def declarations():
 
 
 def split_function(spelling, text, name):
-    """Result and arguments of a pointer to a function, "int (*)(int, void *)".
+    """Return result and arguments of a pointer to a function, "int (*)(int, void *)".
 
-    The names of arguments are not part of the type: they are in the headers' text.
+    The names of arguments are taken from the headers' text, because they are not in the type.
     """
     result, types = re.fullmatch(r"(.*\S)\s*\(\*\)\((.*)\)", spelling).groups()
     types = [] if types == "void" else types.split(", ")
@@ -89,7 +89,7 @@ def split_function(spelling, text, name):
 
 
 def facts(here, node, text, found):
-    """Add what one declaration says to the lists."""
+    """Add the types or the function of one declaration to the lists."""
     kind, name = node["kind"], node.get("name", "")
     inner = node.get("inner", [])
     if kind == "EnumDecl":
@@ -119,7 +119,7 @@ def facts(here, node, text, found):
 
 
 def macros(texts):
-    """The macros whose value is an integer, as name and header."""
+    """Return the macros with an integer value, as pairs of name and header."""
     names = [(name, here) for here, text in texts.items() for name in
              re.findall(r"^#define (COHORT_\w+) +\S", text, re.M)]
     lines = output_of(CC + [f"-I{INCLUDE}", "-E", "-P", "-x", "c", "-"],
@@ -131,7 +131,7 @@ def macros(texts):
 
 
 def measure(found):
-    """Fill in values, sizes and offsets, as the compiler has them."""
+    """Fill in values, sizes and offsets, as computed by the compiler."""
     places, lines = [], []
 
     def ask(place, key, expression):
@@ -164,7 +164,7 @@ def measure(found):
 
 
 def abi():
-    """The whole description."""
+    """Return the complete description."""
     texts = {}
     for name in sorted(os.listdir(f"{INCLUDE}/cohort")):
         if name.endswith(".h"):
@@ -186,7 +186,7 @@ def abi():
 
 
 def written(description):
-    """The file's text: one line for each thing that has a name."""
+    """Return the file's text, with one line for each name."""
     def lines(value, depth):
         if isinstance(value, list) and value and depth < 3:
             return "[\n" + ",\n".join(" " * depth + lines(item, depth + 1)
@@ -203,7 +203,7 @@ def written(description):
 
 
 def main(arguments):
-    """Write the file, or compare it."""
+    """Write the file, or compare it with --check."""
     check = arguments[:1] == ["--check"]
     path = (arguments[check:] or ["bindings/cohort_abi.json"])[0]
     if len(arguments) > check + 1 or path.startswith("-"):

@@ -1,14 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Try README.md's first commands on a machine that has gcc, make and git and nothing
-# else: clone the last commit, make demo, make test; the stack in the demo's verdict must
-# have names of functions, and git must know all files then.
+# Test README.md's first commands (clone, make demo, make test) on a machine that has only gcc,
+# make and git, with the last commit.  The stack in the demo's verdict must have function names,
+# and git status must be clean afterwards.
 #
 #	scripts/bare.sh SUITE
 #
-# That machine is a root folder of Debian SUITE (scripts/root.sh).  The last line is that of
-# make test.
+# The machine is a root directory of Debian SUITE (scripts/root.sh).  The last line of the output
+# is that of make test.
 
 set -euo pipefail
 
@@ -19,7 +19,7 @@ cd "$(dirname "$0")/.."
 
 make_root "$suite" gcc,libc6-dev,make,git
 git clone -q "file://$PWD" "$root/root/cohort"
-# shellcheck disable=SC2016 # for the inner shell
+# shellcheck disable=SC2016 # variables of the inner shell
 in_root bash -o pipefail -c 'cd cohort
 	rc=0
 	make demo | tee ../demo || rc=1

@@ -1,19 +1,26 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Check the project's Markdown: print one line for each thing that is wrong.
+"""Check the project's Markdown, and print one line for each problem.
 
 usage: check-docs.py [FILE...]
 
-FILE defaults to each *.md that git knows.  The script checks relative links and their
-anchors, as GitHub makes them; headings, code blocks and tables; that images have a text;
-the length of lines; and that the files, functions and variables of this project that a
-page names exist.  README.md must fit on a page.
+FILE defaults to each *.md that git tracks or does not ignore.  The script checks relative links
+and their anchors, by GitHub's rules; headings, code blocks and tables; that images have a text;
+the length of lines; and that the project's files, functions and variables that a page names
+exist.  README.md must fit on a page.  Without FILE the script also checks that each function of
+the headers has its own comment, which lists its results; that the first thirty functions have an
+example; and that the headings to which headers refer exist.
 """
 
 import os
 import re
 import subprocess
 import sys
+
+sys.dont_write_bytecode = True
+
+# pylint: disable=wrong-import-position
+from header_comments import faults, read_headers
 
 MOST_COLUMNS = 100
 README_LINES = 150
@@ -31,13 +38,13 @@ def files_of_project():
 
 
 def plain(heading):
-    """A heading as it is shown."""
+    """Return the text of a heading without markup."""
     heading = LINK.sub(lambda m: m.group(2), heading)
     return re.sub(r"[`*]", "", heading).strip()
 
 
 def slug(heading):
-    """The anchor that GitHub gives to a heading."""
+    """Return the anchor of a heading on GitHub."""
     text = plain(heading).lower()
     return re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
 
@@ -50,7 +57,7 @@ class Page:
         self.wrong = []
         self.anchors = set()
         self.text = []  # (number, line) outside of code blocks
-        self.drawn = []  # and inside those of text
+        self.drawn = []  # (number, line) in code blocks of the language text
         self.parse()
 
     def complain(self, number, what):
@@ -149,7 +156,7 @@ class Page:
                         self.complain(number, f"{target}: no such heading")
 
     def joined(self):
-        """Paragraphs as one line, because a link may cross the end of a line."""
+        """Yield each paragraph as one line, because a link may cross the end of a line."""
         begin, parts = 0, []
         for number, line in self.text + [(0, "")]:
             alone = line.lstrip().startswith(("|", "#"))
@@ -176,7 +183,6 @@ class Page:
             if line.count("`") % 2:
                 self.complain(number, "a ` without another in its paragraph")
             for code in re.findall(r"`([^`]+)`", line):
-                # make has not built these yet.
                 if PLACE.match(code) and not os.path.exists(code):
                     self.complain(number, f"{code}: no such file")
                 for name in re.findall(r"\bcohort_\w+(?=\()", code):
@@ -185,6 +191,18 @@ class Page:
                 for name in re.findall(r"\bCOHORT_[A-Z0-9_]*[A-Z0-9]\b", code):
                     if name not in names:
                         self.complain(number, f"{name}: no such constant or variable")
+
+
+def check_references(pages):
+    """Return a line for each reference of a header to a heading that does not exist."""
+    wrong = []
+    for header in read_headers():
+        text = re.sub(r"\s+(?:\* )?", " ", header.text)
+        for name, heading in re.findall(r'(docs/[\w-]+\.md), "([^"]+)"', text):
+            page = pages.get(name)
+            if not page or slug(heading) not in page.anchors:
+                wrong.append(f'include/cohort/{header.name}.h: {name} has no heading "{heading}"')
+    return wrong
 
 
 def names_of_project():
@@ -201,7 +219,7 @@ def main():
     os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
     pages = {name: Page(name) for name in sys.argv[1:] or files_of_project()}
     names = names_of_project()
-    wrong = []
+    wrong = [] if sys.argv[1:] else faults(read_headers()) + check_references(pages)
     for page in list(pages.values()):
         page.check_tables()
         page.check_links(pages)

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Which sources call each other in a circle, by the symbols of their objects.
+"""Find sources that call each other in a circle, by the symbols of their objects.
 
     scripts/circles.py [--all] OBJECTS
 
-OBJECTS is the folder of the objects of one build, as build/debug/src: without
-link-time optimisation, which leaves no symbols of calls.  Run it from the top of the
-tree: objects without a source in src/ are left over, and ignored.  A circle is a set of
-sources of which each reaches every other by calls, or by the use of data.  One
-inside a folder may have four sources at the most; folders may not form any.
-Prints each circle that is too large; the exit status is 1 if there is one.  With
---all the smaller ones are printed too, and what each folder uses.
+OBJECTS is the directory with the objects of one build, such as build/debug/src, without
+link-time optimization, which would leave no symbols of calls.  Run it from the top of the
+tree; objects without a source in src/ are leftovers, and ignored.  A circle is a set of
+sources in which each one reaches every other by calls or by uses of data.  A circle inside a
+directory may have at most four sources; directories must not form any.  Prints each circle
+that is too large; the exit status is 1 if there is one.  With --all, also prints the smaller
+circles, and what each directory uses.
 """
 
 import os
@@ -23,7 +23,7 @@ MOST = 4
 
 
 def symbols(path):
-    """What an object defines, and what it uses."""
+    """Return the symbols that an object defines, and those that it uses."""
     defined, used = set(), set()
     lines = subprocess.run(["nm", "-P", path], capture_output=True, text=True,
                            check=True).stdout.splitlines()
@@ -36,14 +36,14 @@ def symbols(path):
 
 
 def uses_of(folder):
-    """For each source: the sources that it uses, with the symbols."""
+    """Return, for each source, the sources that it uses, with the symbols."""
     home, used = {}, {}
     for where, _, files in os.walk(folder):
         for file in files:
             if file.endswith(".o"):
                 path = os.path.join(where, file)
                 source = os.path.relpath(path, folder)[:-2]
-                # An object stays when its source is moved.
+                # Skip objects whose source has moved, because nothing removes them.
                 stem = re.sub(r"\.\d+$", "", source)
                 if not any(os.path.exists(f"src/{stem}.{end}") for end in "cS"):
                     continue
@@ -58,7 +58,7 @@ def uses_of(folder):
 
 
 def circles(uses):
-    """Tarjan's strongly connected components of more than one node."""
+    """Return strongly connected components of more than one node, by Tarjan's algorithm."""
     order, low, stack, found = {}, {}, [], []
 
     def visit(node):

@@ -1,15 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# One rank does not call: what each system says, after how long, and whether the process
-# survives.
+# Compare what several systems report if one rank does not call, after how long, and whether the
+# process survives.
 #
 #	scripts/compare-hang.sh [--timeout SECONDS] [--ranks N] COHORT
 #
-# Runs one program (bench/hang) on cohort, with the library beside the command COHORT and
-# a deadline of a second; on Open MPI and MPICH, if their compilers are installed; and on
-# PyTorch with Gloo, if python3 has it, with that deadline, too.  A program that does not
-# end within SECONDS (30) is killed.  The table is in Markdown.
+# Runs one program (bench/hang) on cohort, with the library beside the command COHORT and a
+# deadline of a second; on NVIDIA's NCCL and simulated devices, if "cohort run --nccl auto" finds
+# it; on Open MPI and MPICH, if their compilers are installed; and on PyTorch with Gloo, if
+# python3 has it, also with a deadline of a second.  A program that does not end within SECONDS
+# (default 30) is killed.  Prints a table in Markdown.
 
 set -u
 
@@ -37,18 +38,18 @@ lib=$(dirname "$cohort")/lib
 here=$(dirname "$0")/../bench/hang
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-# Without these, mpirun refuses to run in a container.
+# mpirun refuses to run as root in a container without these variables.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 
-# compile COMPILER ARGUMENT... - into $scratch/program
+# compile COMPILER ARGUMENT... - compile $scratch/program
 compile() {
 	"$@" -O2 -o "$scratch/program" 2>"$scratch/err" && return
-	echo "$1 has failed:" >&2
+	echo "$1 failed:" >&2
 	cat "$scratch/err" >&2
 	return 1
 }
 
-# row NAME COMMAND... - run it, and print its row
+# row NAME COMMAND... - run a command, and print its row
 row() {
 	local name=$1 rc=0 after=never what=nothing lives
 
@@ -56,7 +57,7 @@ row() {
 	timeout -k 5 "$limit" "$@" >"$scratch/out" 2>"$scratch/err" </dev/null ||
 		rc=$?
 	if ! grep -q '^waits' "$scratch/out"; then
-		echo "| $name | - | it has not come to that: exit status $rc | - |"
+		echo "| $name | - | failed before the hang: exit status $rc | - |"
 		return
 	fi
 	if grep -q '^said' "$scratch/out"; then
@@ -76,7 +77,7 @@ row() {
 
 # missing NAME WHAT PACKAGES - print the row of a system that is not installed
 missing() {
-	echo "| $1 | - | not tried: no $2 (of Debian: $3) | - |"
+	echo "| $1 | - | not tried: $2 is not installed (Debian: $3) | - |"
 }
 
 mpi() {
@@ -89,17 +90,23 @@ mpi() {
 	elif compile "$compiler" "$here/mpi.c"; then
 		row "$name" "$run" "$@" -n "$ranks" "$scratch/program"
 	else
-		echo "| $name | - | not tried: $compiler has failed | - |"
+		echo "| $name | - | not tried: $compiler failed | - |"
 	fi
 }
 
 echo "| system | says after | what | the process lives |"
 echo "|---|---|---|---|"
-# Faults from the environment would spoil the comparison.
+# Clear faults in the environment, which would distort the comparison.
 unset COHORT_FAULTS
 compile "${CC:-cc}" -std=gnu11 -I"$here/../../include" "$here/cohort.c" \
 	-L"$lib" -lcohort -pthread || exit 1
 row cohort env LD_LIBRARY_PATH="$lib" "$scratch/program" "$ranks" "$deadline"
+if ! "$cohort" run --nccl auto -- true 2>/dev/null; then
+	echo "| NCCL | - | not tried: cohort run --nccl auto finds no libnccl.so.2 | - |"
+elif compile "${CC:-cc}" -std=gnu11 -I"$here/../../src" -I"$here/../../src/sim/include" \
+	"$here/nccl.c" -L"$lib/drop-in" -lnccl -lcudart -pthread; then
+	row NCCL "$cohort" run -n "$ranks" --nccl auto -- "$scratch/program" "$ranks"
+fi
 mpi 'Open MPI' mpicc.openmpi mpirun.openmpi 'openmpi-bin libopenmpi-dev' \
 	--oversubscribe --bind-to none
 mpi MPICH mpicc.mpich mpiexec.mpich 'mpich libmpich-dev'

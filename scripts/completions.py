@@ -1,23 +1,23 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Completions for bash, zsh and fish, made from what the command says of itself.
+"""Make completions for bash, zsh and fish from the command's help.
 
     scripts/completions.py COMMAND DIRECTORY
 
-COMMAND is the built cohort, whose --help is asked for each of its commands.  Into
-DIRECTORY go cohort.bash, _cohort (for zsh) and cohort.fish.
+COMMAND is the built cohort, whose --help is read for each of its commands.  Writes
+cohort.bash, _cohort (for zsh) and cohort.fish to DIRECTORY.
 
-A new command or option needs no change here.  What may stand behind an option is read from
-its help:
+A new command or option needs no change here.  The values of an option are read from its
+help:
 
     --platform P     gpu or host (default: see cohort info)   one of these words
-    -c 0|1           check the results                        one of these, too
-    --plot FILE      also write a figure                      a file; also OUT, PATH
+    -c 0|1           check the results                        one of these words
+    --shapes FILE    the tensors                              a file; also OUT, PATH
     --agent COMMAND  what starts a process on a host          a command
     -d TYPE          float32 (default), another type, or all  a type of types.h, or all
-    --only METHODS   measure only these methods               what the help lists beside options
+    --only METHODS   measure only these methods               words listed beside options
 
-Anything else is a number, or a name that only the user knows.
+Any other value is a number, or a name that only the user knows.
 """
 
 import os
@@ -30,12 +30,12 @@ sys.dont_write_bytecode = True
 from header_comments import HEADERS
 from manual import commands_of, help_events
 
-KINDS = {"FILE": "file", "OUT": "file", "PATH": "file", "DIRECTORY": "file",
+KINDS = {"FILE": "file", "OUT": "file", "PATH": "file", "DIRECTORY": "file", "FOLDER": "file",
          "COMMAND": "command", "PROGRAM": "program"}
 
 
 def choices(text):
-    """The words among which the help of an option lets choose, or none."""
+    """Return the words that an option's help lists as choices."""
     text = re.split(r"[:;.](?: |$)", re.sub(r" ?\([^)]*\)?", "", text))[0]
     numbers = re.match(r"\d+(?:, \d+)* or \d+\b", text)
     words = re.split(r", or |, | or ", numbers[0] if numbers else text)
@@ -43,7 +43,7 @@ def choices(text):
 
 
 class Option:
-    """One option: its spellings, what it does, and which words may stand behind it."""
+    """An option: its spellings, its description, and the words that can follow it."""
 
     def __init__(self, spelling, text, plain):
         *flags, last = spelling.split(", ")
@@ -69,14 +69,14 @@ class Option:
 
 
 class Command:
-    """The command, or one of its commands: its options, and what else may follow."""
+    """The command or one of its subcommands: its options and its other arguments."""
 
     def __init__(self, path, summary, text, paths):
         self.path, self.summary = path, summary
         items = [item for event in help_events(text) if event[0] == "items"
                  for item in event[1]]
         plain = [tag for tag, _ in items if not tag.startswith("-")]
-        # "-n, --processes N" is one option, "--first-bytes N, --bucket-bytes N" are two.
+        # "-n, --processes N" is one option, but "--first-bytes N, --bucket-bytes N" are two.
         self.options = [Option(spelling, told, plain) for tag, told in items
                         if tag.startswith("-")
                         for spelling in re.split(r"(?<=[A-Z]), (?=-)", tag)]
@@ -88,7 +88,7 @@ class Command:
         self.under = [other[len(path):].strip() for other in paths
                       if other.startswith(path) and
                       len(other.split()) == len(path.split()) + 1]
-        # What the first usage demands, without what stands behind an option.
+        # The arguments that the first usage line requires, without values of options.
         demanded = re.sub(r"--?[\w-]+ [A-Z]+", "", usage.splitlines()[0])
         self.kind = next((KINDS[word] for word in re.findall(r"\b[A-Z]+\b", demanded)
                           if KINDS.get(word) in ("file", "program")), "words")
@@ -99,7 +99,7 @@ class Command:
 
 
 def quoted(text):
-    """For any of the three shells, in single quotes."""
+    """Return text in single quotes, valid in all three shells."""
     return "'" + text.replace("'", "'\\''") + "'"
 
 
@@ -117,7 +117,7 @@ _cohort_command()
 @commands@	esac
 }
 
-# What may stand behind an option of a command.
+# For an option of a command: what may follow.
 _cohort_option()
 {
 	kind=words words=''
@@ -184,7 +184,7 @@ complete -F _cohort cohort
 
 
 def bash(commands):
-    """The completion for bash."""
+    """Return the completion for bash."""
     of_commands = of_options = ""
     for command in commands:
         flags = [flag for option in command.options for flag in option.flags]
@@ -207,7 +207,7 @@ def bash(commands):
 
 
 def zsh_value(kind, words):
-    """What zsh's _arguments offers."""
+    """Return the action of zsh's _arguments for a value."""
     if kind == "command":
         return "_command_names"
     if kind == "file":
@@ -217,12 +217,12 @@ def zsh_value(kind, words):
 
 
 def zsh_name(path):
-    """The function for a command."""
+    """Return the name of the function for a command."""
     return "_cohort" + "".join("_" + word for word in path.split())
 
 
 def zsh(commands):
-    """The completion for zsh."""
+    """Return the completion for zsh."""
     lines = ["#compdef cohort", "# SPDX-License-Identifier: Apache-2.0",
              "# zsh completion for cohort, made by scripts/completions.py"]
     summaries = {command.path: command.summary for command in commands}
@@ -272,7 +272,8 @@ def zsh(commands):
 FISH = r"""# SPDX-License-Identifier: Apache-2.0
 # fish completion for cohort, made by scripts/completions.py
 
-# Whether the words so far are of this command.  Its commands are behind --.
+# Return whether the words so far are of this command, and not of its subcommands, which are
+# the arguments after --.
 function __cohort_at
     set -l words (commandline -opc)
     set -l count (math (contains -i -- -- $argv) - 1)
@@ -280,8 +281,8 @@ function __cohort_at
     ! contains -- "$words[$(math $count + 2)]" $argv[(math $count + 2)..]
 end
 
-# Whether the words so far are of this command and name no program.  Its options that take a
-# value follow.
+# Return whether the words so far are of this command and name no program.  The arguments after
+# the command are its options that take a value.
 function __cohort_before_program
     set -l words (commandline -opc)
     test "$words[2]" = $argv[1] || return 1
@@ -300,7 +301,7 @@ end
 
 
 def fish(commands):
-    """The completion for fish."""
+    """Return the completion for fish."""
     lines = [FISH, "complete -c cohort -f"]
     summaries = {command.path: command.summary for command in commands}
     for command in commands:

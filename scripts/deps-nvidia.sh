@@ -1,21 +1,21 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Bring NVIDIA's NCCL and the CUDA runtime's headers, for a machine that has no CUDA:
-# packages of PyPI, each checked by its hash.  Nothing of them needs a GPU or a driver.
+# Download NVIDIA's NCCL and the CUDA runtime's headers from PyPI, each checked by its hash,
+# for a machine without CUDA.  Neither needs a GPU or a driver.
 #
 #	deps-nvidia.sh [VERSION]...
 #
-# Without an argument it brings each version of nccl.txt, to build/nccl-VERSION, where
-# cohort run --nccl auto finds it.  The runtime goes to build/wheels, a prefix as NVIDIA's
-# installers make it, with the headers of the newest NCCL there: the Makefile finds it.
+# Without an argument, downloads each version in nccl.txt to build/nccl-VERSION, where cohort run
+# --nccl auto finds it.  Puts the runtime, and the headers of the newest NCCL, into build/wheels,
+# in the layout of NVIDIA's installers; the Makefile finds them there.
 
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
 wheels=build/wheels
 
-# install FOLDER - what the standard input lists, a file for pip
+# install FOLDER - install the requirements on standard input, in the format of pip
 install() {
 	local list
 	list=$(mktemp)
@@ -28,7 +28,7 @@ install() {
 	rm -f "$list"
 }
 
-# bring VERSION HASH - that NCCL, unless it is there
+# bring VERSION HASH - download this NCCL, unless it already exists
 bring() {
 	local folder=build/nccl-$1
 
@@ -46,7 +46,7 @@ while read -r version hash; do
 	fi
 done <scripts/nccl.txt
 if [ "$brought" = 0 ]; then
-	echo "deps-nvidia: $* is none of the versions in scripts/nccl.txt" >&2
+	echo "deps-nvidia: version $* is not in scripts/nccl.txt; use one of those, or add it with its hash" >&2
 	exit 1
 fi
 
@@ -55,6 +55,6 @@ newest=$(printf '%s\n' build/nccl-* | sort -V | tail -1)
 mkdir -p "$wheels/include" "$wheels/lib64"
 (cd "$wheels/include" && ln -sf ../nvidia/cu13/include/* \
 	"../../${newest#build/}"/nvidia/nccl/include/* .)
-(cd "$wheels/lib64" && ln -sf ../nvidia/cu13/lib/*.so* \
+(cd "$wheels/lib64" && ln -sf ../nvidia/cu13/lib/*.so* ../nvidia/cu13/lib/*.a \
 	"../../${newest#build/}"/nvidia/nccl/lib/*.so* .)
 echo "CUDA's headers, and those of ${newest#build/}, are in $wheels"

@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Install Criterion, which the unit, api and sim suites need, unless a program that
-# uses it can be compiled already.  Needs apt-get, and root or sudo without a password;
-# otherwise says in one line what to install.  With --check, installs nothing: the exit
-# status says whether Criterion is installed.
+# Install Criterion, which the unit, api and sim suites need, unless a program that uses Criterion
+# can already be compiled.  Needs apt-get, and root or sudo without a password; otherwise prints
+# one line that says what to install.  With --check, installs nothing, and exits with 0 if
+# Criterion is installed.
 
 set -u
 

@@ -1,14 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Run the drill again and again while the machine is busy: there must be no wrong verdict
-# and no false alarm, and nothing may be left behind.  How late verdicts are is shown,
-# not judged.
+# Run the drill repeatedly while the machine is busy: there must be no wrong verdict, no false
+# alarm and no leak.  The delay of verdicts is printed, but not checked.
 #
 #	scripts/drill-load.sh COHORT ROUNDS SECONDS
 #
-# Two processes compute all the time.  A round is the drill with 4 ranks in two processes, and
-# with 2, 4 and 8 ranks in one; no drill begins after SECONDS.
+# Two processes compute all the time.  A round runs the drill with 4 ranks in two processes, and
+# with 2, 4 and 8 ranks in one process.  No drill starts after SECONDS.
 
 set -u
 
@@ -30,7 +29,7 @@ done=0
 while [ "$done" -lt "$rounds" ] && [ "$SECONDS" -lt "$seconds" ]; do
 	for ranks in '4 --processes 2' 2 4 8; do
 		[ "$SECONDS" -lt "$seconds" ] || break 2
-		# shellcheck disable=SC2086 # it may have an option
+		# shellcheck disable=SC2086 # $ranks may contain an option
 		timeout -k 5 300 "$cohort" drill --ranks $ranks --slack 100000 \
 			>"$scratch/out" 2>&1
 		rc=$?

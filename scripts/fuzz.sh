@@ -1,15 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Fuzz with libFuzzer, starting from a corpus, which stays unchanged.
+# Run a fuzzer with libFuzzer, starting from a corpus, which is not modified.
 #
 #	scripts/fuzz.sh --check CLANG
 #	scripts/fuzz.sh PROGRAM CORPUS SECONDS [FLAG...]
 #
-# The first form says whether CLANG has libFuzzer, and what to install if not.  The
-# second keeps new inputs in build/fuzz/corpus, from which it also starts the next time;
-# it keeps an input that crashes, hangs or leaks in build/fuzz, and its last lines say
-# how to run that input again.
+# The first form reports whether CLANG has libFuzzer and, if it does not, what to install.  The
+# second form keeps new inputs in build/fuzz/corpus, and also starts from them the next time.  It
+# saves an input that crashes, hangs or leaks in build/fuzz, and its last lines say how to run that
+# input again.
 
 set -u
 
@@ -40,7 +40,7 @@ mkdir -p $kept
 export ASAN_OPTIONS="detect_leaks=1:allocator_may_return_null=1:quarantine_size_mb=64:${ASAN_OPTIONS:-}"
 export UBSAN_OPTIONS="print_stacktrace=1:${UBSAN_OPTIONS:-}"
 
-# libFuzzer tries smaller inputs first; the longest have 64 steps.
+# libFuzzer tries smaller inputs first.  The longest inputs, of 514 bytes, have 64 steps.
 if "$program" -max_total_time="$seconds" -timeout=25 -max_len=514 \
 	-detect_leaks=1 -print_final_stats=1 -artifact_prefix=build/fuzz/ \
 	"$@" $kept "$corpus" >"$log" 2>&1; then
@@ -49,7 +49,7 @@ if "$program" -max_total_time="$seconds" -timeout=25 -max_len=514 \
 	exit 0
 fi
 tail -n 100 "$log"
-echo "The whole is in $log.  Once more: $program INPUT, or without libFuzzer" \
+echo "Full output: $log.  To run an input again: $program INPUT, or without libFuzzer" \
 	"make VARIANT=asan build/asan/tests/system/fuzz/replay &&" \
 	"build/asan/tests/system/fuzz/replay INPUT; FUZZ_SHOW=1 prints it."
 echo "0 passed, 1 failed, 0 skipped"

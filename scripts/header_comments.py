@@ -1,33 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The public headers as data, for scripts/manual.py: declarations and their comments.
+"""Parse the public headers: declarations and their comments.
 
-A comment is a list of events: ("para", text), ("head", text), ("code", lines), and
-("items", [[tag, text], ...]).  It is read as
+scripts/manual.py generates pages from them, and scripts/check-docs.py checks them.
 
-  - paragraphs, and headings (one line, alone, without a full stop);
-  - lists (" - ", " 1. "), and tables of names (" NAME  text");
-  - code (lines that begin with a tab).
+A comment becomes a list of events: ("para", text), ("head", text), ("code", lines), and
+("items", [[tag, text], ...]).  It consists of
 
-A function's comment begins with a line "name - what it does" for each function, and
-lines "@argument: text".  A paragraph that begins with COHORT_OK, maybe after "Begin: ",
-tells results.
+  - paragraphs, and headings (one line by itself, without a full stop);
+  - lists (" - ", " 1. "), and tables (" NAME  text");
+  - code (lines that start with a tab).
+
+Each function has a comment of its own, in this order:
+
+    name - what it does, as an imperative
+    @argument: text
+
+    Paragraphs.
+
+    Returns:
+      COHORT_OK  text, which may continue on
+                 further lines
+      CODE       text
+
+A result that needs no list is a sentence, "Returns: text", which a list may follow.  If the
+sentence starts with "the same as cohort_other()", or if a comment without "Returns:" ends in
+"Otherwise as cohort_other().", the function has the results of the other function.
 """
 
 import os
 import re
-import sys
 
 HEADERS = "include/cohort"
+EXAMPLES = "examples/manual.c"
+
 
 def items_of(text):
-    """The top level of a header: each comment with the code behind it."""
+    """Split a header into its top-level comments, each with the code that follows it."""
     found = []
     pieces = re.split(r"^(/\*.*?\*/)$", text, flags=re.M | re.S)
     for comment, code in zip(pieces[1::2], pieces[2::2]):
         lines = comment.strip("/*").rstrip().splitlines()
         lines = [re.sub(r"^ \* ?", "", line) if i else line.strip()
                  for i, line in enumerate(lines)]
-        # Types without a comment stand behind others', after a blank line.
         code = re.sub(r"^#(ifdef|endif|if|else|define COHORT_API).*\n?", "", code, flags=re.M)
         code = re.sub(r"^(extern \"C\" \{|\}|#include.*)\n", "", code, flags=re.M)
         found.append((lines[1:] if lines and not lines[0] else lines, code.strip("\n")))
@@ -35,7 +49,7 @@ def items_of(text):
 
 
 def events(lines):
-    """The paragraphs, lists, headings and code that a comment's lines are."""
+    """Parse the lines of a comment into paragraphs, lists, headings and code."""
     found = []
     open_list = False
     for i, line in enumerate(lines):
@@ -71,6 +85,35 @@ def events(lines):
     return [event for event in found if event[0] != "gap"]
 
 
+class Results:
+    """The results of a function: a sentence, a list of codes, or both."""
+
+    def __init__(self, lines):
+        self.text, self.items = "", []
+        self.wrong = None
+        for line in lines:
+            item = re.match(r"  (\S.*?)(?:  +(\S.*))?$", line)
+            if item and not line.startswith("   "):
+                self.items.append([item[1], item[2] or ""])
+            elif self.items and line.startswith("   "):
+                last = self.items[-1]
+                last[1] = (last[1] + "\n" + line.strip()).strip()
+            elif not self.items:
+                self.text = (self.text + "\n" + line.strip()).strip()
+            else:
+                self.wrong = f'"{line.strip()}" is neither a result nor part of one'
+        for code, text in self.items:
+            if not text:
+                self.wrong = f"the result {code} has no text"
+        if not self.text and not self.items:
+            self.wrong = '"Returns:" is empty'
+
+    def other(self):
+        """Return the name of the function with the same results, or None."""
+        match = re.match(r"the same\s+as\s+(\w+)\(\)", self.text)
+        return match and match[1]
+
+
 class Function:
     """A declared function."""
 
@@ -79,40 +122,64 @@ class Function:
         self.name = match[2]
         self.arguments = [" ".join(part.split()) for part in match[3].split(",")]
         self.summary = ""
+        self.results = None
+
+    def is_void(self):
+        """Return whether the function has no result."""
+        return self.result == "void"
 
 
 class Entry:
-    """A comment and what it is about: functions, types, or neither."""
+    """A comment and the declaration that it describes: a function, types, or neither."""
 
     def __init__(self, lines, code):
         self.code = code
-        self.functions = [Function(match) for match in re.finditer(
+        self.wrong = []
+        functions = [Function(match) for match in re.finditer(
             r"COHORT_API\s+([^;(]*?)(\w+)\(([^)]*)\);", code)]
-        by_name = {function.name: function for function in self.functions}
-        name = None
-        while lines:
-            match = re.match(r"(cohort_\w+) +- (.*)", lines[0])
-            if match and match[1] in by_name:
-                name = match[1]
-                by_name[name].summary = match[2]
-            elif name and lines[0].startswith("  "):
-                by_name[name].summary += "\n" + lines[0].strip()
-            else:
-                break
+        self.function = functions[0] if functions else None
+        if not self.function:
+            self.events = events(lines)
+            return
+        for function in functions[1:]:
+            self.wrong.append(f"{function.name}: has no comment of its own")
+        self.parse(lines)
+
+    def parse(self, lines):
+        """Parse the comment of a function."""
+        function = self.function
+        match = re.match(r"(cohort_\w+) +- (.*)", lines[0])
+        if match and match[1] == function.name:
+            function.summary = match[2]
             lines = lines[1:]
+            while lines and lines[0].startswith("  "):
+                function.summary += "\n" + lines[0].strip()
+                lines = lines[1:]
+        else:
+            self.wrong.append(f'{function.name}: the comment does not start with '
+                              f'"{function.name} - "')
+        start = next((i for i, line in enumerate(lines) if line.startswith("Returns:")), None)
+        if start is not None:
+            function.results = Results([lines[start][8:]] + lines[start + 1:])
+            lines = lines[:start]
+        like = re.search(r"[Oo]therwise\s+as\s+(\w+\(\))\.$", "\n".join(lines).rstrip())
+        if like and not function.results:
+            function.results = Results(["the same as " + like[1]])
+        if function.is_void() == (function.results is not None):
+            self.wrong.append(f'{function.name}: a void function has no "Returns:", and any '
+                              'other function has one')
+        elif function.results and function.results.wrong:
+            self.wrong.append(f"{function.name}: {function.results.wrong}")
         self.events = events(lines)
-        told = {name for event in self.events[:1] if event[0] == "items"
-                for tag, _ in event[1] for name in re.findall(r"@(\w+)", tag)}
-        for function in self.functions:
-            if not function.summary:
-                sys.exit(f"{function.name}: no line 'name - what it does'")
-            told -= {re.search(r"(\w+)(\[\])?$", argument)[1]
-                     for argument in function.arguments}
-        if self.functions and told:
-            sys.exit(f"{self.functions[0].name}: no argument {', '.join(sorted(told))}")
+        described = {name for event in self.events[:1] if event[0] == "items"
+                     for tag, _ in event[1] for name in re.findall(r"@(\w+)", tag)}
+        described -= {re.search(r"(\w+)(\[\])?$", argument)[1]
+                      for argument in function.arguments}
+        self.wrong += [f"{function.name}: there is no argument {name}"
+                       for name in sorted(described)]
 
     def title(self):
-        """What a type, or else a macro, is called."""
+        """Return the name of a type, or of a macro."""
         return (re.search(r"^((?:struct|enum) \w+) \{", self.code, flags=re.M) or
                 re.search(r"^typedef .*\(\*(\w+)\)", self.code, flags=re.M) or
                 re.search(r"^#define (\w+)", self.code, flags=re.M))[1]
@@ -132,9 +199,61 @@ class Header:
         self.summary = re.sub(r"^cohort - ", "", " ".join(summary.split()))
         self.events = events(rest.splitlines() if sep else [])
         self.entries = [Entry(lines, code) for lines, code in items[1:]]
+        self.wrong = [wrong for entry in self.entries for wrong in entry.wrong]
         if re.sub(r"^struct \w+;", "", code, flags=re.M).strip():
-            sys.exit(f"{file}: a declaration without a comment")
+            self.wrong.append("a declaration has no comment")
 
     def functions(self):
-        """All of them, in their order."""
-        return [function for entry in self.entries for function in entry.functions]
+        """Return all functions, in the order of their declarations."""
+        return [entry.function for entry in self.entries if entry.function]
+
+
+def read_headers():
+    """Return all public headers, by name."""
+    return [Header(file) for file in sorted(os.listdir(HEADERS)) if file.endswith(".h")]
+
+
+def first_functions(headers):
+    """Return the names of the functions that cohort.h introduces first."""
+    text = next(header.text for header in headers if header.name == "cohort")
+    part = re.search(r"^ \* The first thirty functions$(.*?)^ \* [A-Z][^.:;]*\n \*\n", text,
+                     flags=re.M | re.S)
+    return re.findall(r"\b(cohort_\w+)\(\)", part[1]) if part else []
+
+
+def read_examples():
+    """Return the example of each function, as lines of code.
+
+    In examples/manual.c a comment "Example:" names the functions for which the code up to the
+    next comment is the example.
+    """
+    found = {}
+    with open(EXAMPLES, encoding="utf-8") as stream:
+        text = stream.read()
+    for names, code in re.findall(r"^/\* Example: (.*?) \*/\n(.*?)(?=^/\*)", text,
+                                  flags=re.M | re.S):
+        for name in re.findall(r"\w+", names):
+            found[name] = code.strip("\n").splitlines()
+    return found
+
+
+def faults(headers):
+    """Return a line for each problem in the headers or the examples."""
+    found = [f"{HEADERS}/{header.name}.h: {wrong}" for header in headers
+             for wrong in header.wrong]
+    functions = {function.name: function for header in headers
+                 for function in header.functions()}
+    for function in functions.values():
+        other = function.results and function.results.other()
+        if other and (other not in functions or not functions[other].results):
+            found.append(f"{function.name}: {other}() has no results")
+        elif other and functions[other].results.other() == function.name:
+            found.append(f"{function.name}: {other}() returns the same as this one")
+    first = first_functions(headers)
+    if len(first) != 30:
+        found.append(f"cohort.h introduces {len(first)} functions first, not 30")
+    examples = read_examples()
+    found += [f"{name}: {EXAMPLES} has no example" for name in first if name not in examples]
+    found += [f"{EXAMPLES}: {name} is not a function" for name in examples
+              if name not in functions]
+    return found

@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Check what the compiler of a release build does not.  $1 is the directory with the
-# built libraries, $2 a prefix with the real NCCL and CUDA, if there is one; CC and FLAGS
-# are what the Makefile compiles with, SOURCES what it compiles, OBJECTS the folder of
-# the objects of a debug build.  Prints one line per check; a check whose tool is not
-# installed is skipped, and says so.
+# Run all checks that the compiler of a release build does not make.  $1 is the directory with the
+# built libraries, and $2 a prefix with the real NCCL and CUDA, if there is one.  CC and FLAGS are
+# the Makefile's compiler and flags, SOURCES its sources, and OBJECTS the directory with the
+# objects of a debug build.  Prints one line per check.  A check whose tool is not installed is
+# skipped, with a message.
 
 # Functions are called by check().
 # shellcheck disable=SC2016,SC2317
@@ -20,7 +20,7 @@ read -ra flags <<<"$FLAGS"
 read -ra compiler <<<"$CC"
 failed=0
 
-# All files that are committed, or could be.
+# All files that git tracks or does not ignore.
 if git rev-parse --git-dir >/dev/null 2>&1; then
 	mapfile -t files < <(git ls-files -co --exclude-standard --deduplicate |
 		while read -r file; do [ -f "$file" ] && echo "$file"; done)
@@ -29,12 +29,12 @@ else
 		sed 's|^\./||' | sort)
 fi
 
-# pick PATTERN - those files whose path matches
+# pick PATTERN - print the files whose path matches PATTERN
 pick() {
 	printf '%s\n' "${files[@]}" | grep -E "$1"
 }
 
-# check NAME FUNCTION - the function prints what is wrong; it returns 77 if it is skipped
+# check NAME FUNCTION - run a check, which prints problems, or returns 77 if it is skipped
 check() {
 	local output rc
 
@@ -51,7 +51,7 @@ check() {
 	fi
 }
 
-# need COMMAND - false, with the reason to skip the check, if it is not installed
+# need COMMAND - return false, with the reason for a skip, if COMMAND is not installed
 need() {
 	command -v "$1" >/dev/null && return 0
 	echo "$1 is not installed"
@@ -71,7 +71,7 @@ spaces() {
 	return 0
 }
 
-# The variables that programs read must be those that environment.c knows.
+# Compare the variables that programs read with the list in environment.c.
 variables() {
 	local read known
 
@@ -94,21 +94,21 @@ variables() {
 licences() {
 	local file
 
-	for file in $(pick '(\.([chS]|cc|hpp|sh|py|rs|toml|map|in|mk)|Makefile|/run)$'); do
+	for file in $(pick '(\.([chS]|cc|hpp|sh|py|rs|toml|map|in|mk|yml)|Makefile|/run)$'); do
 		head -n 3 "$file" | grep -q 'SPDX-License-Identifier: Apache-2.0' ||
 			echo "$file: no SPDX line"
 	done
 }
 
-# No file may name a folder of the machine that it was written on.
-places() {
+# No file may contain a path of the machine on which it was written.
+paths() {
 	pick '' | xargs grep -nIE '(^|[^[:alnum:]_.~-])[/](work|home|root)/'
 	return 0
 }
 
-# The rest of the library asks for a platform's properties, not for its name.
+# Outside of the platforms, the library must test a platform's properties, not its name.
 platforms() {
-	# names.c names all constants.
+	# names.c lists all constants.
 	pick '^src/(api|base|core|dump|processes|reducer|watch)/.*\.[ch]$' | grep -vx src/api/names.c |
 		xargs grep -En 'COHORT_PLATFORM_(HOST|GPU)|"(platform/gpu|sim)/'
 	pick '^src/platform/.*\.[ch]$' | xargs grep -En '"sim/'
@@ -117,8 +117,20 @@ platforms() {
 	return 0
 }
 
-# Each known version of NVIDIA's NCCL has a table, and a wheel that deps-nvidia.sh
-# brings.
+# The api suite may include only the public headers and tests/support.
+promises() {
+	pick '^tests/api/.*\.[ch]$' | xargs grep -n '#include "' | grep -v '"support/'
+	return 0
+}
+
+# The name of a test has at most 60 characters.
+names() {
+	pick '^tests/(unit|api|sim)/.*\.c$' |
+		xargs grep -noE '^(Parameterized)?Test\(\w+, *\w{61,}'
+	return 0
+}
+
+# Each known version of NVIDIA's NCCL must have a table, and a wheel that deps-nvidia.sh downloads.
 versions() {
 	local known
 
@@ -131,14 +143,14 @@ versions() {
 		sed -n 's/^[<>] \(.*\)/\1: in nccl_version.h or with a table, not both/p'
 }
 
-# The first #ifndef must be followed by its #define; no two headers share a guard.
+# The first #ifndef must be followed by its #define, and no two headers may share a guard.
 guards() {
 	local file guard twice
 
 	for file in $(pick '\.h(pp)?$'); do
 		guard=$(awk '/^#ifndef/ { print $2; exit }' "$file")
 		grep -A 1 "^#ifndef $guard\$" "$file" |
-			grep -q "^#define $guard\$" || echo "$file: no guard"
+			grep -q "^#define $guard\$" || echo "$file: no include guard"
 	done
 	twice='FNR == 1 { first = 1 }
 		first && /^#ifndef/ {
@@ -149,13 +161,13 @@ guards() {
 	pick '\.h(pp)?$' | xargs awk "$twice"
 }
 
-# with_criterion - 0 if files that use it can be compiled
+# with_criterion - succeed if files that use Criterion can be compiled
 with_criterion() {
 	echo '#include <criterion/criterion.h>' |
 		$CC -x c -fsyntax-only - 2>/dev/null
 }
 
-# c_files PATTERN - the files that can be compiled without special options
+# c_files PATTERN - print the files that can be compiled without special options
 c_files() {
 	local without='^tests/system/(abi/|programs/|differ/|include/|[^/]*$)|^src/sim/include/'
 
@@ -165,7 +177,7 @@ c_files() {
 	pick "$1" | grep -vE "$without"
 }
 
-# compile COMMAND... - check files, some at a time on each core; what is wrong names them
+# compile COMMAND... - check files on all cores, several per run; print errors with file names
 compile() {
 	xargs -P "$(nproc)" -n 8 "$@" "${flags[@]}" -Itests -Werror -fsyntax-only
 	return 0
@@ -189,25 +201,45 @@ shell() {
 	pick '(\.sh|^\.ci/run)$' | xargs shellcheck -x
 }
 
+# Check the hosting site's files by their schemas, and workflows by actionlint.
+hosting() {
+	need check-jsonschema || return 77
+	schema dependabot .github/dependabot.yml
+	schema github-issue-forms .github/ISSUE_TEMPLATE/*.yml
+	schema github-workflows .github/workflows/*.yml
+}
+
+# schema NAME FILE... - print how files differ from a schema of check-jsonschema
+schema() {
+	local output
+
+	output=$(check-jsonschema --builtin-schema "vendor.$1" "${@:2}" 2>&1) || echo "$output"
+}
+
+workflows() {
+	need actionlint || return 77
+	actionlint
+}
+
 types() {
 	need mypy || return 77
-	mypy --strict --no-error-summary --cache-dir /dev/null bindings/python/cohort \
+	mypy --config-file bindings/python/pyproject.toml --no-error-summary --cache-dir /dev/null bindings/python/cohort \
 		bindings/python/generate.py bindings/python/cohort_wheel.py
 }
 
-# A folder that is in no source list of mk/ would be left out silently.
+# Each source file must be in a source list of mk/: make ignores folders that are not listed.
 listed() {
 	local file
 
-	[ -n "${SOURCES:-}" ] || { echo "make lint sets SOURCES" && return 77; }
+	[ -n "${SOURCES:-}" ] || { echo "SOURCES is not set; run make lint" && return 77; }
 	for file in $(pick '^(src|tests|bench)/.*\.[cS]$' |
 		grep -vE '^tests/system/(abi/|programs/|differ/|include/|[^/]*$)' |
 		grep -vE '^bench/((average_)?peer\.c$|hang/)'); do
-		[[ " $SOURCES " = *" $file "* ]] || echo "$file: in no source list of mk/"
+		[[ " $SOURCES " = *" $file "* ]] || echo "$file: not in a source list of mk/; add it"
 	done
 }
 
-# A place that the list lacks would not be tried on NVIDIA's NCCL.
+# Each place of the drill must be in the list of places in tests/matrix.txt.
 places() {
 	local command=${lib%/*}/cohort
 
@@ -222,31 +254,24 @@ symbols() {
 	output=$(tests/system/symbols.sh "$lib" "$real" 2>&1) || echo "$output"
 }
 
-# Objects of a build without link-time optimisation show which source calls which.
+# Objects of a build without link-time optimization show which source calls which.
 circles() {
 	need python3 || return 77
-	[ -n "${OBJECTS:-}" ] || { echo "make lint sets OBJECTS" && return 77; }
+	[ -n "${OBJECTS:-}" ] || { echo "OBJECTS is not set; run make lint" && return 77; }
 	scripts/circles.py "$OBJECTS"
 }
 
-level() {
-	local map header
-
-	map=$(sed -n 's/^COHORT_\([0-9.]*\) {$/\1/p' src/cohort.map | tail -n 1)
-	header=$(awk '$2 == "COHORT_VERSION_MAJOR" { major = $3 }
-		$2 == "COHORT_VERSION_MINOR" { print major "." $3 }' \
-		include/cohort/version.h)
-	[ "$map" = "$header" ] ||
-		echo "src/cohort.map ends with $map, version.h says $header"
+same_versions() {
+	scripts/release.sh --check
 }
 
-# Links, anchors, tables, and the names in the pages.
+# Check links, anchors, tables, and names in the Markdown pages.
 pages() {
 	need python3 || return 77
 	scripts/check-docs.py
 }
 
-# The pages that scripts/manual.py makes of the headers and the command.
+# Check the pages that scripts/manual.py generates from the headers and the command.
 manual() {
 	local command=${lib%/*}/cohort scratch
 
@@ -263,14 +288,18 @@ check "clang-format" layout
 check "no space at the end of a line" spaces
 check "environment variables are known" variables
 check "licence lines" licences
-check "no paths of a machine" places
+check "no paths of a machine" paths
 check "only src/platform asks which platform it is, none knows sim, exec no CUDA" platforms
+check "tests/api includes no header of src" promises
+check "names of tests are short" names
 check "versions of NCCL have tables and wheels" versions
 check "include guards" guards
 check "headers stand alone" headers
 check "no warnings" warnings
 check "no warnings of clang, thread annotations" clang_warnings
 check "shellcheck" shell
+check "files for the hosting site" hosting
+check "workflows" workflows
 check "types of the Python package" types
 check "Markdown" pages
 check "manual pages" manual
@@ -278,5 +307,5 @@ check "every source is in a list of mk/" listed
 check "all places of the drill are in tests/matrix.txt" places
 check "no circles of calls between folders, none of five sources" circles
 check "exported symbols are the declared ones" symbols
-check "version of the symbol map" level
+check "one version in all places" same_versions
 exit $failed

@@ -1,21 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The manual pages, made from the public headers and from what the command says of itself.
+"""Make the manual pages from the public headers and from the command's --help.
 
     scripts/manual.py COMMAND DIRECTORY
 
-COMMAND is the built cohort, whose --help is asked for each of its commands.  Into
-DIRECTORY go
+COMMAND is the built cohort; the script runs it with --help for each of its commands.  It
+writes to DIRECTORY
 
-    man1/cohort.1, man1/cohort-demo.1, ...  what --help says
-    man3/cohort_wait.3, ...                 each function: what its comment says; functions
-                                            with one comment share a page, by links
+    man1/cohort.1, man1/cohort-demo.1, ...  the text of --help
+    man3/cohort_wait.3, ...                 each function: its comment, its results, and
+                                            its example in examples/manual.c
     man7/cohort.7                           the overview in cohort.h
-    man7/cohort-group.7, ...                each other header: its types, its functions, and
-                                            what it says of no single function
+    man7/cohort-group.7, ...                each other header: its overview, its functions
+                                            and its types
 
-scripts/header_comments.py says how a comment is read.  @argument, function(), *new word*,
-`code` and the names of constants and headers are set as such.
+scripts/header_comments.py describes the format of comments.  @argument, function(), *new
+word*, `code` and the names of constants and headers get markup.
 """
 
 import os
@@ -28,7 +28,7 @@ import time
 sys.dont_write_bytecode = True
 
 # pylint: disable=wrong-import-position
-from header_comments import HEADERS, Header
+from header_comments import faults, read_examples, read_headers
 
 COLUMNS = 78
 
@@ -36,13 +36,13 @@ COLUMNS = 78
 
 
 def escape(text):
-    """As troff has to be told it."""
+    """Escape a text for troff."""
     text = text.replace("\\", "\\e").replace("^", "\\(ha").replace("~", "\\(ti")
     return re.sub(r"(?<![\w)])-(?=[\d-])|(?<=-)-|(?<!\w)-(?=\w)", r"\\-", text)
 
 
 def literal(text):
-    """The same for code."""
+    """Escape lines of code for troff."""
     for plain, told in (("\\", "\\e"), ("-", "\\-"), ("'", "\\(aq"), ("`", "\\(ga"),
                         ("^", "\\(ha"), ("~", "\\(ti")):
         text = text.replace(plain, told)
@@ -50,7 +50,7 @@ def literal(text):
 
 
 class Names:
-    """What has a page, and which constants there are."""
+    """The functions, headers and commands that have a page, and the constants."""
 
     def __init__(self, headers, commands):
         self.functions, self.types, self.constants = {}, {}, set()
@@ -68,7 +68,7 @@ class Names:
 
 
 class Page:
-    """One page, written line by line."""
+    """A page, written line by line."""
 
     def __init__(self, names, name, section, date, version):
         self.names, self.name, self.section = names, name, section
@@ -82,25 +82,25 @@ class Page:
         ]
 
     def add(self, *lines):
-        """Lines as they are."""
+        """Add lines of troff."""
         self.lines += lines
 
     def is_own(self, name, section):
-        """Whether that is this page."""
+        """Return whether this page describes name."""
         return name in self.own and section == self.section
 
     def see(self, name, section):
-        """Have it under SEE ALSO."""
+        """List a page under SEE ALSO."""
         if not self.is_own(name, section):
             self.seen.add((section, name))
 
     def reference(self, name, section):
-        """The macro for another page, or for this one."""
+        """Return the macro that refers to a page, even to this page."""
         self.see(name, section)
         return f"Nm {name}" if self.is_own(name, section) else f"Xr {name} {section}"
 
     def macro(self, word):
-        """What a word is set as, or None."""
+        """Return the macro for a word, or None for plain text."""
         match = re.fullmatch(r"(\w+)\(\)", word)
         if match and match[1] in self.names.functions:
             if self.is_own(match[1], 3):
@@ -127,7 +127,7 @@ class Page:
         return None
 
     def text(self, text, plain=False):
-        """A paragraph, each sentence on lines of its own."""
+        """Add a paragraph; each sentence starts on a new line."""
         text = re.sub(r"([.:?!]\"?\)?)\n", r"\1  ", text).replace("\n", " ")
         text = re.sub(r"`[^`]+`|\*\w[\w -]*\w\*", lambda m: m[0].replace(" ", "\0"), text)
         for sentence in re.split(r"  +", text):
@@ -135,7 +135,7 @@ class Page:
             for word in sentence.split():
                 parts = re.fullmatch(r"([(\[]*)(.*?)('s)?([)\],.;:?!]*)", word)
                 macro = None if plain else self.macro(parts[2])
-                # A call's parentheses are no punctuation.
+                # The parentheses of a call are not punctuation.
                 call = re.fullmatch(r"([(\[]*)([\w/]+\(\)|`.*`)('s)?([)\],.;:?!]*)", word)
                 if call and not plain and self.macro(call[2]):
                     parts, macro = call, self.macro(call[2])
@@ -157,12 +157,12 @@ class Page:
             if line:
                 self.add(line)
 
-    def code(self, lines):
-        """Code as it is."""
-        self.add(".Bd -literal -offset indent", *literal("\n".join(lines)), ".Ed")
+    def code(self, lines, offset=" -offset indent"):
+        """Add code."""
+        self.add(".Bd -literal" + offset, *literal("\n".join(lines)), ".Ed")
 
     def items(self, items):
-        """A list."""
+        """Add a list."""
         if items[0][0] == "-":
             self.add(".Bl -bullet")
         elif items[0][0][0].isdigit():
@@ -181,7 +181,7 @@ class Page:
         self.add(".El")
 
     def blocks(self, found, heading=".Ss"):
-        """The events of a comment."""
+        """Add the events of a comment."""
         fresh = self.lines[-1].startswith((".Sh", ".Ss"))
         for event in found:
             if event[0] == "head":
@@ -196,13 +196,11 @@ class Page:
             elif event[0] == "code":
                 self.code(event[1])
             else:
-                if not fresh and self.lines[-1] in (".El", ".Ed"):
-                    self.add(".Pp")
                 self.items(event[1])
             fresh = False
 
     def write(self, directory):
-        """Into DIRECTORY, with what it refers to at its end."""
+        """Write the page into a directory, with SEE ALSO at its end."""
         if self.seen:
             self.add(".Sh SEE ALSO")
             seen = sorted(self.seen)
@@ -218,63 +216,71 @@ class Page:
 # ---- pages of functions and headers -------------------------------------------
 
 
-def is_result(event):
-    """Whether a paragraph tells results."""
-    return event[0] == "para" and re.match(r"([\w() ]+: )?COHORT_OK\b", " ".join(
-        event[1].split())) is not None
+def all_results(function, functions):
+    """Return the results of a function, including those that it shares with another one.
+
+    Shared results about an argument that this function lacks are omitted.  COHORT_OK is first,
+    and results that are not the name of a code are last.
+    """
+    items = list(function.results.items)
+    arguments = {re.search(r"(\w+)(\[\])?$", argument)[1] for argument in function.arguments}
+    other = function.results.other()
+    while other:
+        shown = {code for code, _ in items}
+        results = functions[other].results
+        items += [item for item in results.items if item[0] not in shown and
+                  arguments.issuperset(re.findall(r"@(\w+)", item[1]))]
+        other = results.other()
+    return sorted(items, key=lambda item: 0 if item[0] == "COHORT_OK" else
+                  1 if item[0].startswith("COHORT_") else 2)
 
 
-def common_topic(header):
-    """The title of what a header says of all its functions."""
-    for entry in header.entries:
-        if not entry.code and entry.events[0][1].startswith("What the"):
-            return entry.events[0][1]
-    return None
-
-
-def function_page(page, header, entry):
-    """A page of section 3."""
-    functions = entry.functions
-    page.own = {function.name for function in functions}
-    first = re.match(r"([^.]*)\.", entry.events[0][1]) if entry.events and \
-        entry.events[0][0] == "para" else None
-    summary = "; ".join(" ".join(function.summary.split()) for function in functions)
-    if len(functions) > 3 and first and len(first[1]) < 60:
-        summary = first[1][0].lower() + first[1][1:]
-    page.add(".Sh NAME")
-    summary = escape(re.sub(r"[@*`]", "", summary)).replace('"', "\\(dq")
-    page.add(*(f".Nm {function.name} ," for function in functions[:-1]),
-             f".Nm {functions[-1].name}", f".Nd {summary}")
-    page.add(".Sh SYNOPSIS", f".In cohort/{header.name}.h")
-    for function in functions:
-        page.add(f".Ft {function.result}", f".Fo {function.name}",
-                 *(f'.Fa "{argument}"' for argument in function.arguments), ".Fc")
-    page.add(".Sh DESCRIPTION")
-    if len(functions) > 1:
-        page.add(".Bl -tag -width Ds")
-        for function in functions:
-            page.add(f".It Fn {function.name}")
-            page.text(function.summary)
+def return_values(page, function, functions):
+    """Add the section RETURN VALUES."""
+    page.add(".Sh RETURN VALUES")
+    if function.is_void():
+        page.add(".Fn " + function.name, "returns no value.")
+        return
+    text = " ".join(function.results.text.split())
+    items = all_results(function, functions)
+    if text and not function.results.other():
+        page.text(text[0].upper() + text[1:] + (":" if items else "."))
+    if items:
+        width = min(max(len(code) for code, _ in items), 24)
+        page.add(f".Bl -tag -width {'x' * width} -compact")
+        for code, text in items:
+            page.add(".It " + (page.macro(code) or escape(code)))
+            page.text(text)
         page.add(".El")
-    elif not entry.events:
-        page.text(summary[0].upper() + summary[1:] + ".")
+    if any(code.startswith("COHORT_") for code, _ in items):
+        page.add(".Pp", f".Xr {page.names.headers['cohort'].page} 7",
+                 "describes the results that any function may return.")
+
+
+def function_page(page, header, entry, functions, examples):
+    """Return a page of section 3."""
+    function = entry.function
+    summary = " ".join(function.summary.split())
+    page.add(".Sh NAME", f".Nm {function.name}", ".Nd " + escape(
+        re.sub(r"[@*`]", "", summary)).replace('"', "\\(dq"))
+    page.add(".Sh SYNOPSIS", f".In cohort/{header.name}.h")
+    page.add(f".Ft {function.result}", f".Fo {function.name}",
+             *(f'.Fa "{argument}"' for argument in function.arguments), ".Fc")
+    page.add(".Sh DESCRIPTION")
     arguments = entry.events[:1] if entry.events and entry.events[0][0] == "items" else []
-    if arguments:
-        if len(functions) > 1:
-            page.add(".Pp")
-        page.add("The arguments:")
-        page.blocks(arguments)
     rest = entry.events[len(arguments):]
-    results = next((i for i, event in enumerate(rest) if is_result(event)), len(rest))
-    page.blocks(rest[:results])
-    common = common_topic(header)
-    if common:
+    page.text(summary[0].upper() + summary[1:] + ".")
+    if arguments:
+        page.add(".Pp", "The arguments are:")
+        page.blocks(arguments)
+    page.blocks(rest)
+    if not re.search(r"thread|block|otherwise as", str(entry.events), flags=re.I):
         page.add(".Pp")
-        page.text(common + " is said in")
-        page.add(f".Xr {header.page} 7 .")
-    if rest[results:]:
-        page.add(".Sh RETURN VALUES")
-        page.blocks(rest[results:])
+        page.text("May be called from any thread; does not block.")
+    return_values(page, function, functions)
+    if function.name in examples:
+        page.add(".Sh EXAMPLES")
+        page.code(examples[function.name], "")
     for name in re.findall(r"\bcohort_\w+", entry.code):
         if name in page.names.types:
             page.see(page.names.types[name].page, 7)
@@ -283,7 +289,7 @@ def function_page(page, header, entry):
 
 
 def header_page(page, header):
-    """A page of section 7."""
+    """Return a page of section 7."""
     page.add(".Sh NAME", f".Nm {header.page}",
              ".Nd " + escape(header.summary[0].lower() + header.summary[1:]))
     page.add(".Sh SYNOPSIS", f".In cohort/{header.name}.h", ".Sh DESCRIPTION")
@@ -298,7 +304,7 @@ def header_page(page, header):
             page.add(f".It {page.reference(function.name, 3)}")
             page.text(function.summary)
         page.add(".El")
-    typed = [entry for entry in header.entries if entry.code and not entry.functions]
+    typed = [entry for entry in header.entries if entry.code and not entry.function]
     if typed:
         page.add(".Sh TYPES AND CONSTANTS")
         for entry in typed:
@@ -317,7 +323,7 @@ def header_page(page, header):
 
 
 def option_words(words):
-    """The macros of a usage line, or of an option."""
+    """Yield the macros of a usage line, or of an option."""
     for word in words:
         match = re.fullmatch(r"\[(.*)\](\.\.\.)?", word)
         if match:
@@ -337,7 +343,7 @@ def option_words(words):
 
 
 def help_events(text):
-    """What --help prints, as events; what leads with '-' is an option."""
+    """Parse the output of --help into events; an item that starts with '-' is an option."""
     found = []
     for chunk in text.strip("\n").split("\n\n"):
         joined = False
@@ -365,7 +371,7 @@ def help_events(text):
 
 
 def command_page(page, name, summary, text):
-    """A page of section 1."""
+    """Return a page of section 1."""
     usage, _, rest = text.partition("\n\n")
     page.add(".Sh NAME", f".Nm {name}", ".Nd " + escape(summary[0].lower() + summary[1:]),
              ".Sh SYNOPSIS")
@@ -373,7 +379,7 @@ def command_page(page, name, summary, text):
         line = re.sub(r"^usage:| ,.*|,.*", "", line).strip()
         line = re.sub(r"\[[^\]]*\]|\S+ \| \S+", lambda m: m[0].replace(" ", "\0"), line)
         page.add(".Nm cohort")
-        # On a line of its own, as what is optional ends with its line.
+        # Put each option on its own line, because .Op extends to the end of its line.
         for word in line.split()[1:]:
             words = [word] if word.startswith("[") else word.split("\0")
             page.add("." + " ".join(option_words(words)))
@@ -408,19 +414,19 @@ def command_page(page, name, summary, text):
 
 
 def help_of(command, words):
-    """What the command says of itself, or of one of its commands."""
+    """Return the output of --help, of the command or of one of its commands."""
     return subprocess.run([command, *words, "--help"], capture_output=True, text=True,
                           check=True).stdout
 
 
 def commands_of(command):
-    """Each page of section 1: its summary, and its help."""
+    """Return the pages of section 1: the summary and the help of each."""
     text = help_of(command, [])
     found = {"cohort": (re.search(r"\n\n(.*?)\.\n", text)[1], text)}
     for name, summary in re.findall(r"^  (\w+) +(\S.*)$", text, flags=re.M):
         text = help_of(command, [name])
         found["cohort-" + name] = (summary, text)
-        # Commands of the command.
+        # Its own subcommands.
         for under in re.findall(rf"^ +cohort {name} ([a-z]+) ", text, flags=re.M):
             told = help_of(command, [name, under])
             first = " ".join(told.split("\n\n")[1].split())
@@ -430,7 +436,7 @@ def commands_of(command):
 
 
 def date_of(version):
-    """The day of the version, from CHANGELOG.md, as a page shows it."""
+    """Return the date of a version from CHANGELOG.md, in the format of manual pages."""
     with open("CHANGELOG.md", encoding="utf-8") as stream:
         day = re.search(rf"^## {re.escape(version)}\n\n(\d+-\d+-\d+)\.", stream.read(), flags=re.M)
     if not day:
@@ -444,7 +450,10 @@ def main():
         sys.exit(__doc__)
     command, directory = map(os.path.abspath, sys.argv[1:])
     os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-    headers = [Header(file) for file in sorted(os.listdir(HEADERS)) if file.endswith(".h")]
+    headers = read_headers()
+    wrong = faults(headers)
+    if wrong:
+        sys.exit("\n".join(wrong))
     commands = commands_of(command)
     names = Names(headers, commands)
     version = ".".join(re.findall(r"COHORT_VERSION_\w+ (\d+)", next(
@@ -458,18 +467,18 @@ def main():
         page.see("cohort", 1)
         page.see("cohort", 7)
         page.write(directory)
+    functions = {function.name: function for header in headers
+                 for function in header.functions()}
+    examples = read_examples()
     for header in headers:
         page = Page(names, header.page, 7, *made)
         header_page(page, header)
         page.write(directory)
         for entry in header.entries:
-            if entry.functions:
-                first, *others = [function.name for function in entry.functions]
-                page = Page(names, first, 3, *made)
-                function_page(page, header, entry)
+            if entry.function:
+                page = Page(names, entry.function.name, 3, *made)
+                function_page(page, header, entry, functions, examples)
                 page.write(directory)
-                for other in others:
-                    os.symlink(f"{first}.3", os.path.join(directory, "man3", f"{other}.3"))
 
 
 if __name__ == "__main__":

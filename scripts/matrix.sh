@@ -1,22 +1,22 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Print the commands of a run of tests/matrix.txt, one a line, or the words of a list.
+# Print the commands of a run of tests/matrix.txt, one per line, or the words of a list.
 #
 #	scripts/matrix.sh RUN
 #	scripts/matrix.sh @LIST
 #
-# The environment has the variables that make sets.
+# Uses the environment variables that make sets.
 
 set -euo pipefail
 
-: "${OUT:=build}" "${DIR:=build/release}" "${CUDA:=}" "${LENGTH:=1}" "${GPU:=}"
+: "${OUT:=build}" "${DIR:=build/release}" "${CUDA:=}" "${LENGTH:=1}" "${SOAK:=60 1}" "${GPU:=}"
 for suite in unit api sim; do
 	declare "${suite^^}=$DIR/tests/$suite/$suite --jobs=1 --verbose"
 done
 declare -A words
 
-# commands SETTINGS COMMAND - print the command, or one for each word of its list
+# commands SETTINGS COMMAND - print the command, or one command per word of its list
 commands() {
 	local variables="" setting word list
 
@@ -33,7 +33,7 @@ commands() {
 	fi
 }
 
-# names PATTERN - names of files, without folder and ".c"
+# names PATTERN - print the names of files, without directory and ".c"
 names() (
 	set +f
 	shopt -s nullglob
@@ -42,7 +42,7 @@ names() (
 	[ ${#files[@]} -eq 0 ] || basename -as .c "${files[@]}"
 )
 
-# Patterns of tests are no names of files.
+# Disable globbing, because test patterns are not file names.
 set -f
 found=
 # shellcheck disable=SC2162 # a backslash continues a line
@@ -59,8 +59,8 @@ while read -a line; do
 		;;
 	esac
 done <tests/matrix.txt
-# shellcheck disable=SC2086 # the words of a list
+# shellcheck disable=SC2086 # words of a list
 case $1 in
 @*) printf '%s\n' ${words[${1#@}]} ;;
-*) [ -n "$found" ] || { echo "matrix.sh: there is no run $1" >&2 && exit 1; } ;;
+*) [ -n "$found" ] || { echo "matrix.sh: no run $1 in tests/matrix.txt" >&2 && exit 1; } ;;
 esac

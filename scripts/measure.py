@@ -4,8 +4,8 @@
 
     make && make VARIANT=debug && scripts/measure.py
 
-The frames of a call and the threads of a group are those of the debug build; without it,
-without gdb, or without a compiler they are left out, and the table says so.
+The frames of a call and the threads of a group are measured with the debug build.  Without
+that build, gdb or a compiler they are omitted, and the table says so.
 """
 
 import os
@@ -71,7 +71,7 @@ def read(name):
 
 
 def kinds(text):
-    """Lines of code, of comment, and blank ones."""
+    """Return the numbers of lines of code, of comment lines, and of blank lines."""
     code = comment = blank = 0
     inside = False
     for line in text.split("\n")[:-1]:
@@ -88,13 +88,13 @@ def kinds(text):
 
 
 def functions(text):
-    """The number of lines in the body of each function."""
+    """Return the number of lines in the body of each function."""
     return [body.count("\n") for body in
             re.findall(r"^[a-z][^;{}]*\)\n\{\n(.*?)^\}$", text, re.M | re.S)]
 
 
 def members(text, struct):
-    """The members of a struct in a header, without those of its nested structs' names."""
+    """Return the members of a struct in a header, without those of nested structs."""
     body = re.search(r"^struct %s \{\n(.*?)^\};" % struct, text, re.M | re.S)[1]
     body = re.sub(r"/\*.*?\*/", "", body, flags=re.S)
     return re.findall(r"(\w+)(?:\[[^]]*\])?(?=[,;])|\(\*(\w+)\)\(", body)
@@ -122,8 +122,8 @@ def targets():
 
 
 def run_program():
-    """The backtrace at ncclAllReduce(), as pairs of function and file; and the threads
-    that the library has for two groups."""
+    """Return the backtrace at ncclAllReduce(), as pairs of function and file, and the number of
+    threads of the library with two groups."""
     with tempfile.TemporaryDirectory() as folder:
         source, program = os.path.join(folder, "one.c"), os.path.join(folder, "one")
         with open(source, "w", encoding="utf-8") as file:

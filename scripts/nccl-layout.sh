@@ -1,13 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Print where an NCCL's structures have what: the facts for a table in
-# src/sim/nvidia/kernel.
+# Print the layout of the structures of a version of NCCL, for a table in src/sim/nvidia/kernel.
 #
 #	nccl-layout.sh LIBRARY
 #
-# NVIDIA's libraries have debug information, which gdb reads; it takes half a minute.
-# Then come the sizes of the tables that tell one build from another.
+# Uses gdb to read the debug information in NVIDIA's libraries, which takes half a minute.
+# Also prints the sizes of the library's tables, which distinguish its builds.
 
 set -euo pipefail
 

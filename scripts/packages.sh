@@ -1,16 +1,19 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# The Debian packages, as someone who installs them meets them: build them twice, in other
-# folders and conditions, and compare the builds; ask lintian; install them in a fresh root of
-# Debian SUITE, which has to be this machine's; build and run a program there, and remove all
-# again.  Then install them once more beside Python, Rust, CMake and a C++ compiler, for each of
-# which there is a program, too: with the wheel in a virtual environment, with the crate, and
-# with find_package().
+# Test the Debian packages, the wheel, the crates and make install in a fresh root of Debian SUITE.
+# With each, build and run the program of its README.
 #
 #	scripts/packages.sh SUITE
 #
-# Every line "ok" or "FAIL" is one test; the last line adds them up.
+# The Debian packages are for the Debian release that builds them.  If SUITE is this machine's,
+# they are built twice here, in different directories and conditions, both builds are compared, and
+# lintian checks them; so are packages for arm64, whose contents then run in QEMU.  Otherwise they
+# are built once, in another root of SUITE.  They are installed, used and removed, after which no
+# file of theirs may remain.  The wheel is built on this machine, whose glibc must not be newer
+# than that of SUITE.
+#
+# Each line "ok", "FAIL" or "skip" is one test; the last line adds them up.
 
 # Functions are called by try().
 # shellcheck disable=SC2317
@@ -22,48 +25,82 @@ cd "$(dirname "$0")/.."
 # shellcheck source=scripts/root.sh
 . scripts/root.sh
 
-# Those that debootstrap brings are all that the root has: pkg-config and the compiler are
-# what a user needs for his program.
+# The root has only debootstrap's packages, pkg-config, and the compiler that a user needs for a
+# program.
 make_root "$suite" gcc,libc6-dev,pkg-config
 
-passed=0 failed=0
-# try WHAT COMMAND... - one test, whose output is shown if it fails
+passed=0 failed=0 skipped=0
+# try WHAT COMMAND... - run one test and show its output if it fails; status 77 means skipped
 try() {
-	local what=$1
+	local what=$1 rc=0
 	shift
 
-	if "$@" >"$root/log" 2>&1; then
+	"$@" >"$root/log" 2>&1 || rc=$?
+	case $rc in
+	0)
 		echo "ok    $what"
 		passed=$((passed + 1))
-	else
+		;;
+	77)
+		echo "skip  $what: $(tail -n 1 "$root/log")"
+		skipped=$((skipped + 1))
+		;;
+	*)
 		echo "FAIL  $what"
 		tail -n 50 "$root/log" | sed 's/^/    /'
 		failed=$((failed + 1))
-	fi
+		;;
+	esac
 }
 finish() {
-	echo "$passed passed, $failed failed, 0 skipped"
+	echo "$passed passed, $failed failed, $skipped skipped"
 	exit $((failed > 0))
 }
 
-# ---- two builds ---------------------------------------------------------------
+# tree FOLDER - copy the files that git tracks
+tree() {
+	mkdir -p "$1" && git ls-files -z | tar -c --null -T - | tar -x -C "$1"
+}
 
+# block LANGUAGE FILE - print the first block in LANGUAGE in FILE
+block() {
+	awk -v begin='```'"$1" '$0 == begin { inside = 1; next }
+		inside && /^```$/ { exit } inside' "$2"
+}
+# What README.md's program prints.
+printf 'rank %d: 4.5\n' 0 1 2 3 4 5 6 7 >"$root/ranks"
+
+# ---- the Debian packages --------------------------------------------------------
+
+own=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
 one=$root/one
 two=$root/a.longer/name
-begin=$SECONDS
-try "the packages can be built" scripts/deb.sh "$one"
-# Not from a compiler's cache; under another umask, time zone, locale and number of jobs.
+# again ARGUMENT... - call deb.sh without a compiler cache, and with another umask, time zone,
+# locale and number of jobs
 again() (
 	umask 077
 	export CCACHE_DISABLE=1 TZ=Asia/Tokyo LC_ALL=C.UTF-8 \
 		DEB_BUILD_OPTIONS="nocheck parallel=3"
-	scripts/deb.sh "$two"
+	scripts/deb.sh "$@"
 )
-try "they can be built elsewhere" again
-[ "$failed" -eq 0 ] || finish
-echo "      two builds after $((SECONDS - begin)) s"
 
-# installed FOLDER - each file that make install has put there, with its mode
+# in_builder - build the packages in a copy of the root, with the packages for the build
+in_builder() {
+	mkdir "$root/builder"
+	cp -a "$root/root" "$root/builder/root"
+	tree "$root/builder/root/tree"
+	ln -s builder/root/one "$one"
+	root=$root/builder in_root sh -exc '
+		apt-get -q update
+		DEBIAN_FRONTEND=noninteractive apt-get -q -y install --no-install-recommends \
+			dpkg-dev make
+		cp -r tree/packaging/debian tree/debian
+		DEBIAN_FRONTEND=noninteractive apt-get -q -y build-dep --no-install-recommends ./tree
+		rm -r tree/debian
+		tree/scripts/deb.sh one'
+}
+
+# installed FOLDER - print each file that make install has installed in FOLDER, with its mode
 installed() {
 	(cd "$1"/cohort-*/debian/tmp &&
 		find . ! -type l -printf '%m %p\n' -o -printf '%l %p\n' | sort &&
@@ -75,24 +112,62 @@ same_files() {
 		[ "$(wc -l <"$root/one.files")" -gt 200 ] &&
 		diff "$root/one.files" "$root/two.files"
 }
+# same_packages FOLDER OTHER - compare the packages in two folders
 same_packages() {
 	local package
 
-	for package in "$one"/*.deb; do
-		cmp "$package" "$two/${package##*/}" || return 1
+	for package in "$1"/*.deb; do
+		cmp "$package" "$2/${package##*/}" || return 1
 	done
 }
-try "make install installs the same in both builds, to the bit" same_files
-try "the packages of both builds are the same, to the bit" same_packages
-
-# lintian ends with 2 if it has found errors.  One message of CUDA's has "occured", and the
-# simulator says what CUDA says.
+# clean FOLDER - run lintian, which exits with 2 if it has found errors.  Ignore the misspelled
+# "occured": the simulator prints CUDA's message unchanged.
 clean() {
-	lintian --display-info --pedantic "$one"/*.changes >"$root/lintian" || [ $? -eq 2 ] ||
+	lintian --display-info --pedantic "$1"/*.changes >"$root/lintian" || [ $? -eq 2 ] ||
 		return 1
 	! grep -E '^[EWIP]: ' "$root/lintian" | grep -v ': spelling-error-in-binary occured '
 }
-try "lintian has nothing to say" clean
+# loss COMMAND... - print what a command of both architectures must print
+loss() {
+	"$@" demo --no-fault --epochs 3 | grep '^loss'
+}
+# runs_in_qemu FOLDER - unpack the packages for arm64; run the command, and build README.md's
+# program with the library
+runs_in_qemu() {
+	local sysroot=build/aarch64/root files=$root/arm64 package
+
+	for package in "$1"/*.deb; do
+		dpkg-deb -x "$package" "$files" || return
+	done
+	loss scripts/emulate.sh "$sysroot" "$files/usr/bin/cohort" >"$root/loss" &&
+		loss "$(echo "$one"/cohort-*/build/cohort)" | diff - "$root/loss" || return
+	block c README.md | aarch64-linux-gnu-gcc --sysroot="$sysroot" -I"$files/usr/include" -xc - \
+		-o "$root/program" -L"$files/usr/lib/aarch64-linux-gnu" -lcohort || return
+	scripts/emulate.sh "$sysroot" env LD_LIBRARY_PATH="$files/usr/lib/aarch64-linux-gnu" \
+		"$root/program" | sort -u | diff "$root/ranks" -
+}
+begin=$SECONDS
+if [ "$suite" = "$own" ]; then
+	try "the packages can be built" scripts/deb.sh "$one"
+	try "they can be built elsewhere" again "$two"
+	[ "$failed" -eq 0 ] || finish
+	echo "      two builds after $((SECONDS - begin)) s"
+	try "make install installs the same in both builds, to the bit" same_files
+	try "the packages of both builds are the same, to the bit" same_packages "$one" "$two"
+	try "lintian has nothing to say" clean "$one"
+	try "packages for arm64 can be built" scripts/deb.sh --arch arm64 "$one.arm64"
+	if ls "$one.arm64"/*.deb >/dev/null 2>&1; then
+		try "they can be built elsewhere" again --arch arm64 "$two.arm64"
+		try "they are the same in both builds, to the bit" \
+			same_packages "$one.arm64" "$two.arm64"
+		try "lintian has nothing to say about them" clean "$one.arm64"
+		try "their command and their library run in QEMU" runs_in_qemu "$one.arm64"
+	fi
+else
+	try "the packages can be built" in_builder
+	[ "$failed" -eq 0 ] || finish
+	echo "      one build after $((SECONDS - begin)) s"
+fi
 
 # ---- in a fresh root ----------------------------------------------------------
 
@@ -100,15 +175,11 @@ mkdir "$root/root/try"
 for package in "$one"/*.deb; do
 	[[ $package == *-dbgsym_* ]] || cp "$package" "$root/root/try"
 done
-# block LANGUAGE FILE - the first block of that language in FILE
-block() {
-	awk -v begin='```'"$1" '$0 == begin { inside = 1; next }
-		inside && /^```$/ { exit } inside' "$2"
-}
 block c README.md >"$root/root/try/program.c"
+cp "$root/ranks" "$root/root/try"
 cp tests/system/programs/{ring.c,program.h} "$root/root/try"
 
-# files - all but what apt and dpkg keep for themselves
+# files - print all files except the databases of apt and dpkg
 files() {
 	in_root find / -xdev \( -path /proc -o -path /try -o -path /var/cache \
 		-o -path /var/lib/apt -o -path /var/lib/dpkg -o -path /var/log \
@@ -119,15 +190,14 @@ inside() {
 }
 program_runs() {
 	inside "$1" && inside './program | sort -u' >"$root/out" &&
-		for rank in 0 1 2 3 4 5 6 7; do echo "rank $rank: 4.5"; done |
-		diff - "$root/out"
+		diff "$root/root/try/ranks" "$root/out"
 }
 
 files >"$root/before"
 try "apt installs them" inside '
 	apt-get -q update
 	DEBIAN_FRONTEND=noninteractive apt-get -q -y install ./*.deb'
-# shellcheck disable=SC2016 # for the shell inside
+# shellcheck disable=SC2016 # variables of the inner shell
 {
 	try "README.md's program can be built, and runs" program_runs \
 		'cc -o program program.c $(pkg-config --cflags --libs cohort)'
@@ -160,38 +230,93 @@ nothing_left() {
 }
 try "nothing is left of them" nothing_left
 
-# ---- other languages ----------------------------------------------------------
+# ---- pip, cargo and make, without the Debian packages ---------------------------
 
-mkdir "$root/root/try/crate" "$root/root/try/cmake"
-cp -r bindings/rust "$root/root/try/rust"
+mkdir "$root/root/try/crate" "$root/root/try/installed" "$root/root/try/cmake"
+tree "$root/root/try/tree"
 cp examples/average.cc "$root/root/try"
 block python bindings/python/README.md >"$root/root/try/program.py"
-block rust bindings/rust/README.md >"$root/root/try/program.rs"
+block rust bindings/rust/cohort/README.md >"$root/root/try/program.rs"
 block cmake docs/install.md >"$root/root/try/cmake/CMakeLists.txt"
 cp "$root/root/try/program.c" "$root/root/try/cmake"
 wheel() {
 	PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=bindings/python python3 -c '
 import sys, cohort_wheel
-cohort_wheel.build_wheel(sys.argv[1], {"library": sys.argv[2]})' \
-		"$root/root/try" "$(echo "$one"/cohort-*/build/lib)"
+cohort_wheel.build_wheel(sys.argv[1])' "$root/root/try"
+}
+# crates - pack the crates into a source that replaces the registry
+crates() {
+	local name vendor=$root/root/try/vendor
+
+	scripts/crates.sh "$vendor" || return
+	for name in cohort-sys cohort; do
+		mkdir "$vendor/$name"
+		tar -xzf "$vendor/$name"-[0-9]*.crate -C "$vendor/$name" --strip-components 1
+		printf '{"files":{},"package":"%s"}\n' \
+			"$(sha256sum <"$vendor/$name"-[0-9]*.crate | cut -d ' ' -f 1)" \
+			>"$vendor/$name/.cargo-checksum.json"
+	done
+	rm "$vendor"/*.crate
+	cat >"$root/root/try/crate/config" <<-'END'
+		[source.crates-io]
+		replace-with = "packed"
+		[source.packed]
+		directory = "/try/vendor"
+	END
 }
 prints() {
 	inside "$1" </dev/null >"$root/out" && sort "$root/out" | diff - <(echo "$2")
 }
 try "the wheel can be built" wheel
-# shellcheck disable=SC2016 # for the shell inside
+try "the crates can be packed" crates
+# shellcheck disable=SC2016 # variables of the inner shell
 {
-	try "apt installs them beside Python, Rust, CMake and g++" inside '
+	try "apt installs Python, Rust and make" inside '
 		DEBIAN_FRONTEND=noninteractive apt-get -q -y install --no-install-recommends \
-			./*.deb python3-venv cargo cmake g++ make'
+			python3-venv cargo make'
 	try "pip installs the wheel, and the program in Python runs" prints '
 		python3 -m venv venv >&2
 		venv/bin/pip -q install --no-index ./*.whl >&2
 		venv/bin/python program.py' '[2.5, 2.5, 2.5, 2.5]'
-	try "cargo adds the crate, and the program in Rust runs" program_runs '
-		cargo -q init --name program crate
-		cd crate
-		cargo -q add --path ../rust/cohort
+	try "a program in C can be built with the wheel alone, and runs" program_runs '
+		cc -o program program.c $(venv/bin/python -m cohort --cflags --libs)'
+	try "the wheel has the command" inside '
+		venv/bin/cohort demo --verify --epochs 3 >/dev/null
+		test "$(venv/bin/cohort run -n 4 true && echo OK)" = OK'
+	if [ -d "$root/root/try/vendor" ]; then
+		try "cargo adds the crate, builds the library, and the program runs" program_runs '
+			cargo -q init --name program crate
+			mkdir crate/.cargo
+			mv crate/config crate/.cargo/config.toml
+			cd crate
+			# Without a version, cargo 1.65 may add cohort-sys, which it finds first.
+			cargo -q add --offline "cohort@>=0" --features vendored
+			cp ../program.rs src/main.rs
+			cargo -q build --offline
+			cp target/debug/program ..
+			! ldd ../program | grep libcohort'
+	fi
+	try "make installs, the program of README.md runs, and make removes everything" inside '
+		make -s -C tree install
+		ldconfig
+		cc -o program program.c $(pkg-config --cflags --libs cohort)
+		./program | sort -u | diff - /try/ranks
+		/usr/local/bin/cohort info >/dev/null
+		make -s -C tree uninstall
+		! find /usr/local ! -type d | grep cohort'
+}
+
+# ---- other languages, with the Debian packages ------------------------------------
+
+# shellcheck disable=SC2016 # variables of the inner shell
+{
+	try "apt installs them beside CMake and g++" inside '
+		DEBIAN_FRONTEND=noninteractive apt-get -q -y install --no-install-recommends \
+			./*.deb cmake g++'
+	try "cargo adds the crate of the tree, and the program in Rust runs" program_runs '
+		cargo -q init --name program installed
+		cd installed
+		cargo -q add --path ../tree/bindings/rust/cohort
 		cp ../program.rs src/main.rs
 		cargo -q build --offline
 		cp target/debug/program ..'

@@ -1,35 +1,42 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Run test programs, three at a time, show their results in order, and add them up.
+# Run test programs, several at a time, show their results in order, and add the results up.
 #
 #	scripts/run-tests.sh [COMMAND]...
 #
-# A command is one argument, split at its spaces; without arguments, it is one line of the
-# input.  It is either a Criterion suite, which the script recognizes by its last line and
-# each of whose tests counts, or a program that counts as one test: exit status 0 is passed, 77 is skipped, with the reason in
-# its first line, and anything else is failed.  A command whose interpreter is not
-# installed is skipped, too.  A program that leaves out a part says so in a line
-# "[SKIP] part: reason", which counts as one skipped test.
+# Each argument, or without arguments each line of the input, is a command, split at spaces.
+# There are three kinds of commands:
 #
-# A sanitizer's report fails the program it is about.  AddressSanitizer writes its report
-# to a file, because Criterion ignores how a test's process ends after the test has
+#   - a Criterion suite, recognized by its last line: each of its tests counts;
+#   - a program whose last line is "N passed, N failed, N skipped";
+#   - any other program counts as one test: passed if its exit status is 0, skipped if it is 77
+#     (with the reason in its first line), failed otherwise.
+#
+# A command whose interpreter is not installed is skipped.  A program that skips a part prints a
+# line "[SKIP] part: reason", which counts as one skipped test.
+#
+# If a sanitizer reports an error in a program, the program has failed.  AddressSanitizer writes
+# its report to a file, because Criterion ignores the exit of a test's process after the test has
 # passed.
 #
-# If the last line of a program begins "N rounds", the line is shown, and the rounds are
-# added up, too.
+# If the last line of a program starts with "N rounds", the line is shown, and the rounds are
+# added up.
 #
-# TEST_SHOW: all output of a program is shown if its command contains one of these words.
-# TEST_TIMEOUT: seconds per program, 600 if unset.  TEST_JOBS: programs at a time, 4
-# if unset, because most of them wait more than they compute.
+# Environment variables:
+#   TEST_SHOW     show all output of a program whose command contains one of these words
+#   TEST_TIMEOUT  seconds per program; default 600
+#   TEST_JOBS     programs at a time; default one per core, and at least 4, because most of
+#                 them wait more than they compute
 #
-# Each failed test is named once more at the end, with why it failed.  The last line is
-# always "N passed, N failed, N skipped"; the exit status is 1 if anything failed.
+# At the end, prints the name of each failed test again, with the reason.  The last line is always
+# "N passed, N failed, N skipped"; the exit status is 1 if a test failed.
 
 set -u
 
 limit=${TEST_TIMEOUT:-600}
-jobs=${TEST_JOBS:-4}
+cores=$(nproc 2>/dev/null || echo 1)
+jobs=${TEST_JOBS:-$((cores > 4 ? cores : 4))}
 root=$(mktemp -d)
 trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$root"' EXIT
 trap 'exit 1' INT TERM
@@ -38,7 +45,7 @@ asan_options="detect_leaks=1:allocator_may_return_null=1:${ASAN_OPTIONS:-}"
 export UBSAN_OPTIONS="print_stacktrace=1:${UBSAN_OPTIONS:-}"
 export TSAN_OPTIONS="halt_on_error=1:exitcode=66:second_deadlock_stack=1:${TSAN_OPTIONS:-}"
 
-# The files and counts of the program that this shell runs, or that is being shown.
+# Files and counts of the program that this shell runs, or whose results it shows.
 scratch=
 output=
 p=0
@@ -46,12 +53,12 @@ f=0
 s=0
 rounds=0
 
-# skips - what a suite has skipped, without the tests that its --filter leaves out
+# skips - print the skipped tests of a suite, without the tests that its --filter excludes
 skips() {
 	sed -n 's/^\[SKIP\] //p' "$output" | grep -v ': Test is disabled$'
 }
 
-# count_criterion - count by the last line of a suite, and by its skips
+# count_criterion - count a suite's tests by its last line and its skips
 count_criterion() {
 	local line
 
@@ -62,7 +69,14 @@ count_criterion() {
 	return 0
 }
 
-# count_program - count by the exit status $1
+# count_last_line - count a program's tests by its last line
+count_last_line() {
+	[[ $(tail -n 1 "$output") =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed,\ ([0-9]+)\ skipped$ ]] ||
+		return 1
+	p=${BASH_REMATCH[1]} f=${BASH_REMATCH[2]} s=${BASH_REMATCH[3]}
+}
+
+# count_program - count a program by its exit status $1
 count_program() {
 	case $1 in
 	0) p=1 s=$(skips | wc -l) ;;
@@ -77,7 +91,7 @@ show_output() {
 		tail -n 200 | sed 's/^/    /'
 }
 
-# failures COMMAND - its failed tests, each with why, or the command if it names none
+# failures COMMAND - print the failed tests of COMMAND with reasons, or COMMAND if it names none
 failures() {
 	awk -v command="$1" '
 		/^\[RUN \]/ { why = "" }
@@ -112,7 +126,7 @@ show_skips() {
 	fi
 }
 
-# show_wanted - show a passed program's output, if its command $1 contains a word of TEST_SHOW
+# show_wanted - show a passed program's output if its command $1 matches TEST_SHOW
 show_wanted() {
 	local word
 
@@ -134,8 +148,8 @@ show_rounds() {
 	rounds=${BASH_REMATCH[1]}
 }
 
-# hindrance WORD... - why the command of these words cannot run, or nothing if it can
-hindrance() {
+# reason_unavailable WORD... - print why the command of these words cannot run, if it cannot
+reason_unavailable() {
 	local word
 
 	for word; do
@@ -145,7 +159,7 @@ hindrance() {
 	[[ $1 == */* ]] || command -v "$1" >/dev/null || echo "$1 is not installed"
 }
 
-# run COMMAND SCRATCH - what it prints is to be shown; the counts go to SCRATCH/counts
+# run COMMAND SCRATCH - run a command, print its results, and write counts to SCRATCH/counts
 run() {
 	local rc word begin
 	local -a words
@@ -156,19 +170,19 @@ run() {
 	p=0 f=0 s=0 rounds=0
 	export ASAN_OPTIONS="log_path=$scratch/report:$asan_options"
 	begin=$SECONDS
-	hindrance "${words[@]}" >"$output"
+	reason_unavailable "${words[@]}" >"$output"
 	if [ -s "$output" ]; then
 		rc=77
 	else
 		timeout -k 10 "$limit" "${words[@]}" >"$output" 2>&1 </dev/null &
-		# shellcheck disable=SC2064 # that one
+		# shellcheck disable=SC2064 # expand it now
 		trap "kill $!" TERM
 		wait $!
 		rc=$?
 		trap - TERM
 	fi
 
-	count_criterion || count_program "$rc"
+	count_criterion || count_last_line || count_program "$rc"
 	if [ "$rc" -eq 124 ] || [ "$rc" -eq 137 ]; then
 		echo "stopped after $limit seconds" >>"$output"
 	fi
@@ -177,7 +191,7 @@ run() {
 	fi
 	if compgen -G "$scratch/report*" >/dev/null && [ "$f" -eq 0 ]; then
 		f=1
-		# A plain program is one test, which failed.
+		# The output is not that of a suite, so this is one test, which failed.
 		if [ $((p + s)) -eq 1 ]; then
 			p=0 s=0
 		fi
@@ -214,14 +228,14 @@ failed=0
 skipped=0
 all_rounds=0
 
-# show I - show the I-th program, which has ended
+# show I - show the results of program I, which has exited
 show() {
 	local scratch=$root/$1
 
 	wait "${pids[$1]}"
 	cat "$scratch/shown"
 	cat "$scratch/failures" >>"$root/failures" 2>/dev/null
-	# A shell that was killed has no counts.
+	# A shell that was killed has written no counts.
 	read -r p f s rounds 2>/dev/null <"$scratch/counts" ||
 		p=0 f=1 s=0 rounds=0
 	passed=$((passed + p))

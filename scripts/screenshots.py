@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Draw docs/trace.png and docs/trace-dark.png: cohort trace --html, of a stalled demo.
+"""Take the screenshots docs/trace.png and docs/trace-dark.png of cohort trace --html.
 
 usage: scripts/screenshots.py [COHORT]
 
-Needs Debian's packages chromium and chromium-driver.  COHORT is build/cohort.
+Shows the dump of a stalled demo.  Needs Debian's packages chromium and chromium-driver.
+COHORT is build/cohort by default.
 """
 
 import glob
@@ -19,8 +20,9 @@ sys.path.insert(0, os.path.join(here, "../tests/system"))
 from browser import Browser, is_there
 
 DOCS = os.path.join(here, "../docs")
-MOST_BYTES = 120 * 1024
-# Where the timeline's section begins, and where the timeline ends, or what is told there.
+MOST_BYTES = 140 * 1024
+# Script that returns the top of the timeline's section, and the bottom of the timeline or of its
+# tool tip.
 PLACES = """return [document.querySelector("#timeline-title").getBoundingClientRect().top,
     Math.max(...[".timeline", "#tip"].map(
         name => document.querySelector(name).getBoundingClientRect().bottom))]"""
@@ -37,7 +39,7 @@ def make_page(cohort, folder):
 
 
 def picture(browser, name, is_whole):
-    """The page down to the timeline, or the timeline alone."""
+    """Take a picture of the page down to the timeline, or of the timeline alone."""
     path = os.path.join(DOCS, name)
     top, bottom = browser.run(PLACES)
     browser.picture(path, 0 if is_whole else top - 12, bottom + 3)
@@ -54,7 +56,7 @@ def main():
         with Browser(980, 1000) as browser:
             browser.open(page)
             picture(browser, "trace.png", True)
-            # The wait of rank 1, from afar.
+            # Show the whole dump, with the wait of rank 1 selected.
             browser.run("document.getElementById('theme').click();"
                         "document.getElementById('rows').focus()")
             browser.keys("f", "ArrowUp", *"nnnnnnnnn")

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The headers for programs of the simulator, from src/sim/include, as they are installed.
+"""Write the headers for programs of the simulator, from src/sim/include.
 
     scripts/sim_headers.py DIRECTORY
 
-In the tree these headers include lists of functions and constants (X macros) that the
-simulator is made of.  Into DIRECTORY go the same headers with the lists written out: they
-include nothing of the project and define none of its macros.  The runtime's functions get
-their other names for CUDA_API_PER_THREAD_DEFAULT_STREAM from src/sim/dropin/libcudart.c.
+In the tree these headers include lists of functions and constants (X macros) from which the
+simulator is built.  The headers in DIRECTORY have the lists expanded: they include nothing of
+the project and define none of its macros.  The runtime's functions get their other names for
+CUDA_API_PER_THREAD_DEFAULT_STREAM from src/sim/dropin/libcudart.c.
 """
 
 import os
@@ -16,7 +16,7 @@ import sys
 import textwrap
 
 SOURCES = "src/sim/include"
-# A definition with its continued lines, and the comment in front of it.
+# A macro definition with its continuation lines, and the comment before it.
 DEFINITION = re.compile(
     r"(?:/\*(?:(?!\*/)[\s\S])*\*/\n)?^#define (\w+)\(([\w, .]*)\)((?:.*\\\n)*.*\n)", re.M)
 
@@ -27,11 +27,11 @@ def read(path):
 
 
 def inlined(path, seen):
-    """A header with what it includes of the project, without guards and first comments."""
+    """Return a header with the project's includes expanded, without guards."""
     if path in seen:
         return ""
     seen.add(path)
-    text = read(path).partition("/* ---- not CUDA's")[0]
+    text = read(path).partition("/* ---- not part of CUDA's")[0]
     text = re.sub(r"^.*SPDX.*\n", "", text)
     text = re.sub(r"^#ifndef \w+\n#define \w+\n", "", text)
     text = re.sub(r"#endif\n*\Z", "", text) if text.count("#if") < text.count("#endif") else text
@@ -42,8 +42,9 @@ def inlined(path, seen):
 
 
 def split(text):
-    """What stands between the commas of a call, whose text follows its first parenthesis;
-    and where it ends."""
+    """Split the arguments of a call, whose text follows its first parenthesis.
+
+    Also returns the position at which the call ends."""
     parts, depth, begin, i = [], 0, 0, 0
     string = False
     while True:
@@ -63,7 +64,7 @@ def split(text):
 
 
 def expanded(text, macros):
-    """A call of a macro of lists, and the calls that this makes."""
+    """Expand calls of list macros in a text, recursively."""
     result, rest = "", text
     while True:
         call = re.search(r"\b(\w+)\(", rest)
@@ -80,14 +81,28 @@ def expanded(text, macros):
         rest = rest[call.end() + end:]
 
 
+def with_signatures(text):
+    """Expand FN(X, since, result, name, pairs) and the like (src/platform/signatures.h)."""
+    done = ""
+    while call := re.search(r"\b(NCCL_|CUDA_|)FN\((?=X,)", text):
+        arguments, end = split(text[call.end():])
+        result = {"NCCL_": "ncclResult_t", "CUDA_": "cudaError_t"}.get(call[1]) or arguments.pop(2)
+        pairs = split(arguments[3][1:])[0]
+        parameters = ", ".join(map(" ".join, zip(pairs[::2], pairs[1::2]))).replace("* ", "*")
+        done += text[:call.start()] + f"X({arguments[1]}, {result}, {arguments[2]}, " \
+            f"({parameters or 'void'}), ())"
+        text = text[call.end() + end:]
+    return done + text
+
+
 def tidy(text):
-    """What a call has expanded to, a declaration or constant to a line."""
+    """Format an expanded call, with one declaration or constant per line."""
     lines = []
     for part in re.split(r"(?<=;)|(?<=,)(?![^(]*\))", " ".join(text.split())):
         part = re.sub(r" = \((-?\d+)\)", r" = \1", part.strip())
         part = re.sub(r" ?(\[[^\]]*\])", r"\1", re.sub(r" ;", ";", part))
         part = re.sub(r"\* (?=\w+\()", "*", re.sub(r"(\w) \(", r"\1(", part))
-        # Lines end at commas.
+        # Break lines only at commas.
         part = re.sub(r"(?<!,) ", "\0", part)
         lines += [line.replace("\0", " ") for line in textwrap.wrap(
             part, 92, subsequent_indent="\t\t", break_long_words=False)]
@@ -95,12 +110,12 @@ def tidy(text):
 
 
 def header(name):
-    """One header, as it is installed."""
-    text = inlined(f"{SOURCES}/{name}", set())
+    """Return the text of one header for installation."""
+    text = inlined(f"{SOURCES}/{name}", {"src/platform/signatures.h"})
     macros = {}
 
     def keep(match):
-        body = re.sub(r"\\\n", "\n", match[3])
+        body = with_signatures(re.sub(r"\\\n", "\n", match[3]))
         names = [word.strip() for word in match[2].split(",")]
         of_list = re.search(r"\b(%s)\(" % "|".join(names), body) if names[0] else None
         if of_list or match[1].endswith(("_DECLARE", "_VALUE", "_PROPERTY")):
@@ -131,7 +146,7 @@ def header(name):
 
 
 def per_thread(text):
-    """The names of functions whose default stream is the thread's."""
+    """Return the names of functions that use the thread's default stream."""
     forms = re.findall(r"^#define FORM_(\w+) , (STREAMS?|DRIVER|WAITS)$",
                        read("src/sim/dropin/libcudart.c").partition("#if CUDART == 12")[0], flags=re.M)
     lines = ["#if defined(CUDA_API_PER_THREAD_DEFAULT_STREAM)"]

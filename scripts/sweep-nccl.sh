@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Remove the shared memory of processes that are gone: NCCL leaves 34 MB behind for each rank
-# that is killed, or that ends before its communicator does.
+# Remove NCCL's shared memory of processes that have exited.  NCCL leaks 34 MB for each rank that
+# is killed, or whose process exits before its communicator is destroyed.
 #
 #	scripts/sweep-nccl.sh BEGIN
 #
-# BEGIN: a file; what is older than it stays.
+# Keeps shared memory that is older than the file BEGIN.
 
 set -u
 

@@ -1,25 +1,28 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Test the gpu platform of this machine, with the libraries that are installed: the api
-# and sim suites, the programs of tests/gpu, what a call costs beside the bare calls
-# (bench/walk), what CUDA holds up beside a call that waits for the device (tests/gpu/beside),
-# and, if python3 has a PyTorch for GPUs, the Python package and calls of torch.distributed.
+# Test the gpu platform of this machine with the installed libraries: the api and sim suites,
+# the programs of tests/gpu, the cost of a call in comparison with bare calls (bench/walk),
+# what CUDA holds up during a call that waits for the device (tests/gpu/beside), and, if
+# python3 has a PyTorch for GPUs, the Python package, calls of torch.distributed, and cohort watch
+# on a hang of PyTorch's NCCL backend.
 #
 #	scripts/test-gpu.sh COHORT SUITES PROGRAMS WALK TESTS
 #
-# SUITES and PROGRAMS are lists, one argument each.  WALK is a command, whose table is shown.  COHORT_GPU_LIBRARIES says where the
-# libraries are.  Tests that need more devices than the machine has, or that are about
-# the host platform, are skipped and named.  The last line and the exit status are those
-# of run-tests.sh.  Without a usable GPU the script ends with one line and exit status 1.
+# SUITES and PROGRAMS are lists, one argument each.  WALK is a command, whose table is shown.
+# COHORT_GPU_LIBRARIES is the folder of the libraries.  Tests that need more devices than the
+# machine has, or that are about the host platform, are skipped and named.  The last line and
+# the exit status are those of run-tests.sh.  Without a usable GPU the script prints one line
+# and exits with 1.
 #
-# TEST_RANKS_PER_GPU: as many ranks share each GPU, which NCCL lets them from 2.30.3 on, as
-# an experiment.  Then the drill, the demo, programs of tests/system/stress and parts of the api
-# suite run instead, on the libraries of TESTS/gpu/shared in front of the machine's.
-# TEST_GPUS: what two or more GPUs show that one does not runs instead: each pair of devices,
-# what one GPU's work holds up on another, the api suite, the demo, the drill and bandwidths
-# by each of NCCL's algorithms, lists whose trees connect late in 50 processes, respawns, two
-# groups on the same devices, and last a lost device.
+# With TEST_RANKS_PER_GPU=N, N ranks share each GPU, which NCCL allows as an experiment since
+# 2.30.3.  Then only the drill, the demo, programs of tests/system/stress and parts of the api
+# suite run, and load the libraries of TESTS/gpu/shared before the machine's.
+#
+# With TEST_GPUS, only tests that need two or more GPUs run: each pair of devices, the operations
+# that one GPU's work delays on another, the api suite, the demo, the drill and bandwidths with
+# each of NCCL's algorithms, lists whose trees connect late in 50 processes, respawns, two groups
+# on the same devices, and finally a lost device.
 
 set -u
 
@@ -34,7 +37,7 @@ export COHORT_PLATFORM=gpu TEST_DEVICES=real TEST_SHOW='bench/walk bench/gpu_cal
 export TEST_TIMEOUT=${TEST_TIMEOUT:-1800}
 several=${TEST_GPUS:-}
 unset COHORT_FAULTS TEST_RANKS_PER_GPU TEST_GPUS
-# Memory on a thread's stack is made known to CUDA, and must not come to be another's.
+# Keep the stacks of exited threads mapped, because CUDA still refers to memory on them.
 export GLIBC_TUNABLES=glibc.pthread.stack_cache_size=1073741824${GLIBC_TUNABLES:+:$GLIBC_TUNABLES}
 
 found=$("$cohort" info | sed -n '/^gpu/,/^host/p' | sed '$d')
@@ -61,7 +64,7 @@ esac
 
 commands=()
 
-# suite NAME FILTER... - a suite, one program for each filter of its tests
+# suite NAME FILTER... - add a suite, as one program for each filter of its tests
 suite() {
 	local path filter
 
@@ -73,7 +76,7 @@ suite() {
 	done
 }
 
-# with_pytorch RANKS SETTINGS... - the programs in Python
+# with_pytorch RANKS SETTINGS... - add the Python programs
 with_pytorch() {
 	local ranks=$1 path
 
@@ -88,15 +91,16 @@ with_pytorch() {
 	commands+=("$* tests/gpu/pytorch.py"
 		"$* examples/train.py --cuda --epochs 3 --ranks $ranks"
 		"$* bench/gpu_call.py ${walk%% *}")
+	[ -n "${TEST_RANKS_PER_GPU-}" ] || commands+=("$* tests/gpu/watched.py $cohort")
 }
 
-# folder NAME - where the library is that was found
+# folder NAME - print the directory of the library that Cohort has found
 folder() {
 	dirname "$(sed -n "s|^ *\(/.*/$1\.so[^,]*\).*|\1|p" <<<"$found" | head -n 1)"
 }
 
 if [ -n "$ranks" ]; then
-	# The drop-in libraries are found already.
+	# Only NVIDIA's libraries need this; the drop-in libraries are found without it.
 	if [[ $found != *"drop-in libraries"* ]]; then
 		LD_LIBRARY_PATH=$(folder libnccl):$(folder libcudart)${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 		export LD_LIBRARY_PATH
@@ -110,14 +114,14 @@ if [ -n "$ranks" ]; then
 		commands+=("$tests/system/stress/$program 3")
 	done
 	commands+=("env TEST_PAIR=1 $tests/gpu/processes")
-	# Other tests use the legacy default streams of their devices, which are one here.
+	# Other tests use their devices' legacy default streams; on a shared GPU these are one stream.
 	suite api '@(abort|capture|host_memory|mismatch|register|respawn|split)/*'
 	with_pytorch "$ranks" "LD_PRELOAD=$COHORT_GPU_LIBRARIES/libcudart.so.13:$(folder libnccl)/libnccl.so.2"
 	TEST_SHOW='drill gpu_call' TEST_JOBS=1 exec scripts/run-tests.sh "${commands[@]}"
 fi
 if [ -n "$several" ]; then
 	count=$(sed -n 's/^gpu  *\([0-9]*\) device.*/\1/p' <<<"$found")
-	[ "$count" -ge 2 ] || { echo "test-gpus: there is one GPU"; exit 1; }
+	[ "$count" -ge 2 ] || { echo "make test-gpu GPUS=all: there is one GPU"; exit 1; }
 	commands=("$cohort check" "$tests/gpu/beside")
 	suite api '*/*'
 	for settings in NCCL_NVLS_ENABLE=2 NCCL_ALGO=Ring NCCL_ALGO=Tree; do
@@ -137,5 +141,5 @@ fi
 suite api '*/*'
 suite sim "${filters[@]}"
 with_pytorch "$(sed -n 's/^gpu  *\([0-9]*\) device.*/\1/p' <<<"$found")"
-# One program after the other: only the process that lost a GPU has lost it.
+# Run one program at a time, because a GPU is lost only for the process that lost it.
 TEST_JOBS=1 exec scripts/run-tests.sh "${programs[@]}" "${commands[@]}" "$walk"

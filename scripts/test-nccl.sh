@@ -1,34 +1,33 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Run the tests with NVIDIA's own NCCL on the simulator's devices (cohort run --nccl auto):
-# in one mode all of them, and in the others those that the mode can change.
+# Run the tests with NVIDIA's own NCCL on the simulator's devices (cohort run --nccl auto): all
+# tests in one mode, and in each other mode the tests that the mode can affect.
 #
 #	scripts/test-nccl.sh [MODE]...
 #
-# MODEs are those below, whose commands are in tests/matrix.txt; all if none is named.  Tests
-# that NVIDIA's NCCL cannot pass are skipped and say why.  The environment is that of
+# MODE is one of the modes below, whose commands are in tests/matrix.txt; the default is all modes.
+# Tests that NVIDIA's NCCL cannot pass are skipped with a reason.  The environment is that of
 # scripts/matrix.sh.
 #
 #	connected   ranks are connected when they open (NCCL_RUNTIME_CONNECT=0 and
 #	            COHORT_CONNECT=all): all tests
-#	default     the library connects them for collectives; NCCL chooses between rings and
-#	            trees, the protocol, and up to four channels; and memory functions wait
-#	            for all devices
-#	lazy        nobody does: NCCL connects as it is called (COHORT_CONNECT=none)
+#	default     the library connects ranks for collectives; NCCL chooses between rings and
+#	            trees, the protocol, and up to four channels; memory functions wait for all
+#	            devices
+#	lazy        NCCL's calls connect ranks (COHORT_CONNECT=none)
 #	shm         through shared memory (NCCL_P2P_DISABLE=1)
-#	sockets     through sockets (NCCL_SHM_DISABLE=1, too)
+#	sockets     through sockets (NCCL_P2P_DISABLE=1 and NCCL_SHM_DISABLE=1)
 #	cudamalloc  without virtual memory (NCCL_CUMEM_ENABLE=0)
 #	processes   ranks in several processes
-#	scenes      what NVIDIA's NCCL and the simulator's own do in many small scenes, and
-#	            random calls, aborts and ends of several communicators at once
+#	scenes      many small scenes on NVIDIA's NCCL and the simulator's own, and random
+#	            calls, aborts and ends of several communicators at the same time
 #
-# TEST_JOBS: programs at a time, 8 if unset, because they wait for NCCL most of the time.
-# TEST_TIMEOUT: as for run-tests.sh.
+# TEST_JOBS is the number of programs at a time; default 8, because they mostly wait for
+# NCCL.  TEST_TIMEOUT is as for run-tests.sh.
 #
-# A line "MODE: N passed, N failed, N skipped" ends each mode.  The last line adds them
-# up, "N passed, N failed, N skipped"; the exit status is 1 if anything failed, and 77
-# with one line if there is no NCCL of a known version.
+# A line "MODE: N passed, N failed, N skipped" ends each mode.  The last line adds these up.  The
+# exit status is 1 if a test failed, and 77 with one line if there is no supported NCCL.
 
 set -u
 
@@ -51,8 +50,8 @@ modes=("$@")
 export TEST_JOBS=${TEST_JOBS:-8} TEST_NCCL=nvidia
 unset COHORT_FAULTS COHORT_HOST_STRICT
 
-# AddressSanitizer's dlopen() does not look where the loader's RUNPATH says.  What NCCL's own
-# functions allocate and leak is NCCL's.
+# AddressSanitizer's dlopen() ignores the RUNPATH, so set the path.  Ignore memory that
+# NCCL's own functions allocate and leak.
 sanitize=
 if [[ $OUT == */asan ]]; then
 	sanitize=-fsanitize=address
@@ -63,8 +62,8 @@ if [[ $OUT == */asan ]]; then
 	export LSAN_OPTIONS="suppressions=$scratch/leaks:print_suppressions=0"
 fi
 
-# Any other reason is a failure.
-absent='there is no libnccl.so.2\|on x86-64 alone\|is not known to the simulator'
+# Reasons for which a missing NCCL is skipped; any other reason is a failure.
+absent='no libnccl.so.2\|works on x86-64 only\|is not supported by the simulator'
 if ! "$cohort" run --nccl auto -- "$cohort" info >"$log" 2>&1 ||
 	! grep -q "NVIDIA's NCCL on Cohort's drop-in libraries" "$log"; then
 	grep -m 1 "$absent" "$log" && exit 77
@@ -75,7 +74,7 @@ grep -m 1 'libnccl' "$log"
 
 passed=0 failed=0 skipped=0
 
-# add_up MODE - the counts of what run-tests.sh has written to $log
+# add_up MODE - print the counts of the output of run-tests.sh in $log
 add_up() {
 	local p f s
 
@@ -87,7 +86,7 @@ add_up() {
 }
 
 export PROCESSES=$scratch/processes
-# Linked against the drop-in libraries, as any program of NCCL.
+# Link the program with the drop-in libraries, like any NCCL program.
 if [[ " ${modes[*]} " == *" processes "* ]] &&
 	! ${CC:-cc} -std=gnu11 -O1 $sanitize -Isrc -Isrc/sim/include \
 		tests/system/programs/processes.c -o "$PROCESSES" \

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What scripts/compare-hang.sh asks of cohort: the last of N ranks stays away from the
- * second all-reduce
+ * The program of scripts/compare-hang.sh for cohort: the last of N ranks does
+ * not call the second all-reduce
  *
- *	hang RANKS DEADLINE
+ *  hang RANKS DEADLINE
  *
- * Prints when the ranks begin to wait ("waits"), after how many seconds what was said
- * ("said"), and whether the process lives on ("lives"), as the programs of the others
- * do.
+ * Prints "waits" when the ranks start to wait, "said" with the report and the
+ * seconds until then, and "lives" if the process survives, as the programs of
+ * the other systems do.
  */
 
 #include <semaphore.h>
@@ -25,7 +25,7 @@
 
 static int ranks;
 static sem_t go_home;
-static _Atomic uint64_t began_ns; /* before any rank waits */
+static _Atomic uint64_t began_ns; /* time before any rank waits */
 
 static uint64_t now(void)
 {
@@ -35,7 +35,10 @@ static uint64_t now(void)
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-/* The deadline counts from the first rank that waits, which may be any. */
+/*
+ * Record the start, unless another rank has.  The deadline counts from the
+ * first rank that waits.
+ */
 static void begin(void)
 {
 	uint64_t nothing = 0;
@@ -68,7 +71,7 @@ static int reduce(struct cohort_comm *comm, void *gradient)
 	return rc == COHORT_OK ? cohort_wait(comm, ticket, COHORT_FOREVER) : rc;
 }
 
-/* On every rank. */
+/* Run a rank. */
 static int worker(struct cohort_comm *comm, void *unused)
 {
 	bool is_first = cohort_comm_generation(comm) == 1;
@@ -79,7 +82,7 @@ static int worker(struct cohort_comm *comm, void *unused)
 	must(cohort_alloc(comm, COUNT * sizeof(float), &gradient));
 	must(reduce(comm, gradient));
 	if (is_first && cohort_comm_rank(comm) == ranks - 1) {
-		sem_wait(&go_home); /* it does not call */
+		sem_wait(&go_home); /* this rank does not call */
 		rc = COHORT_OK;
 	} else {
 		if (is_first)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The same as cohort.c of PyTorch with Gloo: gloo.py RANKS DEADLINE"""
+"""The program of cohort.c for PyTorch with Gloo (gloo.py RANKS DEADLINE)."""
 
 import datetime
 import os
@@ -24,7 +24,7 @@ def worker(rank, ranks, deadline, folder):
     values = torch.ones(COUNT)
     torch.distributed.all_reduce(values, group=group)
     if rank == ranks - 1:
-        time.sleep(1e6)  # it does not call
+        time.sleep(1e6)  # this rank does not call
     if rank == 0:
         print("waits", flush=True)
     began = time.monotonic()

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The same as cohort.c of an MPI, which is asked to return its errors. */
+/* The program of cohort.c for MPI, which returns errors to the caller. */
 
 #include <mpi.h>
 
@@ -31,7 +31,7 @@ int main(int argc, char **argv)
 	reduce(values);
 	if (rank == ranks - 1)
 		for (;;)
-			pause(); /* it does not call */
+			pause(); /* this rank does not call */
 	if (rank == 0)
 		printf("waits\n");
 	began = MPI_Wtime();

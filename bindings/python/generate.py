@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""cohort/_abi.py, made from cohort_abi.json: enumerations, structures and functions.
+"""Generate cohort/_abi.py (enumerations, structures, functions) from cohort_abi.json.
 
 usage: generate.py [--check]
 
-Writes the file.  With --check compares it and changes nothing: exit status 0, or 1 with
-the lines that differ.  Either way the structures that ctypes makes of it must have the
-sizes and offsets that the compiler has.
+Without --check, writes the file.  With --check, compares it, prints lines that differ and
+exits with 1 if there are any; writes nothing.  In both cases, checks that ctypes lays out
+the structures with the sizes and offsets that the compiler uses.
 """
 
 import ctypes
@@ -32,8 +32,8 @@ from typing import Any, Dict, List, Tuple
 
 '''
 
-# C's types that ctypes has by another name.  Texts go in and out as bytes; memory and
-# opaque handles are addresses.
+# ctypes names of C types.  Strings are passed as bytes; memory and opaque handles are
+# passed as addresses.
 PLAIN = {
     "int": "ctypes.c_int", "unsigned int": "ctypes.c_uint", "double": "ctypes.c_double",
     "char": "ctypes.c_char", "unsigned char": "ctypes.c_ubyte",
@@ -44,12 +44,12 @@ PLAIN = {
 
 
 def camel(name: str) -> str:
-    """cohort_verdict_kind becomes VerdictKind."""
+    """Convert cohort_verdict_kind to VerdictKind."""
     return "".join(part.capitalize() for part in name.split("_")[1:])
 
 
 def spelled(kind: str, opaque: "set[str]", callbacks: "set[str]") -> str:
-    """The ctypes name of a C type."""
+    """Return the ctypes expression for a C type."""
     kind = re.sub(r"\bconst\b", " ", kind)
     kind = re.sub(r"\s+", " ", kind).strip()
     kind = re.sub(r" ?\*", " *", kind)
@@ -71,7 +71,7 @@ def spelled(kind: str, opaque: "set[str]", callbacks: "set[str]") -> str:
 
 
 def text_of(abi: "dict[str, Any]") -> str:
-    """The module."""
+    """Return the text of _abi.py."""
     opaque = {struct["name"] for struct in abi["structs"] if struct.get("opaque")}
     callbacks = {callback["name"].replace(".", "_") for callback in abi["callbacks"]}
 
@@ -89,7 +89,7 @@ def text_of(abi: "dict[str, Any]") -> str:
                    f'    """enum {enumeration["name"]} of {enumeration["header"]}"""\n\n')
         out += [f'    {value["name"][prefix.end():]} = {value["value"]}\n'
                 for value in enumeration["values"]]
-    # A definition stands behind those that it names.
+    # A definition must come after the definitions that it uses.
     waiting = {}
     for callback in abi["callbacks"]:
         name = callback["name"].replace(".", "_")
@@ -126,7 +126,7 @@ def text_of(abi: "dict[str, Any]") -> str:
 
 
 def check_layout(text: str, abi: "dict[str, Any]") -> None:
-    """ctypes must lay the structures out as the compiler does."""
+    """Exit with an error if ctypes lays out a structure differently from the compiler."""
     made: "dict[str, Any]" = {"__name__": "cohort._abi"}
     exec(compile(text, TARGET, "exec"), made)  # pylint: disable=exec-used
     for struct in abi["structs"]:
@@ -143,7 +143,7 @@ def check_layout(text: str, abi: "dict[str, Any]") -> None:
 
 
 def main(arguments: "list[str]") -> int:
-    """Write the file, or compare it."""
+    """Write the file, or compare it with --check."""
     if arguments not in ([], ["--check"]):
         sys.exit(__doc__)
     with open(SOURCE, encoding="utf-8") as file:

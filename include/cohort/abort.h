@@ -3,11 +3,11 @@
 #define COHORT_ABORT_H
 
 /*
- * Abort handles: end a group from any thread, or from a signal handler, also
- * while the group is being closed
+ * Abort handles: end a group from any thread or from a signal handler, even
+ * while the group is being opened or closed
  *
- * Where the group is known to be open, cohort_group_abort() does.  A rank that
- * gives up for a reason of its own calls cohort_comm_fail().
+ * If the group is known to be open, cohort_group_abort() is enough.  A rank
+ * that cannot continue calls cohort_comm_fail().
  */
 
 #include <cohort/status.h>
@@ -20,63 +20,72 @@ struct cohort_comm;
 struct cohort_abort;
 
 /*
- * cohort_comm_abort_handle - a handle that ends the communicators of the group
+ * cohort_comm_abort_handle - acquire a handle that can end a communicator's
+ *                            group
  *
- * A reference, to be given back by cohort_abort_put(); it may outlive the
- * communicator and the group.  Any handle of any rank ends all ranks of this
- * generation: the others could never finish.  NULL for a NULL @comm, and in the
- * child of a fork.  Any thread; does not block.
+ * A handle of any rank ends all ranks of this generation.  A handle may outlive
+ * the communicator and the group.  Release it by cohort_abort_put().  May be
+ * called from any thread; does not block.
+ *
+ * Returns: a handle, or NULL if @comm is NULL or in the child of a fork
  */
 COHORT_API struct cohort_abort *
 cohort_comm_abort_handle(struct cohort_comm *comm);
 
 /*
- * cohort_abort_create - a handle for a group that is still to be opened
+ * cohort_abort_create - create a handle for a group that is still to be opened
  *
- * Set options.abort to it for cohort_group_open(), or for cohort_comm_join() by
- * each rank of this process: then cohort_abort_fire() ends that call while it
- * waits for other processes or for NCCL, within some milliseconds, with
- * COHORT_ABORTED and the reason, and afterwards ends the group.  A handle that
- * was fired before lets nothing be opened; one whose open has failed for
- * another reason can be used again.
+ * Set options.abort to the handle for cohort_group_open(), or for
+ * cohort_comm_join() by each rank of this process.  The effect of
+ * cohort_abort_fire() depends on the state of the group:
  *
- * A reference, to be given back by cohort_abort_put().  NULL without memory, and
- * in the child of a fork.  Any thread; does not block.
+ *  - Before the group is opened: the open fails with COHORT_ABORTED.
+ *  - While the open waits for other processes or for NCCL: the open returns
+ *    COHORT_ABORTED within milliseconds.
+ *  - While the group is open: the group ends.
+ *
+ * If the open failed for another reason, the handle can be used again.  Release
+ * the handle by cohort_abort_put().  May be called from any thread; does not
+ * block.
+ *
+ * Returns: a handle, or NULL if out of memory or in the child of a fork
  */
 COHORT_API struct cohort_abort *cohort_abort_create(void);
 
 /*
- * cohort_abort_fire - end every operation and communicator of the group
- * @handle: may be of a group that is being opened, has ended or was closed
- * @reason: for people, copied (up to 200 bytes); NULL: none
+ * cohort_abort_fire - end all operations and communicators of a group
+ * @handle: its group may be opening, open, closing, ended or closed
+ * @reason: for diagnostics only, copied (up to 200 bytes); NULL for none
  *
- * As cohort_group_abort(), from any thread, also while the group is being
- * closed or was, any number of times, and from a signal handler: takes no lock,
- * no memory, no thread-local storage, and leaves no text for
- * cohort_last_error().  Does not block.
+ * Like cohort_group_abort(), but may also be called from a signal handler, and
+ * at any time.  The call takes no lock, allocates no memory, uses no
+ * thread-local storage, and sets no text for cohort_last_error().  The cause
+ * names no rank, so to respawn after a verdict, save the verdict's missing set
+ * before this call.  May be called from any thread, any number of times; does
+ * not block.
  *
- * The cause names no rank (its rank is -1).  To go on without the ranks that a
- * verdict named, keep its missing set.
- *
- * COHORT_OK for the call that set the cause; COHORT_ALREADY if there was one,
- * or the group had been closed; COHORT_INVALID for NULL.
+ * Returns:
+ *   COHORT_OK       this call has set the cause
+ *   COHORT_ALREADY  there was a cause, or the group was closed
  */
 COHORT_API int cohort_abort_fire(struct cohort_abort *handle,
                                  const char *reason);
 
 /*
- * cohort_abort_fired - 1 if the group has a cause, whoever set it, else 0
+ * cohort_abort_fired - return whether a handle's group has a cause
  *
- * An orderly close is no cause.  Any thread, and a signal handler; does not
- * block.
+ * May be called from any thread and from a signal handler; does not block.
+ *
+ * Returns: 1 if the group has a cause, even if another call set it; 0 if the
+ * group has none, even if it was closed
  */
 COHORT_API int cohort_abort_fired(const struct cohort_abort *handle);
 
 /*
- * cohort_abort_put - give a handle back
+ * cohort_abort_put - release an abort handle
+ * @handle: no call may use it afterwards; NULL is allowed and does nothing
  *
- * No call may use it afterwards.  NULL is allowed and does nothing.  Any
- * thread, not a signal handler; does not block.
+ * May be called from any thread, but not from a signal handler; does not block.
  */
 COHORT_API void cohort_abort_put(struct cohort_abort *handle);
 

@@ -17,41 +17,56 @@ extern "C" {
 struct cohort_comm;
 
 /*
- * cohort_batch_begin - what is called on @comm from now on belongs together
- * cohort_batch_end   - launch it: all or nothing
- * @stream: where to queue it all
- * @ticket: one for all; may be NULL
+ * cohort_batch_begin - start to collect calls into a batch
  *
- * In between, collectives, sends and receives of this communicator are checked
- * and kept.  Their @ticket must be NULL, and their @stream NULL or the @stream
- * of the end, where all of the batch goes.  The end makes one operation of
- * them: compared, recorded, launched as one native group, with one ticket.  The
- * batch's collectives, in their order, are one call in the sequence that all
- * ranks must make; its sends and receives find their peers each by itself.  If
- * one of them does not fit the peer's call, nothing of the batch is launched
- * (COHORT_MISMATCH, see cohort/p2p.h).  All these may be carried out in any
- * order, and at the same time: none may write what another of them reads or
- * writes.  An empty batch is done when @stream comes to it.
+ * Until cohort_batch_end() the library only checks and stores the collectives,
+ * sends and receives of this communicator.  The @ticket of these calls must be
+ * NULL, and their @stream either NULL or the stream of cohort_batch_end().  A
+ * call that is refused returns the error at once, and cohort_batch_end()
+ * returns it again.  A batch cannot contain cohort_copy() or another batch.
+ * Calls that queue nothing for peers work as usual.
  *
- * A call that is refused says so at once, and the end says it again with the
- * number of the call.  Then nothing was launched and no batch is open, as after
- * every other error of the end but COHORT_BUSY and COHORT_OWNER.  If an abort
- * comes meanwhile, the end tells it, too.
+ * The thread that begins a batch must end it; until then, calls of other
+ * threads return COHORT_OWNER.  An open batch is dropped by
+ * cohort_comm_close(), by cohort_group_close() and when a worker of
+ * cohort_group_run() returns.  Memory for the calls of the largest batch is
+ * kept until the group is closed.  One thread at a time per communicator;
+ * blocks no more than a collective.
  *
- * The thread that has begun must also end: to other threads these calls answer
- * COHORT_OWNER until then.  There is no batch in a batch, and cohort_copy() is
- * none of its calls; calls that queue nothing for peers go on as ever.  An open
- * batch is forgotten when a worker of cohort_group_run() returns, and by
- * cohort_comm_close() and cohort_group_close().  Memory for as many calls as
- * the largest batch so far is kept until the group is closed.
- *
- * Neither blocks otherwise than a collective does.
- *
- * Begin: COHORT_OK; COHORT_STATE if one is open; COHORT_NO_MEMORY,
- * COHORT_OWNER, COHORT_BUSY, COHORT_STALE, COHORT_INVALID, the cause, as for
- * the collectives.  End: as a collective; and COHORT_STATE without a begin.
+ * Returns:
+ *   COHORT_OK         a batch is open
+ *   COHORT_STATE      a batch was open already, or the communicator is closed
+ *   COHORT_NO_MEMORY  out of memory
+ *   COHORT_BUSY       another thread is inside the communicator
+ *   COHORT_OWNER      the communicator is bound to another thread
+ *   COHORT_STALE      the group was respawned or has abandoned this rank
+ *   a cause's status  the group has ended
  */
 COHORT_API int cohort_batch_begin(struct cohort_comm *comm);
+
+/*
+ * cohort_batch_end - launch a batch, or none of it
+ * @stream: stream of the rank's device to queue the batch on; NULL for the
+ *          legacy default stream
+ * @ticket: set to one ticket for the whole batch; may be NULL
+ *
+ * The batch is compared, recorded and launched as one operation, in one native
+ * group.  The collectives of the batch, in their order, are one call in the
+ * sequence that all ranks must make; each of its sends and receives pairs with
+ * a call of its peer (cohort/p2p.h).  If any call does not match, nothing in
+ * the batch is launched (COHORT_MISMATCH).  All calls of a batch can run at the
+ * same time and in any order, so no call may write memory that another call
+ * reads or writes.  An empty batch is done when @stream reaches it.
+ *
+ * After any error except COHORT_BUSY and COHORT_OWNER, no batch is open.
+ * Threads and blocking are as for cohort_all_reduce().
+ *
+ * Returns: the same as cohort_all_reduce(), and
+ *   COHORT_OK     the batch is queued
+ *   COHORT_STATE  no batch is open, or the communicator is closed
+ *   other codes   a call of the batch was refused; the error text has its
+ *                 number
+ */
 COHORT_API int cohort_batch_end(struct cohort_comm *comm, void *stream,
                                 uint64_t *ticket);
 

@@ -5,10 +5,11 @@
 /*
  * The library from C++17: handles that close themselves, errors as exceptions
  *
- * A header alone, with no library of its own.  Each member's comment names the
- * function of C that it calls; the comment of that function is the contract:
- * threads, blocking, who owns what.  For what has no member here, get() has the
- * handle of C, and check() turns a result into an exception.
+ * This header needs no library of its own.  Each member's comment names the C
+ * function that it calls; the comment of that function is the contract for
+ * threads, blocking and ownership.  To call a C function that has no member
+ * here, pass it the C handle from get(), and its result to check(), which
+ * throws errors.
  *
  *	cohort::group group(4);
  *
@@ -20,56 +21,61 @@
  *
  * Results
  *
- * A negative status is thrown, as a cohort::error.  A positive one is no error,
- * and is returned:
+ * A negative status is thrown as a cohort::error.  A positive status is not an
+ * error, and is returned:
  *
- *  - What may be so already (abort, fire, fail, ready) returns true if this call
- *    did it, and false for COHORT_ALREADY.
- *  - A wait with a limit (wait_for() and the like) returns false for
- *    COHORT_TIMED_OUT: nothing has changed, ask again.  Without a limit it
- *    returns when it is done.
- *  - The ends of a reducer's step have more than two answers, so they return
- *    the status.
+ *  - Functions that may return COHORT_ALREADY in C (abort, fire, fail, ready)
+ *    return true if this call had an effect, and false for COHORT_ALREADY.
+ *  - A wait with a limit, such as wait_for(), returns false for
+ *    COHORT_TIMED_OUT; nothing has changed, so it can be repeated.  A wait
+ *    without a limit returns when the operation is done.
+ *  - Functions that end a step of a reducer have more than two results, so they
+ *    return the status.
  *
- * Calls with host memory are the exception: they throw COHORT_TIMED_OUT, as
- * their result is then lost and their output undefined.
+ * Calls on host memory throw even COHORT_TIMED_OUT, because their output is
+ * then undefined.
  *
  * Destructors
  *
- * None throws, and each ends in a bounded time, but for the memory below.  They
- * cannot report what went wrong; close() and free() of the same object do.
+ * No destructor throws, and each ends in a bounded time, except for memory that
+ * a child communicator uses (see below).  Destructors cannot report errors;
+ * close() and free() of the same object do.
  *
- *  - A group: cohort_group_close(), which waits for what is in flight up to the
- *    close deadline (deadlines.close_ns), then aborts, up to the abort
- *    deadline.  If an exception destroys it, it is aborted first: what is in
- *    flight may be waiting for the very code that the exception skipped.  If a
- *    thread is still inside a call, the group stays open.
- *  - A communicator of a group's run or split: nothing, as it is the group's.
- *    Of join() or of another communicator's split: cohort_comm_close(), as for
- *    a group; an exception makes it fail first (cohort_comm_fail()).
- *  - A bound: cohort_comm_unbind(); an exception makes its communicator fail
- *    first.
- *  - Memory: waits up to 10 s for what the rank has submitted, then frees it.
- *    What is in use after that, or wedged, stays allocated.  If an exception
- *    destroys it while something is in flight, the rank fails before the wait.
- *    The wait does not cover a communicator that was split off: where that one
- *    uses the memory, synchronize it first, or the destructor waits for the
- *    device as cudaFree() does, without a limit.
- *  - A batch that was not ended: nothing of it is launched.
- *  - A reducer: cohort_reducer_free().  In the middle of a step the rank fails
- *    first, as its gradients may be in use and the others wait for it; the free
- *    then waits up to the abort deadline.  After finish_on() it waits up to 10 s
- *    for what the rank has submitted, and the rank fails only after that.
+ *  - A group calls cohort_group_close(), which waits for operations in flight
+ *    up to the close deadline (deadlines.close_ns), then aborts the rest and
+ *    waits up to the abort deadline.  If an exception destroys the group, the
+ *    group is aborted first, because operations in flight may be waiting for
+ *    code that the exception skipped.  If a thread is still inside a call, the
+ *    group stays open.
+ *  - A communicator from a group's run or split does nothing, because the group
+ *    owns it.  A communicator from join() or from another communicator's split
+ *    calls cohort_comm_close(), which waits like cohort_group_close(); if an
+ *    exception destroys it, it first calls cohort_comm_fail().
+ *  - A bound object calls cohort_comm_unbind(); if an exception destroys it, it
+ *    first calls cohort_comm_fail().
+ *  - Memory waits up to 10 s for the operations that the rank has submitted,
+ *    then is freed.  If an operation still uses it, or has ended with
+ *    COHORT_WEDGED, it stays allocated.  If an exception destroys memory while
+ *    an operation is in flight, the rank fails before the wait.  The wait does
+ *    not cover operations of a child communicator.  If a child uses the memory,
+ *    synchronize the child first; otherwise the destructor waits for the device
+ *    as cudaFree() does, without a limit.
+ *  - A batch that was not ended launches none of its calls.
+ *  - A reducer calls cohort_reducer_free().  In the middle of a step the rank
+ *    fails first, because its gradients may be in use and the other ranks wait
+ *    for it; the free then waits up to the abort deadline.  After finish_on()
+ *    the destructor waits up to 10 s for the operations that the rank has
+ *    submitted, and the rank fails only after that.
  *
- * Handles can be moved and not copied.  A handle that was moved from, or was
+ * Handles can be moved but not copied.  A handle that was moved from, or was
  * closed, is empty, and may only be assigned to or destroyed.
  *
- * Nothing here knows whether its group is still open.  What belongs to a group
- * (communicators, tickets) must not be used after the group is closed, and
- * bounds, memory, reducers and batches must be gone before: destroyed, freed,
- * ended, or unbound by bound::unbind().  The same holds for the close of a
- * communicator that has joined or was split off.  Declare a bound before memory
- * and reducers, which are then destroyed while it holds.
+ * No object here knows whether its group is still open.  Do not use
+ * communicators and tickets after their group is closed.  Before the group is
+ * closed, destroy, free, end or unbind all memory, reducers, batches and bound
+ * objects.  These rules also apply to the close of a joined or split
+ * communicator.  Declare a bound object before memory and reducers, so that
+ * they are destroyed while the thread is still bound.
  */
 
 #include <atomic>
@@ -97,11 +103,11 @@
 namespace cohort
 {
 
-/* COHORT_FOREVER */
+/* A wait or a deadline without limit (COHORT_FOREVER) */
 inline constexpr std::chrono::nanoseconds forever =
 	std::chrono::nanoseconds::max();
 
-/* A call that failed. */
+/* Exception for a call that failed. */
 class error : public std::runtime_error
 {
 public:
@@ -115,26 +121,26 @@ public:
 	{
 	}
 
-	/* enum cohort_status */
+	/* Status of the call: a constant of COHORT_STATUS_LIST */
 	int status() const noexcept
 	{
 		return status_;
 	}
 
-	/* What has ended the group; NULL if nothing has. */
+	/* Cause that ended the group; NULL if there is none. */
 	const cohort_cause *cause() const noexcept
 	{
 		return cause_.get();
 	}
 
-	/* The rank to blame for that; -1: none. */
+	/* Rank that the cause blames; -1 if there is none. */
 	int rank() const noexcept
 	{
 		return cause_ ? cause_->rank : -1;
 	}
 
-	/* Of group::run(): what the worker threw that ended the group; NULL if
-	 * something else did. */
+	/* For errors of group::run(): the exception of a worker that ended the
+	 * group; NULL if something else ended it. */
 	std::exception_ptr thrown() const noexcept
 	{
 		return thrown_;
@@ -153,8 +159,9 @@ namespace detail
 /* Status of the last error that this thread threw; expires with that error. */
 inline thread_local std::weak_ptr<const int> answer;
 
-/* Return the status with which a destructor fails its rank during unwinding.  A rank that
- * unwinds because of an error of the library is not to blame, so its status is passed on. */
+/* Return the status with which a destructor fails its rank during unwinding.  A
+ * rank that unwinds because of an error of the library is not to blame, so the
+ * status of that error is passed on. */
 inline int failure()
 {
 	const auto status = answer.lock();
@@ -175,7 +182,7 @@ inline int ask_cause(const cohort_group *group, cohort_cause *cause)
 template <class Owner>
 [[noreturn]] void raise(int status, Owner *owner)
 {
-	/* Before the next call, which may change the text. */
+	/* Copy the text before the next call, which may change it. */
 	const std::string text =
 		status < 0 ? cohort_last_error() : cohort_status_text(status);
 	auto cause = std::make_shared<cohort_cause>();
@@ -197,7 +204,8 @@ inline std::uint64_t nanoseconds(std::chrono::nanoseconds limit)
 	                         : 0;
 }
 
-/* Whether an exception that was not there before is destroying an object. */
+/* True while an exception that was thrown after construction destroys the
+ * object */
 class unwinding
 {
 public:
@@ -212,12 +220,12 @@ private:
 
 inline constexpr const char *left = "an exception has left its scope";
 
-/* How long a destructor waits for what is in flight. */
+/* Time that a destructor waits for operations in flight. */
 inline constexpr std::uint64_t patience_ns = 10000000000;
 
 } // namespace detail
 
-/* Throw a negative result; return any other. */
+/* Throw a negative result; return any other result. */
 inline int check(int status)
 {
 	if (status < 0)
@@ -225,8 +233,8 @@ inline int check(int status)
 	return status;
 }
 
-/* The same for a call on a communicator or a group, whose cause the error then
- * has. */
+/* Check the result of a call on a communicator or a group.  The error also has
+ * the cause of @owner. */
 template <class Owner>
 int check(int status, Owner *owner)
 {
@@ -235,7 +243,7 @@ int check(int status, Owner *owner)
 	return status;
 }
 
-/* Floats that C++17 has no type for, as bits. */
+/* Floating-point types that C++17 lacks, as bits. */
 enum class float16 : std::uint16_t {};
 enum class bfloat16 : std::uint16_t {};
 enum class float8e4m3 : std::uint8_t {};
@@ -244,10 +252,14 @@ enum class float8e5m2 : std::uint8_t {};
 /*
  * The enum cohort_type of elements of type T
  *
- * For a type of your own, such as __half, specialize it:
+ * For another type, such as __half or std::complex, specialize it:
  *
  *	template <>
  *	struct cohort::type_of<__half> : cohort::type_of<cohort::float16> {};
+ *
+ *	template <>
+ *	struct cohort::type_of<std::complex<float>>
+ *		: std::integral_constant<int, COHORT_C64> {};
  */
 template <class T, class = void>
 struct type_of;
@@ -255,14 +267,17 @@ struct type_of;
 template <class T>
 struct type_of<T, std::enable_if_t<std::is_integral_v<T> &&
                                    !std::is_same_v<T, bool>>> {
-	static_assert(sizeof(T) == 1 || sizeof(T) == 4 || sizeof(T) == 8,
-	              "there are only integers of 8, 32 and 64 bits");
+	static_assert(sizeof(T) <= 8, "integers have at most 64 bits");
 	static constexpr int of_signed = sizeof(T) == 1   ? COHORT_I8
+	                                 : sizeof(T) == 2 ? COHORT_I16
 	                                 : sizeof(T) == 4 ? COHORT_I32
 	                                                  : COHORT_I64;
 	static constexpr int value = of_signed + std::is_unsigned_v<T>;
 };
 
+template <>
+struct type_of<bool> : std::integral_constant<int, COHORT_BOOL> {
+};
 template <>
 struct type_of<float> : std::integral_constant<int, COHORT_F32> {
 };
@@ -285,10 +300,10 @@ struct type_of<float8e5m2> : std::integral_constant<int, COHORT_F8E5M2> {
 template <class T>
 inline constexpr int type_of_v = type_of<std::remove_cv_t<T>>::value;
 
-static_assert(COHORT_U8 == COHORT_I8 + 1 && COHORT_U32 == COHORT_I32 + 1 &&
-              COHORT_U64 == COHORT_I64 + 1);
+static_assert(COHORT_U8 == COHORT_I8 + 1 && COHORT_U16 == COHORT_I16 + 1 &&
+              COHORT_U32 == COHORT_I32 + 1 && COHORT_U64 == COHORT_I64 + 1);
 
-/* Elements that are somebody else's, as std::span of C++20. */
+/* Elements that another object owns, like std::span of C++20. */
 template <class T>
 class view
 {
@@ -314,8 +329,8 @@ private:
 	std::size_t size_ = 0;
 };
 
-/* A stream to queue on: by default the communicator's own, else a cudaStream_t,
- * whose NULL is the legacy default stream. */
+/* A stream to queue on: a cudaStream_t (NULL is the legacy default stream), or
+ * by default the communicator's own stream. */
 class stream_handle
 {
 public:
@@ -324,7 +339,7 @@ public:
 	{
 	}
 
-	/* The stream, where the default is @own. */
+	/* Return the stream, or @own if no stream was given. */
 	void *or_own(void *own) const noexcept
 	{
 		return is_own_ ? own : stream_;
@@ -335,7 +350,8 @@ private:
 	bool is_own_ = true;
 };
 
-/* What a call has queued, for as long as its communicator can be asked. */
+/* An operation that a call has queued.  Valid as long as its communicator
+ * is. */
 class ticket
 {
 public:
@@ -345,13 +361,13 @@ public:
 	{
 	}
 
-	/* cohort_wait() until it is done. */
+	/* cohort_wait() without a limit */
 	void wait() const
 	{
 		check(cohort_wait(comm_, number_, COHORT_FOREVER), comm_);
 	}
 
-	/* cohort_wait(); false: not done yet. */
+	/* cohort_wait(); returns false if the operation is not done yet */
 	[[nodiscard]] bool wait_for(std::chrono::nanoseconds limit) const
 	{
 		return check(cohort_wait(comm_, number_,
@@ -368,7 +384,7 @@ public:
 		      comm_);
 	}
 
-	/* The ticket as C has it. */
+	/* Return the ticket of the C functions. */
 	std::uint64_t number() const noexcept
 	{
 		return number_;
@@ -379,7 +395,7 @@ private:
 	std::uint64_t number_ = 0;
 };
 
-/* Elements on a rank's device, which communicator::alloc() gives. */
+/* Elements on a rank's device, allocated by communicator::alloc(). */
 template <class T>
 class memory
 {
@@ -461,7 +477,8 @@ private:
 	detail::unwinding unwinding_;
 };
 
-/* A right to end a group, also while it is being opened or closed and after. */
+/* A handle that can end a group, even while the group is being opened or
+ * closed, and afterwards. */
 class abort_handle
 {
 public:
@@ -475,8 +492,8 @@ public:
 			throw error(COHORT_INVALID, cohort_last_error());
 	}
 
-	/* cohort_abort_create(): set options.abort to its get() before the group is
-	 * opened. */
+	/* cohort_abort_create(); before the group is opened, set options.abort
+	 * to get(). */
 	static abort_handle create()
 	{
 		abort_handle made;
@@ -506,14 +523,14 @@ public:
 		cohort_abort_put(handle_);
 	}
 
-	/* cohort_abort_fire(), also for signal handlers; true if this call
-	 * ended the group. */
+	/* cohort_abort_fire(), also from signal handlers; returns true if this
+	 * call ended the group */
 	bool fire(const char *reason = nullptr) const noexcept
 	{
 		return cohort_abort_fire(handle_, reason) == COHORT_OK;
 	}
 
-	/* cohort_abort_fired(), also for signal handlers */
+	/* cohort_abort_fired(), also from signal handlers */
 	bool fired() const noexcept
 	{
 		return cohort_abort_fired(handle_) == 1;
@@ -531,15 +548,15 @@ private:
 namespace detail
 {
 
-/* Whether elements that a call only queues are there after the call: those of a
- * temporary are not, unless it is a view. */
+/* True if the elements of an argument outlive a call that only queues them: the
+ * argument is not a temporary, or is a view. */
 template <class Argument>
 inline constexpr bool lasts = std::is_lvalue_reference_v<Argument>;
 template <class T>
 inline constexpr bool lasts<view<T>> = true;
 
-/* What a call on device memory takes: memory, or a view of memory that the
- * program has from elsewhere. */
+/* Convert an argument of a call on device memory to a view.  The argument is
+ * memory from alloc(), or a view of memory that the program allocated. */
 template <class Argument, class T>
 view<T> device(view<T> elements)
 {
@@ -560,7 +577,8 @@ view<const T> device(const memory<T> &elements)
 	return { elements.data(), elements.size() };
 }
 
-/* Any elements that lie one after the other: a vector, an array, a view. */
+/* Return a view of contiguous elements, such as a vector, an array or a
+ * view. */
 template <class Elements>
 auto contiguous(Elements &elements)
 {
@@ -577,7 +595,7 @@ inline void want(const char *what, std::size_t size, std::size_t wanted)
 		                    " elements, not " + std::to_string(wanted));
 }
 
-/* The enum cohort_type of two views, which must have one. */
+/* Return the enum cohort_type of two views, which must have the same type. */
 template <class A, class B>
 constexpr int common_type(view<A>, view<B>)
 {
@@ -587,10 +605,10 @@ constexpr int common_type(view<A>, view<B>)
 }
 
 /*
- * The calls on device memory, of a communicator and of a batch
+ * Calls on device memory, for a communicator or a batch
  *
- * Counts come from the views.  A view that a rank need not have (what only the
- * root sends or receives) may be empty.
+ * Counts are the sizes of the views.  A view that only the root sends or
+ * receives may be empty on other ranks.
  */
 template <class Self>
 class calls
@@ -766,7 +784,8 @@ protected:
 		return cohort_comm_rank(comm()) == rank;
 	}
 
-	/* A batch is told, as its end must then launch nothing. */
+	/* Throw if @what does not have @wanted elements.  In a batch, first
+	 * make its end fail, so that nothing is launched. */
 	void want(const char *what, std::size_t size, std::size_t wanted)
 	{
 		if (size != wanted)
@@ -774,7 +793,8 @@ protected:
 		detail::want(what, size, wanted);
 	}
 
-	/* 1 without a communicator, as it is a divisor. */
+	/* Return the number of ranks, or 1 without a communicator, because
+	 * callers divide by it. */
 	std::size_t ranks() noexcept
 	{
 		const int size = cohort_comm_size(comm());
@@ -810,13 +830,13 @@ struct group_options : cohort_group_options {
 	}
 };
 
-/* A rank's end of its group. */
+/* The communicator of one rank of a group. */
 class communicator : public detail::calls<communicator>
 {
 public:
 	communicator() noexcept = default;
 
-	/* A handle on a communicator that stays its owner's. */
+	/* A handle that does not own the communicator. */
 	explicit communicator(cohort_comm *comm) noexcept : comm_(comm)
 	{
 	}
@@ -845,7 +865,7 @@ public:
 			                 detail::left);
 		if (cohort_comm_close(comm_) != COHORT_TIMED_OUT)
 			return;
-		/* With a cause, the tickets have answers soon. */
+		/* Set a cause, so that waits for the tickets end soon. */
 		cohort_comm_fail(comm_, COHORT_TIMED_OUT,
 		                 "not done at the close deadline");
 		cohort_comm_close(comm_);
@@ -864,7 +884,7 @@ public:
 		return joined;
 	}
 
-	/* cohort_comm_split(); empty for COHORT_NO_COLOR */
+	/* cohort_comm_split(); returns an empty handle for COHORT_NO_COLOR */
 	[[nodiscard]] communicator split(int color, int key = 0)
 	{
 		communicator child;
@@ -875,7 +895,22 @@ public:
 		return child;
 	}
 
-	/* cohort_comm_close(); false for COHORT_TIMED_OUT: still open */
+	/* cohort_comm_subset() */
+	[[nodiscard]] communicator subset(const struct cohort_unique_id &id,
+	                                  const int *ranks, int n,
+	                                  const char *name = nullptr)
+	{
+		communicator child;
+
+		check(cohort_comm_subset(comm_, &id, ranks, n, name,
+		                         &child.comm_),
+		      comm_);
+		child.is_owned_ = true;
+		return child;
+	}
+
+	/* cohort_comm_close(); returns false for COHORT_TIMED_OUT, which leaves
+	 * the communicator open */
 	[[nodiscard]] bool close()
 	{
 		cohort_comm *comm = comm_;
@@ -888,7 +923,8 @@ public:
 			comm_ = nullptr;
 			is_owned_ = false;
 		}
-		/* Not of comm: its cause may be gone with it. */
+		/* Do not pass comm to check(): it may be freed, with its
+		 * cause. */
 		check(rc);
 		return true;
 	}
@@ -915,12 +951,6 @@ public:
 	int platform() const noexcept
 	{
 		return cohort_comm_platform(comm_);
-	}
-
-	/* cohort_comm_launch() */
-	int launch() const noexcept
-	{
-		return cohort_comm_launch(comm_);
 	}
 
 	/* cohort_comm_generation() */
@@ -956,7 +986,7 @@ public:
 		return cause;
 	}
 
-	/* cohort_comm_fail(); true if this call ended the group */
+	/* cohort_comm_fail(); returns true if this call ended the group */
 	bool fail(int code, const char *text = nullptr)
 	{
 		return check(cohort_comm_fail(comm_, code, text)) == COHORT_OK;
@@ -974,7 +1004,7 @@ public:
 		check(cohort_tag(comm_, text), comm_);
 	}
 
-	/* cohort_alloc() of @size elements */
+	/* cohort_alloc() for @size elements */
 	template <class T>
 	[[nodiscard]] memory<T> alloc(std::size_t size)
 	{
@@ -998,13 +1028,14 @@ public:
 		      comm_);
 	}
 
-	/* cohort_synchronize() until all is done. */
+	/* cohort_synchronize() without a limit */
 	void synchronize()
 	{
 		check(cohort_synchronize(comm_, COHORT_FOREVER), comm_);
 	}
 
-	/* cohort_synchronize(); false: not done yet. */
+	/* cohort_synchronize(); returns false if an operation is not done
+	 * yet */
 	[[nodiscard]] bool synchronize_for(std::chrono::nanoseconds limit)
 	{
 		return check(cohort_synchronize(comm_,
@@ -1184,7 +1215,8 @@ private:
 	detail::unwinding unwinding_;
 };
 
-/* While it lives, only this thread may submit on the communicator. */
+/* While this object exists, only the thread that created it may submit
+ * operations on the communicator. */
 class [[nodiscard]] bound
 {
 public:
@@ -1197,7 +1229,7 @@ public:
 	bound(const bound &) = delete;
 	bound &operator=(const bound &) = delete;
 
-	/* cohort_comm_unbind(), which the destructor then leaves alone. */
+	/* cohort_comm_unbind(); the destructor then does nothing */
 	void unbind()
 	{
 		if (is_ours_)
@@ -1226,7 +1258,7 @@ private:
 class batch : public detail::calls<batch>
 {
 public:
-	/* cohort_batch_begin(); @stream is for all of it. */
+	/* cohort_batch_begin(); the whole batch is queued on @stream */
 	explicit batch(const communicator &comm, stream_handle stream = {})
 		: comm_(comm.get()), stream_(stream.or_own(comm.stream()))
 	{
@@ -1263,7 +1295,8 @@ public:
 private:
 	friend class detail::calls<batch>;
 
-	/* A call that C refuses keeps the end from launching anything. */
+	/* Make an invalid call.  The library refuses it, so that the end
+	 * launches nothing. */
 	void refused() noexcept
 	{
 		cohort_all_reduce(comm_, nullptr, nullptr, 0, -1, COHORT_SUM,
@@ -1285,12 +1318,12 @@ namespace detail
 {
 
 /*
- * What a run's workers share
+ * State that the workers of a run share
  *
- * A worker that the run leaves behind still needs it.  So the workers and the
- * run have a use each, and the last one destroys it.  Where none is left behind
- * the run destroys it, as a worker that was never called has not given its use
- * back.
+ * An abandoned worker still needs this object, so the run and each worker hold
+ * a reference, and the last one to release its reference destroys the object.
+ * If no worker was abandoned, the run destroys the object at once, because
+ * workers that were never called release no reference.
  */
 template <class Worker>
 class job
@@ -1308,7 +1341,7 @@ public:
 			delete this;
 	}
 
-	/* A cohort_worker_fn. */
+	/* Worker function for cohort_group_run() (a cohort_worker_fn). */
 	static int work(cohort_comm *comm, void *user)
 	{
 		const std::unique_ptr<job, putter> self(
@@ -1317,7 +1350,7 @@ public:
 		return self->call(comm);
 	}
 
-	/* What the rank to blame has thrown. */
+	/* Return the exception of the rank to blame, or NULL. */
 	std::exception_ptr thrown() const noexcept
 	{
 		return has_thrown_ ? thrown_ : nullptr;
@@ -1366,10 +1399,11 @@ private:
 	{
 		cohort_cause cause = {};
 
-		/* An error of the program's own may have any status. */
+		/* An error object that the program created may have any
+		 * status. */
 		if (!code)
 			code = COHORT_WORKER;
-		/* It may have failed already, in a destructor. */
+		/* Has no effect if a destructor has already failed the rank. */
 		cohort_comm_fail(comm, code, text);
 		cohort_comm_cause(comm, &cause);
 		if (cause.status == COHORT_WORKER &&
@@ -1383,22 +1417,23 @@ private:
 	const Worker worker_;
 	std::atomic<int> users_;
 	std::exception_ptr thrown_;
-	std::atomic<bool> has_thrown_{ false }; /* thrown_ may be read */
+	std::atomic<bool> has_thrown_{ false }; /* thrown_ is set */
 };
 
 } // namespace detail
 
-/* Some of the machine's devices, a rank on each. */
+/* A group of some of the machine's devices, with one rank on each. */
 class group
 {
 public:
-	/* cohort_group_open() over the first @n devices; 0: all of them */
+	/* cohort_group_open() over the first @n devices, or all devices if @n
+	 * is 0 */
 	explicit group(int n = 0, const group_options &options = {})
 	{
 		check(cohort_group_open(nullptr, n, &options, &group_));
 	}
 
-	/* cohort_group_open() over these devices, one or more */
+	/* cohort_group_open() over @devices, one or more */
 	explicit group(const std::vector<int> &devices,
 	               const group_options &options = {})
 	{
@@ -1409,7 +1444,8 @@ public:
 		                        &options, &group_));
 	}
 
-	/* group({ 3 }): is that three devices, or the one with number 3? */
+	/* Deleted, because group({ 3 }) could mean three devices or device
+	 * number 3. */
 	explicit group(std::initializer_list<int>,
 	               const group_options & = {}) = delete;
 
@@ -1458,18 +1494,19 @@ public:
 	}
 
 	/*
-	 * cohort_group_run() of @worker(communicator &)
+	 * Run worker(communicator &) on every rank, as cohort_group_run() does
 	 *
-	 * The worker is one object for all ranks, and is called as const; it
-	 * returns nothing, or an int as a cohort_worker_fn does.  An exception
-	 * that leaves it is cohort_comm_fail() of its rank, with the text of
-	 * what(); if that has ended the group, thrown() of the error that run()
-	 * throws has it.  If a destructor that the exception runs has to fail
-	 * the rank first, the text says no more than that an exception has left
-	 * a scope; thrown() has it all the same.
+	 * All ranks share one const worker object.  The worker returns nothing,
+	 * or an int as a cohort_worker_fn does.  If an exception leaves the
+	 * worker, its rank fails (cohort_comm_fail()) with the text of what().
+	 * If this ends the group, run() throws an error whose thrown() is that
+	 * exception.  If a destructor fails the rank first, while the exception
+	 * unwinds, the text only says that an exception has left a scope, but
+	 * thrown() is still that exception.
 	 *
-	 * Once run() has thrown, ranks that it left behind (abandoned()) may
-	 * still use what @worker refers to; what it holds lives until then.
+	 * After run() has thrown, abandoned workers (abandoned()) may still use
+	 * objects that @worker refers to.  Objects that @worker holds by value
+	 * live until the last worker has returned.
 	 */
 	template <class Worker>
 	void run(Worker &&worker)
@@ -1480,9 +1517,10 @@ public:
 		auto *work = new job(std::forward<Worker>(worker), size());
 		const int rc =
 			cohort_group_run(group_, job::work, work, cause.get());
-		/* Before the next call, which may change the text. */
+		/* Copy the text before the next call, which may change it. */
 		const std::string text = rc < 0 ? cohort_last_error() : "";
-		/* With COHORT_STATE they are those of the run before. */
+		/* With COHORT_STATE, the abandoned ranks are from the previous
+		 * run. */
 		const bool is_left =
 			rc != COHORT_STATE &&
 			cohort_group_abandoned(group_, nullptr, 0) > 0;
@@ -1499,7 +1537,7 @@ public:
 		            thrown);
 	}
 
-	/* cohort_group_respawn() without these ranks */
+	/* cohort_group_respawn() without the ranks in @lost */
 	void respawn(const std::vector<int> &lost = {})
 	{
 		check(cohort_group_respawn(group_, lost.data(),
@@ -1507,7 +1545,7 @@ public:
 		      group_);
 	}
 
-	/* cohort_group_abort(); true if this call ended the group */
+	/* cohort_group_abort(); returns true if this call ended the group */
 	bool abort(const char *reason = nullptr)
 	{
 		return check(cohort_group_abort(group_, reason)) == COHORT_OK;
@@ -1534,12 +1572,6 @@ public:
 		return cohort_group_platform(group_);
 	}
 
-	/* cohort_group_launch() */
-	int launch() const noexcept
-	{
-		return cohort_group_launch(group_);
-	}
-
 	/* cohort_group_generation() */
 	int generation() const noexcept
 	{
@@ -1563,7 +1595,7 @@ public:
 		return ranks(cohort_group_abandoned);
 	}
 
-	/* cohort_group_lost(): the ranks to respawn() without */
+	/* cohort_group_lost() */
 	std::vector<int> lost() const
 	{
 		return ranks(cohort_group_lost);
@@ -1598,7 +1630,7 @@ struct reducer_options : cohort_reducer_options {
 	}
 };
 
-/* A parameter whose gradient is in these elements. */
+/* Return a parameter whose gradient is in the elements of @gradient. */
 template <class Elements>
 cohort_parameter parameter(const char *name, Elements &gradient)
 {
@@ -1607,7 +1639,7 @@ cohort_parameter parameter(const char *name, Elements &gradient)
 	return { name, all.data(), all.size(), detail::common_type(all, all) };
 }
 
-/* Averages the gradients of a rank's parameters with those of the others. */
+/* A reducer, which averages the gradients of all ranks. */
 class reducer
 {
 public:
@@ -1681,20 +1713,22 @@ public:
 		in_step_ = true;
 	}
 
-	/* cohort_reducer_accumulate(): no other rank waits for that pass. */
+	/* cohort_reducer_accumulate(); no other rank waits for this pass */
 	void accumulate()
 	{
 		check(cohort_reducer_accumulate(reducer_), comm_);
 	}
 
-	/* cohort_reducer_ready(); false if it was ready in this step */
+	/* cohort_reducer_ready(); returns false if the gradient was already
+	 * ready */
 	bool ready(std::size_t i)
 	{
 		return check(cohort_reducer_ready(reducer_, i), comm_) ==
 		       COHORT_OK;
 	}
 
-	/* cohort_reducer_progress(); false: some gradients are not ready */
+	/* cohort_reducer_progress(); returns false if a gradient is not
+	 * ready */
 	[[nodiscard]] bool progress(std::chrono::nanoseconds limit = {})
 	{
 		return check(cohort_reducer_progress(
@@ -1702,21 +1736,22 @@ public:
 		             comm_) == COHORT_OK;
 	}
 
-	/* cohort_reducer_finish(): COHORT_OK, _SKIP or _TIMED_OUT */
+	/* cohort_reducer_finish(); returns COHORT_OK, _SKIP or _TIMED_OUT */
 	[[nodiscard]] int finish(std::chrono::nanoseconds limit = forever)
 	{
 		return ended(cohort_reducer_finish(reducer_,
 		                                   detail::nanoseconds(limit)));
 	}
 
-	/* cohort_reducer_cancel(): COHORT_OK, _ALREADY or _TIMED_OUT */
+	/* cohort_reducer_cancel(); returns COHORT_OK, _ALREADY or _TIMED_OUT */
 	[[nodiscard]] int cancel(std::chrono::nanoseconds limit = forever)
 	{
 		return ended(cohort_reducer_cancel(reducer_,
 		                                   detail::nanoseconds(limit)));
 	}
 
-	/* cohort_reducer_join(): COHORT_OK, _SKIP, _JOINED or _TIMED_OUT */
+	/* cohort_reducer_join(); returns COHORT_OK, _SKIP, _JOINED or
+	 * _TIMED_OUT */
 	[[nodiscard]] int join(std::chrono::nanoseconds limit = forever)
 	{
 		const int rc = cohort_reducer_join(reducer_,
@@ -1733,7 +1768,7 @@ public:
 		ended(cohort_reducer_finish_on(reducer_, stream));
 	}
 
-	/* cohort_reducer_gather(); false: not done yet */
+	/* cohort_reducer_gather(); returns false if it is not done yet */
 	[[nodiscard]] bool gather(const std::vector<void *> &parameters,
 	                          stream_handle stream = {},
 	                          std::chrono::nanoseconds limit = forever)
@@ -1744,7 +1779,7 @@ public:
 		             comm_) == COHORT_OK;
 	}
 
-	/* cohort_reducer_shard(): the first element, and how many */
+	/* cohort_reducer_shard(); returns the first element and their number */
 	std::pair<std::size_t, std::size_t> shard(std::size_t i) const
 	{
 		std::pair<std::size_t, std::size_t> own;
@@ -1789,7 +1824,8 @@ private:
 		return stream.or_own(cohort_comm_stream(comm_));
 	}
 
-	/* After an error the group has a cause, or the step is still open. */
+	/* Clear in_step_ if the step has ended.  After an error the group has a
+	 * cause, or the step is still open. */
 	int ended(int rc)
 	{
 		if (rc == COHORT_OK || rc == COHORT_SKIP || rc == COHORT_JOINED)
@@ -1799,7 +1835,7 @@ private:
 
 	cohort_comm *comm_;
 	cohort_reducer *reducer_ = nullptr;
-	bool in_step_ = false; /* others may wait for this rank */
+	bool in_step_ = false; /* other ranks may wait for this one */
 	detail::unwinding unwinding_;
 };
 

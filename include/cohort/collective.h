@@ -3,10 +3,31 @@
 #define COHORT_COLLECTIVE_H
 
 /*
- * Collectives on device memory: for one tensor, and for lists of tensors; and
- * the premultiplied sum, a reduction of one's own
+ * Collectives on device memory, for one tensor or for a list of tensors, and
+ * premultiplied sums
  *
- * cohort/host_memory.h has these collectives for memory from malloc().
+ * cohort/host_memory.h has the same collectives for memory from malloc().
+ *
+ * Rules for every collective
+ *
+ *  - Every rank must make the same sequence of calls with the same @count,
+ *    @type, @op and @root.  Before the library launches a call, it compares the
+ *    call with the other ranks' calls.  A difference ends the group with
+ *    COHORT_MISMATCH.
+ *  - A call returns once the operation is queued on @stream.  Before that it
+ *    may block: with COHORT_LAUNCH_TOGETHER until all ranks of this process
+ *    have called and launched, and in any mode while too many operations are in
+ *    flight.
+ *  - Buffers are memory of the rank's device, borrowed until the ticket has a
+ *    result.  Buffers of a reduction must be aligned to the element size.  If
+ *    @count is 0, buffers are ignored.
+ *  - One thread at a time may call on a communicator.  A bound communicator
+ *    takes calls from its own thread only.
+ *
+ * NCCL before 2.28.3 has no gather, scatter and all-to-all.  They are then
+ * native groups of sends and receives.
+ *
+ * See docs/api-rules.md, "Rules for collectives", for the details.
  */
 
 #include <stddef.h>
@@ -21,76 +42,45 @@ extern "C" {
 struct cohort_comm;
 
 /*
- * What the collectives have in common
- *
- * Every rank of the group must make the same sequence of calls with the same
- * @count, @type, @op and @root.  Before a call is launched, it is compared with
- * the other ranks' calls of the same number: a difference ends the group with
- * COHORT_MISMATCH, and the cause spells out the calls and names the odd rank,
- * if there is a majority.  (Compared are 32 bits of a hash of all that, and the
- * number of the call: one difference in four thousand million is not seen.  A
- * call with a @count of 0 may be done before there is anything to compare it
- * with.)
- *
- * A call returns once the operation is queued on @stream (NULL: the legacy
- * default stream of the rank's device).  What it waits for before:
- *
- *  - With COHORT_LAUNCH_TOGETHER it blocks until all ranks of this process have
- *    called and launched, or the group has a cause; with COHORT_LAUNCH_AHEAD it
- *    does not wait for peers.
- *  - While too much is in flight, it blocks until the oldest operation is done
- *    or the group has a cause.  Too much is: as many operations of this rank,
- *    or calls ahead of the slowest rank, as the recorder has slots; or more on
- *    @stream than its queue holds (about 1,000 launches on a GPU, 340
- *    operations on the host platform).  So a thread that launches ahead and
- *    calls for several ranks in turn must not run one of them further ahead.
- *  - On the gpu platform the first call of a kind may wait for connections to
- *    be set up.
- *
- * Buffers are device memory of the rank's device (from cohort_alloc(), or from
- * cudaMalloc()), borrowed until the ticket is answered.  A reduction's buffers
- * must be aligned to the element size; otherwise the call returns
- * COHORT_INVALID, because NCCL's kernel would fault, and CUDA would make the
- * device unusable.  A @count of 0 is allowed; buffers are then not looked at.
- * A stream of another device is COHORT_INVALID, and so is one that was destroyed or
- * never was a stream: the simulator finds all of those, and CUDA, which leaves their
- * use undefined, most of those that were destroyed.  The device of a stream that is
- * being captured cannot be asked: then the native call fails.
- *
- * While a batch is open (cohort_batch_begin()), a call is only checked and kept
- * for cohort_batch_end(): see there.
- *
- * One thread at a time per communicator; for a bound communicator only its
- * thread.
- *
- * COHORT_OK; COHORT_INVALID with the argument and its value in the text;
- * COHORT_BUSY; COHORT_OWNER; COHORT_STATE if the communicator is closed; the
- * cause's status if the group has one, or gets one while the call waits for the
- * other ranks' calls; COHORT_STALE if the group was respawned or has abandoned
- * this rank.  On these errors nothing was queued, @ticket and the buffers are
- * untouched, and the group goes on as it was.
- *
- * COHORT_NCCL or COHORT_CUDA if a native call failed: as the other ranks are
- * already waiting for this one, that becomes the cause and ends the group.  The
- * call then returns as a wait would, once no buffer can be touched any more, or
- * with COHORT_WEDGED when the abort deadline has passed.  COHORT_NO_MEMORY
- * stands for COHORT_CUDA where CUDA says so.  COHORT_MISMATCH is returned in
- * the same way, after up to a second in which the call waits for those of
- * others, to tell which rank differs.
- *
- * What goes wrong later is the ticket's answer; for example COHORT_STALLED,
- * with the watchdog's verdict, when a deadline of the call has passed (struct
- * cohort_deadlines).
- */
-
-/*
- * cohort_all_reduce - combine a buffer across ranks, result on every rank
+ * cohort_all_reduce - combine a buffer across ranks, with the result on each
  * @comm:   this rank's communicator
  * @send:   @count elements of @type, read
  * @recv:   @count elements of @type, written; may equal @send
+ * @count:  number of elements; 0 is allowed
+ * @type:   enum cohort_type
  * @op:     enum cohort_op, or a premultiplied sum (cohort_premul_sum_create())
- * @stream: where to queue it
- * @ticket: for cohort_wait(); may be NULL
+ * @stream: stream of the rank's device to queue the operation on; NULL for the
+ *          legacy default stream
+ * @ticket: set to the ticket for cohort_wait(); may be NULL
+ *
+ * Every rank must make the same call.  One thread at a time per communicator;
+ * blocks as described in cohort/collective.h, but does not wait for the
+ * operation to complete.  While a batch is open, the call is only checked and
+ * stored for cohort_batch_end().
+ *
+ * If a native call fails or the ranks' calls differ, the group ends, because
+ * the other ranks already wait for this one.  The call then returns the status
+ * of that cause once nothing can access a buffer.  On any other error nothing
+ * is queued, and @ticket and the buffers are untouched.  cohort_wait() reports
+ * later errors, such as COHORT_STALLED if a deadline passes.
+ *
+ * Returns:
+ *   COHORT_OK           the operation is queued
+ *   COHORT_INVALID      an argument is wrong; the error text has its value
+ *   COHORT_BUSY         another thread is inside the communicator
+ *   COHORT_OWNER        the communicator is bound to another thread
+ *   COHORT_STATE        the communicator is closed
+ *   COHORT_UNSUPPORTED  @stream is being captured (options.allow_capture)
+ *   COHORT_STALE        the group was respawned or has abandoned this rank
+ *   COHORT_MISMATCH     the ranks' calls differ; to find the rank that differs,
+ *                       the call has waited up to a second for the others
+ *   COHORT_NCCL         a call of NCCL failed
+ *   COHORT_CUDA         a call of the CUDA runtime failed
+ *   COHORT_NO_MEMORY    a call of the CUDA runtime ran out of memory
+ *   COHORT_WEDGED       the group has ended, but the abort did not finish in
+ *                       time; never free the buffers
+ *   a cause's status    the group has ended, or it ended while the call waited
+ *                       for the other ranks
  */
 COHORT_API int cohort_all_reduce(struct cohort_comm *comm, const void *send,
                                  void *recv, size_t count, int type, int op,
@@ -98,18 +88,24 @@ COHORT_API int cohort_all_reduce(struct cohort_comm *comm, const void *send,
 
 /*
  * cohort_broadcast - copy a buffer from rank @root to every rank
- * @send: @count elements of @type, read on @root only; elsewhere ignored
+ * @send: @count elements of @type, read on @root; ignored on other ranks
  * @recv: @count elements of @type, written; may equal @send
+ * @root: rank that sends, the same on all ranks
+ *
+ * Otherwise as cohort_all_reduce().
  */
 COHORT_API int cohort_broadcast(struct cohort_comm *comm, const void *send,
                                 void *recv, size_t count, int type, int root,
                                 void *stream, uint64_t *ticket);
 
 /*
- * cohort_reduce - combine a buffer across ranks, result on rank @root
+ * cohort_reduce - combine a buffer across ranks, with the result on rank @root
  * @send: @count elements of @type, read
- * @recv: @count elements of @type, written on @root only; elsewhere ignored;
+ * @recv: @count elements of @type, written on @root; ignored on other ranks;
  *        may equal @send
+ * @root: rank that gets the result, the same on all ranks
+ *
+ * Otherwise as cohort_all_reduce().
  */
 COHORT_API int cohort_reduce(struct cohort_comm *comm, const void *send,
                              void *recv, size_t count, int type, int op,
@@ -120,16 +116,20 @@ COHORT_API int cohort_reduce(struct cohort_comm *comm, const void *send,
  * @send: @count elements of @type, read
  * @recv: size * @count elements, written in rank order; in place if @send is
  *        @recv + rank * @count elements
+ *
+ * Otherwise as cohort_all_reduce().
  */
 COHORT_API int cohort_all_gather(struct cohort_comm *comm, const void *send,
                                  void *recv, size_t count, int type,
                                  void *stream, uint64_t *ticket);
 
 /*
- * cohort_reduce_scatter - combine across ranks, each rank keeps its block
+ * cohort_reduce_scatter - combine a buffer across ranks, one block for each
  * @send: size * @count elements of @type, read
- * @recv: @count elements, written: block number rank of the combination; in
+ * @recv: @count elements, written with this rank's block of the result; in
  *        place if @recv is @send + rank * @count elements
+ *
+ * Otherwise as cohort_all_reduce().
  */
 COHORT_API int cohort_reduce_scatter(struct cohort_comm *comm, const void *send,
                                      void *recv, size_t count, int type, int op,
@@ -138,11 +138,11 @@ COHORT_API int cohort_reduce_scatter(struct cohort_comm *comm, const void *send,
 /*
  * cohort_gather - collect every rank's buffer on rank @root
  * @send: @count elements of @type, read
- * @recv: on @root size * @count elements, written in rank order; elsewhere
- *        ignored; in place if @send is @recv + rank * @count elements
+ * @recv: size * @count elements on @root, written in rank order; ignored on
+ *        other ranks; in place if @send is @recv + rank * @count elements
+ * @root: rank that receives, the same on all ranks
  *
- * One native call where NCCL has it (2.28.3), else the sends and receives that
- * it means in one native group.
+ * Otherwise as cohort_all_reduce().
  */
 COHORT_API int cohort_gather(struct cohort_comm *comm, const void *send,
                              void *recv, size_t count, int type, int root,
@@ -150,134 +150,145 @@ COHORT_API int cohort_gather(struct cohort_comm *comm, const void *send,
 
 /*
  * cohort_scatter - give every rank its block of rank @root's buffer
- * @send: on @root size * @count elements of @type, read in rank order;
- *        elsewhere ignored
+ * @send: size * @count elements of @type on @root, read in rank order; ignored
+ *        on other ranks
  * @recv: @count elements, written; in place if @recv is @send + rank * @count
  *        elements
+ * @root: rank that sends, the same on all ranks
  *
- * One native call where NCCL has it (2.28.3), else the sends and receives that
- * it means in one native group.
+ * Otherwise as cohort_all_reduce().
  */
 COHORT_API int cohort_scatter(struct cohort_comm *comm, const void *send,
                               void *recv, size_t count, int type, int root,
                               void *stream, uint64_t *ticket);
 
 /*
- * cohort_all_to_all - every rank gives every rank a block
- * @send: size * @count elements of @type, read: block r is for rank r
- * @recv: size * @count elements, written: block r is from rank r; never in
- *        place: it must not overlap @send
+ * cohort_all_to_all - exchange one block between every pair of ranks
+ * @send: size * @count elements of @type, read: block r goes to rank r
+ * @recv: size * @count elements, written: block r is from rank r; must not
+ *        overlap @send
  *
- * One native call where NCCL has it (2.28.3), else the sends and receives that
- * it means in one native group.
+ * Otherwise as cohort_all_reduce().
  */
 COHORT_API int cohort_all_to_all(struct cohort_comm *comm, const void *send,
                                  void *recv, size_t count, int type,
                                  void *stream, uint64_t *ticket);
 
 /*
- * cohort_barrier - a ticket that is done only when every rank has come
+ * cohort_barrier - hold back a stream until every rank has reached the barrier
  *
- * In stream order: what is queued on @stream after it starts only when every
- * rank's stream has reached its barrier.  To hold the thread itself, wait for
- * the ticket.
+ * Work that is queued on @stream after this call starts only when every rank's
+ * stream has reached its barrier.  The thread itself does not wait; to make it
+ * wait, call cohort_wait() with the ticket.  Otherwise as cohort_all_reduce().
  */
 COHORT_API int cohort_barrier(struct cohort_comm *comm, void *stream,
                               uint64_t *ticket);
 
-/* One tensor of a list: what one call takes. */
+/* One tensor of a list. */
 struct cohort_tensor {
-	const void *send; /* read */
-	void *recv;       /* written; in place as in the call for one */
-	size_t count;     /* elements of @type */
+	const void *send; /* input, as in the call for one tensor */
+	void *recv;       /* output, as in the call for one tensor */
+	size_t count;     /* number of elements */
 	int type;         /* enum cohort_type */
 };
 
 /*
- * cohort_all_reduce_many     - all-reduce a list of tensors as one operation
- * cohort_broadcast_many      - broadcast a list of tensors as one operation
- * cohort_all_gather_many     - all-gather a list of tensors as one operation
- * cohort_reduce_scatter_many - reduce-scatter a list of tensors as one
- *                              operation
- * @tensors: @n of them, each treated as by the call for one tensor.  They may
- *           differ in type; some may be in place.  Counts are those of the call
- *           for one (of an all-gather @send has count elements and @recv size *
- *           count, of a reduce-scatter the other way round).  The array is
- *           borrowed for the call, the buffers until the ticket is answered.
- *           No buffer may overlap that of another tensor, unless both are only
- *           read
- * @n:       1 or more
+ * cohort_all_reduce_many - all-reduce a list of tensors as one operation
+ * @tensors: @n tensors, each treated as by cohort_all_reduce().  The tensors
+ *           may differ in type, and some may be in place.  No buffer may
+ *           overlap a buffer of another tensor, unless both are only read.  The
+ *           array is borrowed for the call, the buffers until the ticket has a
+ *           result
+ * @n:       number of tensors, 1 or more
  *
- * Calls on lists of tensors.  Every rank has the same list of counts and types.
- * A list is one operation, with one record, one ticket, and one comparison with
- * the other ranks; a difference is told with the number of the first tensor
- * that differs.  All or nothing.
+ * Every rank must pass a list of the same counts and types.  The list is one
+ * operation with one record, one ticket and one comparison with the other
+ * ranks, and it is queued as a whole or not at all.  If lists differ, the error
+ * names the first tensor that differs.
  *
- * options.many says how a list is launched.  The first call that packs, and
- * each one that packs more than any before, allocates on the device, and may
- * block as cudaMalloc() may.  If that answers COHORT_NO_MEMORY or COHORT_CUDA,
- * nothing was queued.  Copies and groups take places on @stream as other
- * launches do.
+ * Other collectives on several tensors are batches (cohort/batch.h).
  *
- * A rank remembers up to 64 of the lists that it has called, by where the array
- * is.  If a list is called again and says the same, it is not looked through
- * again.  So keep the array of what every step calls, and keep its padding.
- * Everything else is as for the collectives.
+ * options.many selects how a list is launched.  The first call, and each call
+ * that packs more bytes than all calls before it, allocates device memory and
+ * may block as cudaMalloc() may.  If the allocation fails (COHORT_NO_MEMORY or
+ * COHORT_CUDA), nothing is queued and the group continues.
+ *
+ * A rank caches up to 64 lists by the address of the array, and does not check
+ * an unchanged list again.  So if every step uses the same list, keep its array
+ * at the same address and do not change it, not even its padding.
+ *
+ * Otherwise as cohort_all_reduce().
  */
 COHORT_API int cohort_all_reduce_many(struct cohort_comm *comm,
                                       const struct cohort_tensor *tensors,
                                       size_t n, int op, void *stream,
                                       uint64_t *ticket);
+
+/*
+ * cohort_broadcast_many - broadcast a list of tensors as one operation
+ * @tensors: @n tensors, each treated as by cohort_broadcast()
+ *
+ * Otherwise as cohort_all_reduce_many().
+ */
 COHORT_API int cohort_broadcast_many(struct cohort_comm *comm,
                                      const struct cohort_tensor *tensors,
                                      size_t n, int root, void *stream,
                                      uint64_t *ticket);
-COHORT_API int cohort_all_gather_many(struct cohort_comm *comm,
-                                      const struct cohort_tensor *tensors,
-                                      size_t n, void *stream, uint64_t *ticket);
-COHORT_API int cohort_reduce_scatter_many(struct cohort_comm *comm,
-                                          const struct cohort_tensor *tensors,
-                                          size_t n, int op, void *stream,
-                                          uint64_t *ticket);
 
-/* Where the scalar of a premultiplied sum is: values are NCCL's. */
+/* Location of the scalar of a premultiplied sum; values as in NCCL. */
 enum cohort_scalar {
-	/* Memory of the rank's device, read whenever an operation with it
-	 * runs. */
+	/* Memory of the rank's device, read each time that an operation with
+	 * the sum runs. */
 	COHORT_SCALAR_DEVICE = 0,
 	COHORT_SCALAR_HOST = 1, /* memory of the host, read by the call */
 };
 
 /*
- * cohort_premul_sum_create - a sum for which each rank multiplies its input
- *                            first
- * cohort_op_destroy        - the sum is not needed any more
- * @scalar:    one element of @type: this rank's factor; COHORT_SCALAR_DEVICE:
- *             borrowed until the operation is destroyed and all that used it is
- *             done
- * @type:      enum cohort_type, of the tensors that it can be used with
+ * cohort_premul_sum_create - create a sum of inputs times a scalar of each rank
+ * @scalar:    one element of @type, the factor of this rank.  With
+ *             COHORT_SCALAR_DEVICE it is borrowed until the sum is destroyed
+ *             and all operations that use it are done
+ * @type:      enum cohort_type of the tensors that the sum can be used with
  * @residence: enum cohort_scalar
- * @op:        what to give as an @op, on this communicator only
+ * @op:        set to a number to pass as @op, on this communicator only
  *
- * The sum can be the @op of every reduction; the other ranks must then give
- * such a sum of their own, too, whose scalars may differ.  A communicator has
- * room for 64 at a time.  It may be destroyed as soon as the last call that
- * uses it has returned, or in a batch the end of that.  It is gone after an
- * abort, and with its communicator.  One submitting thread at a time; neither
- * call blocks.
+ * Every reduction takes a premultiplied sum as its @op, if all ranks pass one;
+ * their scalars may differ.  A communicator has room for 64 sums at a time.  An
+ * abort and the close of the communicator destroy its sums.  One thread at a
+ * time per communicator; does not block.
  *
- * COHORT_OK; COHORT_INVALID with the argument and its value (an @op that is no
- * such sum, or of another communicator); COHORT_BUSY; COHORT_OWNER;
- * COHORT_STATE if closed; COHORT_NCCL, and the group goes on, also if NCCL had
- * no memory, for which it has no result of its own.  Create: COHORT_NO_MEMORY
- * if there are 64 already; COHORT_UNSUPPORTED for 8-bit floats on one rank,
- * which NCCL does not multiply; COHORT_CUDA, and the group goes on; the cause,
- * or COHORT_STALE, as the collectives do.  An @op that was given to destroy is
- * gone whatever the answer, but for COHORT_BUSY, COHORT_OWNER and COHORT_STATE.
+ * Returns: the same as cohort_batch_begin(), and
+ *   COHORT_OK           the sum exists
+ *   COHORT_INVALID      an argument is wrong; the error text has its value
+ *   COHORT_STATE        the communicator is closed
+ *   COHORT_NO_MEMORY    the communicator has 64 already
+ *   COHORT_UNSUPPORTED  NCCL does not multiply 8-bit floats if there is only
+ *                       one rank
+ *   COHORT_NCCL         a call of NCCL failed, perhaps for lack of memory; the
+ *                       group continues
+ *   COHORT_CUDA         a call of the CUDA runtime failed; the group continues
  */
 COHORT_API int cohort_premul_sum_create(struct cohort_comm *comm,
                                         const void *scalar, int type,
                                         int residence, int *op);
+
+/*
+ * cohort_op_destroy - destroy a premultiplied sum
+ * @op: from cohort_premul_sum_create()
+ *
+ * May be called as soon as the last call that uses the sum has returned, or
+ * after cohort_batch_end() if that call is part of a batch.  One thread at a
+ * time per communicator; does not block.
+ *
+ * Returns:
+ *   COHORT_OK       the sum is destroyed
+ *   COHORT_INVALID  @op is not a premultiplied sum of this communicator
+ *   COHORT_BUSY     another thread is inside the communicator; the sum remains
+ *   COHORT_OWNER    the communicator is bound to another thread; the sum
+ *                   remains
+ *   COHORT_STATE    the communicator is closed
+ *   COHORT_NCCL     a call of NCCL failed; the sum is gone, the group continues
+ */
 COHORT_API int cohort_op_destroy(struct cohort_comm *comm, int op);
 
 #ifdef __cplusplus

@@ -3,11 +3,11 @@
 #define COHORT_COMM_H
 
 /*
- * Communicators: a rank's end of its group
+ * Communicators: the object with which one rank calls collectives
  *
- * A communicator comes from the split or run of a group (cohort/group.h), from
- * joining by a unique id, or from the split of another communicator.  Its
- * collectives are in cohort/collective.h, sends and receives in cohort/p2p.h.
+ * A communicator comes from splitting or running a group (cohort/group.h), from
+ * joining by a unique id, or from splitting another communicator.  After some
+ * respawns a communicator is *forgotten* (cohort_group_respawn()).
  */
 
 #include <cohort/options.h>
@@ -18,57 +18,66 @@ extern "C" {
 
 struct cohort_comm;
 
-/* What ranks that join have in common: bytes that can be sent to other
- * processes. */
+/* An id that ranks join by: bytes that can be sent to other processes. */
 struct cohort_unique_id {
 	unsigned char bytes[192];
 };
 
 /*
- * cohort_unique_id - a new id, for one communicator
- * @id: filled
+ * cohort_unique_id - create an id for one communicator
+ * @platform: enum cohort_platform
+ * @id:       set to the new id
  *
- * One rank makes it and gives it to the others.  The id is for the platform
- * that a group gets which is opened now and whose options do not choose.  Any
- * thread; may block on the platform's start.
+ * One rank calls this and sends the id to the others.  COHORT_PLATFORM_AUTO is
+ * the platform that cohort_group_open() would choose now without options.  May
+ * be called from any thread; may block while the platform starts.
  *
- * COHORT_OK; COHORT_INVALID; COHORT_NCCL; what cohort_group_open() answers
- * about the platform.
+ * Returns:
+ *   COHORT_OK           @id is set
+ *   COHORT_INVALID      @id is NULL, @platform is no platform, or an environment
+ *                       variable is wrong
+ *   COHORT_NCCL         NCCL cannot create an id
+ *   COHORT_NO_LIBRARY   NCCL or the CUDA runtime is not installed
+ *   COHORT_NO_SYMBOL    one of these libraries lacks a function
+ *   COHORT_NO_DEVICE    there is no driver or no device
+ *   COHORT_UNSUPPORTED  NCCL or CUDA is too old or incompatible
+ *   COHORT_CUDA         a call of the CUDA runtime failed
  */
-COHORT_API int cohort_unique_id(struct cohort_unique_id *id);
+COHORT_API int cohort_unique_id(int platform, struct cohort_unique_id *id);
 
 /*
- * cohort_comm_join - be one rank of a communicator, a thread or a process per
- *                    rank
+ * cohort_comm_join - become one rank of a communicator, by an id
  * @id:      the same for all ranks
- * @nranks:  1 to COHORT_MAX_RANKS, the same for all ranks
- * @rank:    0 to @nranks - 1, another one for each rank
- * @device:  of this rank, another one for each rank of the machine
+ * @nranks:  number of ranks, 1 to COHORT_MAX_RANKS, the same for all ranks
+ * @rank:    0 to @nranks - 1, different for each rank
+ * @device:  device of this rank, different for each rank of the machine
  * @options: as for cohort_group_open(), the same for all ranks; within a
- *           process those of the first rank to join count.  NULL for the
+ *           process, the options of the first rank to join apply.  NULL for the
  *           defaults; borrowed for the call
- * @comm:    the new communicator, to be closed by cohort_comm_close().  Once
- *           the last rank of this process has been closed, the communicator
- *           ends as a group does in cohort_group_close(); after that no call
- *           may use it
+ * @comm:    set to the new communicator, to be closed by cohort_comm_close()
  *
- * The ranks that a process joins by one id belong together as those of a group
- * do: an abort handle of any ends all, each is compared with the others, and
- * the watchdog sees all of them.  It does not see those of other processes; a
- * verdict says so.  They cannot be run or respawned: bind each to its thread
- * yourself (cohort_comm_bind()), and after a cause close all and join anew, by
- * a new id.
+ * Every rank must join, each on its own thread.  May be called from any
+ * thread; blocks until all ranks have joined, or the init deadline has passed.
  *
- * Every rank must join, each from a thread of its own: blocks until all have,
- * or the init deadline has passed.  On an error no rank of this process has
- * joined; what connects after all is taken back; and @id should not be used
- * again.  Any thread.
+ * The ranks that a process joins by one id belong together like the ranks of a
+ * group: an abort handle of one rank ends all, their calls are compared, and
+ * the watchdog sees all of them.  The watchdog does not see ranks of other
+ * processes, and verdicts say so.  Joined ranks cannot be run or respawned.
+ * Bind each rank to its thread (cohort_comm_bind()).  After a cause, close all
+ * joined ranks and join again by a new id.  When the process closes its last
+ * joined rank, the communicator ends as in cohort_group_close(), and no call
+ * may use it afterwards.
  *
- * COHORT_OK; COHORT_INVALID, with the argument and its value, also for a rank,
- * a device or a number of ranks that does not go with those of others in this
- * process (which go on waiting); COHORT_UNSUPPORTED for an id of another
- * process on the host platform, unless COHORT_HOST_SHARED=1;
- * COHORT_INIT_TIMEOUT; otherwise as cohort_group_open().
+ * On error no rank of this process has joined, and those that join by @id later
+ * get an error, too: use a new id.
+ *
+ * Returns: the same as cohort_group_open(), and
+ *   COHORT_OK            this rank has joined
+ *   COHORT_INVALID       an argument is wrong, or does not match the arguments
+ *                        of other ranks of this process, which keep waiting
+ *   COHORT_INIT_TIMEOUT  not all ranks joined in time
+ *   COHORT_UNSUPPORTED   @id is from another process, and the simulated devices
+ *                        are not shared (COHORT_HOST_SHARED=1 shares them)
  */
 COHORT_API int cohort_comm_join(const struct cohort_unique_id *id, int nranks,
                                 int rank, int device,
@@ -76,210 +85,330 @@ COHORT_API int cohort_comm_join(const struct cohort_unique_id *id, int nranks,
                                 struct cohort_comm **comm);
 
 /*
- * cohort_comm_rank       - this rank, 0 to size - 1
- * cohort_comm_size       - number of ranks
- * cohort_comm_device     - its device
- * cohort_comm_platform   - COHORT_PLATFORM_GPU or _HOST; a rank that joins has that
- *                          of the id's process
- * cohort_comm_launch     - COHORT_LAUNCH_TOGETHER or _AHEAD, whichever is in
- *                          force
- * cohort_comm_generation - the group's generation that it belongs to, from 1
- * cohort_comm_origin     - the number that its rank had in generation 1
- * cohort_comm_group_rank - the number that rank @rank of this communicator has in
- *                          the group that it was split from; -1 if there is no
- *                          such rank, or if it is not known.  That of a
- *                          split's rank in another process is known once a
- *                          collective is done, if all processes are on one
- *                          machine and the split keeps the order of the ranks
- * cohort_comm_stream     - its own stream, which does not synchronize with the
- *                          legacy default stream; valid until the group is
- *                          closed, or forgets the generation
- *                          (cohort_group_respawn())
+ * cohort_comm_rank - return the rank of a communicator
  *
- * Facts of a communicator.  For a communicator that is NULL, closed or
- * forgotten: -1, and a NULL stream.  Any thread; none blocks.
+ * Returns: 0 to size - 1, or -1 if @comm is NULL, closed or forgotten
  */
 COHORT_API int cohort_comm_rank(const struct cohort_comm *comm);
+
+/*
+ * cohort_comm_size - return the number of ranks of a communicator
+ *
+ * Returns: 1 or more, or -1 if @comm is NULL, closed or forgotten
+ */
 COHORT_API int cohort_comm_size(const struct cohort_comm *comm);
+
+/*
+ * cohort_comm_device - return the device of a rank
+ *
+ * Returns: the device number, or -1 if @comm is NULL, closed or forgotten
+ */
 COHORT_API int cohort_comm_device(const struct cohort_comm *comm);
+
+/*
+ * cohort_comm_platform - return the platform of a communicator
+ *
+ * Joined ranks have the platform of the process that created the id.
+ *
+ * Returns: COHORT_PLATFORM_GPU or COHORT_PLATFORM_HOST, or -1 if @comm is NULL,
+ * closed or forgotten
+ */
 COHORT_API int cohort_comm_platform(const struct cohort_comm *comm);
-COHORT_API int cohort_comm_launch(const struct cohort_comm *comm);
+
+/*
+ * cohort_comm_generation - return the generation of a communicator's group
+ *
+ * Returns: 1 or more, or -1 if @comm is NULL, closed or forgotten
+ */
 COHORT_API int cohort_comm_generation(const struct cohort_comm *comm);
+
+/*
+ * cohort_comm_origin - return the number that this rank had in generation 1
+ *
+ * Returns: that rank, or -1 if @comm is NULL, closed or forgotten
+ */
 COHORT_API int cohort_comm_origin(const struct cohort_comm *comm);
+
+/*
+ * cohort_comm_group_rank - convert a rank to its number in the group
+ * @rank: a rank of this communicator
+ *
+ * The group is the one from which this communicator was split.  The number of a
+ * rank in another process is known only after the first collective, and only if
+ * all processes are on one machine and the split keeps the order of the ranks.
+ *
+ * Returns: the rank's number in the group, or -1 if @comm is NULL, closed or
+ * forgotten, if there is no such rank, or if its number is not known
+ */
 COHORT_API int cohort_comm_group_rank(const struct cohort_comm *comm, int rank);
+
+/*
+ * cohort_comm_stream - return the communicator's own stream
+ *
+ * The stream does not synchronize with the legacy default stream.  The stream
+ * is valid until the group is closed or forgets the generation
+ * (cohort_group_respawn()).
+ *
+ * Returns: the stream, or NULL if @comm is NULL, closed or forgotten
+ */
 COHORT_API void *cohort_comm_stream(struct cohort_comm *comm);
 
 /*
- * cohort_comm_cause - why the communicators ended
+ * cohort_comm_cause - get the cause that ended a communicator's group
+ * @cause: filled; its status is COHORT_OK if there is no cause
  *
- * As cohort_group_cause(), for the group of this communicator.
+ * Returns:
+ *   COHORT_OK       @cause is filled
+ *   COHORT_INVALID  an argument is NULL
  */
 COHORT_API int cohort_comm_cause(struct cohort_comm *comm,
                                  struct cohort_cause *cause);
 
 /*
- * cohort_comm_bind   - only the calling thread may submit from now on
- * cohort_comm_unbind - any thread may again, one at a time
+ * cohort_comm_bind - let only the calling thread call on a communicator
  *
- * Helpers of a reducer with options.helpers_launch may launch for the bound
- * thread (cohort/reducer.h).
+ * Must be called by the thread that will call for this rank; does not block.
+ * Workers of cohort_group_run() are bound while they run.  Helpers of a reducer
+ * with options.helpers_launch may launch for the bound thread.
  *
- * If a thread exits while a communicator is bound to it, the group ends at
- * once, with COHORT_THREAD_EXITED and that rank as the cause: the rank could
- * never make its next call.  Unbind first to leave in peace.  If the thread
- * exits inside a native call, the others are told COHORT_WEDGED when the abort
- * deadline has passed.  Workers of cohort_group_run() are bound already, and
- * unbound when they return.
+ * If the bound thread exits, the rank can never make its next call.  So the
+ * group ends at once with COHORT_THREAD_EXITED, and the cause names the rank.
+ * If the thread exits inside a native call, the calls of the other ranks return
+ * COHORT_WEDGED after the abort deadline.
  *
- * Another thread may close the group of a bound communicator; after an abort it
- * may do so while the communicator's thread hangs.  That thread may then still
- * use the communicator: calls that queue something answer COHORT_STALE, and
- * tickets and the cause answer as before.  Its cohort_comm_unbind(), or its
- * exit, gives the memory back, and may wait for the device to do so.  After
- * that no call may use the communicator.  Otherwise neither blocks.
+ * Another thread may close the group, even while the bound thread hangs after
+ * an abort.  The bound thread may then still use the communicator until it
+ * unbinds it: calls that queue something return COHORT_STALE, while tickets and
+ * the cause keep their results.
  *
- * COHORT_OK; COHORT_ALREADY if it is bound to this thread already, or not bound
- * at all; COHORT_OWNER if it is bound to another thread; COHORT_BUSY if another
- * thread is inside; COHORT_INVALID.  Bind only: COHORT_STATE if it was closed,
- * COHORT_STALE if its group was respawned or closed, COHORT_SYSTEM if the
- * thread's end cannot be watched.
+ * Returns:
+ *   COHORT_OK       the communicator is bound
+ *   COHORT_ALREADY  it is bound to this thread already
+ *   COHORT_OWNER    it is bound to another thread
+ *   COHORT_BUSY     another thread is inside the communicator
+ *   COHORT_STATE    the communicator is closed
+ *   COHORT_STALE    the group was respawned or closed
+ *   COHORT_SYSTEM   the exit of the thread cannot be watched
  */
 COHORT_API int cohort_comm_bind(struct cohort_comm *comm);
+
+/*
+ * cohort_comm_unbind - let any thread call on a communicator again
+ *
+ * Must be called by the bound thread, before that thread exits; otherwise the
+ * exit ends the group.  Does not block unless the group was closed.  If it was,
+ * this call or the exit of the thread frees the communicator, which may wait
+ * for the device.  No call may use @comm after that.
+ *
+ * Returns:
+ *   COHORT_OK       the communicator is no longer bound
+ *   COHORT_ALREADY  the communicator was not bound
+ *   COHORT_OWNER    it is bound to another thread
+ *   COHORT_BUSY     another thread is inside the communicator
+ */
 COHORT_API int cohort_comm_unbind(struct cohort_comm *comm);
 
 /*
- * cohort_comm_fail - this rank gives up, for a reason of its own
- * @code: the program's, not 0
- * @text: for people, copied (up to 200 bytes); NULL: none
+ * cohort_comm_fail - end the group because this rank cannot continue
+ * @code: a number that the program chooses, not 0
+ * @text: for diagnostics only, copied (up to 200 bytes); NULL for none
  *
- * Ends the group, as cohort_group_abort() does, with this rank to blame: the
- * cause's status is COHORT_WORKER, its kind COHORT_VERDICT_WORKER, its @rank
- * this one, its @worker @code, and its text like "rank 1 gave up with -7: shard
- * 12 is unreadable".  The other ranks need not do anything: their calls and
- * waits answer with the cause.  In cohort_group_run(), what the worker returns
- * afterwards changes nothing: the first cause counts.
+ * Ends the group like cohort_group_abort(), but blames this rank.  The cause
+ * has the status COHORT_WORKER, the kind COHORT_VERDICT_WORKER, @code in its
+ * worker field, and a text like "rank 1 gave up with -7: shard 12 is
+ * unreadable".  The other ranks need not do anything: their calls and waits
+ * return the cause.  In cohort_group_run() the result of the worker no longer
+ * matters afterwards.
  *
- * Any thread may call it, also if the communicator is bound to another thread,
- * if another thread is inside, or if it was closed while its group is open.  A
- * signal handler may not: it has cohort_abort_fire().  Does not block.
+ * May be called from any thread, even if the communicator is bound to another
+ * thread, if a thread is inside it, or if it is closed while its group is open.
+ * Must not be called from a signal handler; use cohort_abort_fire() there.
+ * Does not block.
  *
- * COHORT_OK for the call that set the cause; COHORT_ALREADY if there was one,
- * so also for a former generation and a rank that was abandoned; COHORT_INVALID
- * for a @code of 0.
+ * Returns:
+ *   COHORT_OK       this call has set the cause
+ *   COHORT_ALREADY  there was a cause, or this rank belongs to a former
+ *                   generation or was abandoned
+ *   COHORT_INVALID  @code is 0, or @comm is NULL
  */
 COHORT_API int cohort_comm_fail(struct cohort_comm *comm, int code,
                                 const char *text);
 
 /*
- * cohort_tag - a label for this rank's calls from now on
- * @text: for people: where in the program, "step 12, gradients"; copied, up to
- *        47 bytes, with "?" for control characters; NULL or "": none
+ * cohort_tag - label this rank's calls from now on
+ * @text: for diagnostics only, such as "step 12, gradients"; copied, up to 47
+ *        bytes, with "?" for control characters; NULL or "" for none
  *
- * Kept with every call until the next tag, and shown with the call in verdicts:
- * those show a rank's last call, and not a tag that no call has had yet.
- * Each rank has its own tag; those of different ranks may differ.  The last 64
- * different texts are kept, so that a tag that is used again and again costs no
- * more than a comparison.  A reducer's calls have a label of their own besides.
- * One submitting thread at a time; does not block.
+ * The tag applies to each call that is made while it is set.  Verdicts show the
+ * tag of a rank's last call.  Ranks need not use the same tags.  The library
+ * caches the last 64 different texts, so that setting one of them again is
+ * cheap.  A reducer also labels its own calls.  One thread at a time per
+ * communicator; does not block.
  *
- * COHORT_OK; COHORT_INVALID; COHORT_BUSY; COHORT_OWNER; COHORT_STATE if closed.
+ * Returns:
+ *   COHORT_OK     the tag is set
+ *   COHORT_BUSY   another thread is inside the communicator
+ *   COHORT_OWNER  the communicator is bound to another thread
+ *   COHORT_STATE  the communicator is closed
  */
 COHORT_API int cohort_tag(struct cohort_comm *comm, const char *text);
 
-/* The color of a rank that is to be in none of the new communicators. */
+/* The color of a rank that joins none of the new communicators. */
 #define COHORT_NO_COLOR (-1)
 
 /*
- * cohort_comm_split - communicators of some of this one's ranks
- * @color: the ranks that give the same color, 0 or more, are together in a new
- *         communicator; COHORT_NO_COLOR: in none
- * @key:   the order of the ranks there; ranks with the same key keep the order
- *         that they have here
- * @child: this rank's new communicator; NULL for COHORT_NO_COLOR
+ * cohort_comm_split - split a communicator into new ones
+ * @color: 0 or more; ranks with the same color share a new communicator.
+ *         COHORT_NO_COLOR for none
+ * @key:   ranks are numbered by ascending key, and in the old order if their
+ *         keys are equal
+ * @child: set to this rank's new communicator, or NULL for COHORT_NO_COLOR
  *
- * Every rank must call, in the sequence of calls that all ranks make, with what
- * color and key it likes, each from a thread of its own: blocks until all have
- * called and all that they had called before is done, then until the platform
- * has made the new communicators, up to the init deadline.  Until then its
- * clocks are those of a collective.  It works for ranks of several processes,
- * where NCCL does.
+ * Every rank must call this, each on its own thread, at the same place in its
+ * sequence of collectives; colors and keys may differ.  Blocks until all ranks
+ * have called and all earlier operations are done, under the deadlines of a
+ * collective, and then until the platform has created the new communicators, up
+ * to the init deadline.  Works across processes wherever ncclCommSplit() does.
  *
- * A new communicator has deadlines equal to this one's, but a watchdog, a cause
- * and abort handles of its own.  It calls the functions that this one calls,
- * with the same @user, on a thread of its own and maybe at the same time.  Its
- * name is this one's with a dot and the color.  cohort_comm_origin() of a rank
- * is that of the rank which it was split from.  It can be split, too.
+ * A new communicator has the deadlines and on_verdict of this one, but its own
+ * cause and abort handles, and is watched separately.  on_verdict is called for
+ * it on another thread, perhaps at the same time as for this communicator.  The
+ * new name is the name of this communicator, a dot and the color.  A rank keeps
+ * its number in generation 1 (cohort_comm_origin()).  A new communicator can be
+ * split again.
  *
- * When a new communicator ends, this one goes on.  When this one ends, by a
- * close or with a cause, the new one ends; after cohort_group_respawn() its
- * calls answer COHORT_STALE.  cohort_comm_close() of the new one's last rank in
- * this process ends it, in peace or not, and no call may use it after that; it
- * gives back what it has when the device comes to it.  Otherwise it goes when
- * this one's group is closed, or when this one is if its ranks have joined by
- * id.
+ * If the new communicator (the child) ends, this one (the parent) continues.
+ * If the parent ends, by a close or by a cause, the child ends; after
+ * cohort_group_respawn() calls on the child return COHORT_STALE.  Close the
+ * child by cohort_comm_close() on each of its ranks: the last close in this
+ * process ends it, and no call may use it afterwards.  A child that is not
+ * closed is closed with the parent's group, or with the parent if the parent's
+ * ranks have joined by an id.
  *
- * COHORT_OK; COHORT_INVALID with the argument and its value; COHORT_STATE if
- * closed, or a batch is open; COHORT_BUSY; COHORT_OWNER; COHORT_STALE; the
- * cause.  On these errors but the cause nothing has happened.  COHORT_MISMATCH
- * if others call something else, COHORT_STALLED if one does not come in time,
- * COHORT_INIT_TIMEOUT, COHORT_NCCL, COHORT_CUDA, COHORT_NO_MEMORY and
- * COHORT_SYSTEM if it fails: as the others wait for this rank, each of these
- * ends this communicator as its cause.
+ * COHORT_MISMATCH, COHORT_STALLED, COHORT_INIT_TIMEOUT, COHORT_NCCL,
+ * COHORT_CUDA, COHORT_NO_MEMORY and COHORT_SYSTEM end this communicator,
+ * because the other ranks wait for this one.  After any other error the call
+ * had no effect.
+ *
+ * Returns: the same as cohort_all_reduce(), and
+ *   COHORT_OK            @child is set
+ *   COHORT_STATE         the communicator is closed, or a batch is open
+ *   COHORT_MISMATCH      another rank made a different call
+ *   COHORT_STALLED       a rank did not call in time
+ *   COHORT_INIT_TIMEOUT  the new communicators were not made in time
+ *   COHORT_NO_MEMORY     out of memory
+ *   COHORT_SYSTEM        a thread could not be started
  */
 COHORT_API int cohort_comm_split(struct cohort_comm *comm, int color, int key,
                                  struct cohort_comm **child);
 
 /*
- * cohort_comm_close - this rank leaves early
- * @comm: from now on it takes no operations and no memory (COHORT_STATE); it
- *        may be asked about its tickets until the group is closed
+ * cohort_comm_subset - create a communicator that only its members call for
+ * @id:    from cohort_unique_id(), the same for all members, used only once.
+ *         One member calls it, and sends the id to the others
+ * @ranks: ranks of the members in @comm, in the order of their new ranks, the
+ *         same for all members; borrowed for the call
+ * @n:     number of members
+ * @name:  name of the new communicator in texts, of which 63 bytes are used; or
+ *         NULL for the name of @comm and ".subset"; borrowed for the call
+ * @child: set to this rank's new communicator
  *
- * Waits for this rank's tickets, up to the close deadline.  The native
- * communicator lives until the group is closed, as NCCL frees all of a
- * process's ranks together.
+ * Every member must call this, each on its own thread.  Blocks until all
+ * members have called, or the init deadline has passed.  Until then, other
+ * threads may make calls on @comm, but not close it (COHORT_BUSY) or its group
+ * (COHORT_STATE).  On an error @comm continues, and @id should not be used
+ * again.
  *
- * If the ranks have joined by id, closing the process's last one ends them all,
- * and waits for that as cohort_group_close() does.  After that no call may use any
- * of them, with the exceptions of rule 2 (cohort/cohort.h).  A rank that a
- * thread is stuck inside (COHORT_BUSY) keeps them open.
+ * The new communicator is like one from cohort_comm_split(): it ends with
+ * @comm, and verdicts show which rank of @comm each member is.
  *
- * Once there is a cause, any thread may close a rank that is bound to another
- * thread, which may hang.  A rank that is closed by the thread it is bound to
- * is unbound.
+ * Returns:
+ *   COHORT_OK            @child is set
+ *   COHORT_INVALID       an argument is wrong, or does not match the arguments
+ *                        of other members in this process, which keep waiting
+ *   COHORT_INIT_TIMEOUT  not all members called in time
+ *   COHORT_OWNER         @comm is bound to another thread
+ *   COHORT_STATE         @comm is closed, or this thread is in a quiet section
+ *   COHORT_STALE         the generation was replaced or closed
+ *   COHORT_NCCL, COHORT_CUDA, COHORT_NO_MEMORY, COHORT_SYSTEM  a call failed
+ *   a cause's status     @comm has ended
+ */
+COHORT_API int cohort_comm_subset(struct cohort_comm *comm,
+                                  const struct cohort_unique_id *id,
+                                  const int *ranks, int n, const char *name,
+                                  struct cohort_comm **child);
+
+/*
+ * cohort_comm_close - close a rank's communicator before its group is closed
+ * @comm: accepts no more operations or allocations (COHORT_STATE); its tickets
+ *        can still be waited for until the group is closed
  *
- * COHORT_OK; COHORT_TIMED_OUT if a ticket was not answered in time (nothing
- * changed); the cause, or COHORT_WEDGED, if that is what its tickets answered
- * (closed all the same); COHORT_OWNER if it is bound to another thread and
- * there is no cause; COHORT_BUSY; COHORT_STATE if closed already;
- * COHORT_INVALID.  The last joined rank: also what cohort_group_close()
- * answers; a joined rank: COHORT_STATE if called by on_verdict.
+ * Blocks until this rank's tickets have results, up to the close deadline.
+ * Other ranks need not do anything.  The native communicator lives until the
+ * group is closed, because NCCL frees all ranks of a process together.
+ *
+ * The last close of joined ranks in a process ends all of them, and waits as
+ * cohort_group_close() does; no call may use them afterwards, except as rule 2
+ * in cohort/cohort.h permits.  A rank that a thread is stuck inside
+ * (COHORT_BUSY) keeps them open.
+ *
+ * May be called from any thread.  A bound communicator must be closed by the
+ * bound thread, and is then unbound.  Once there is a cause, any thread may
+ * close a bound communicator, because the bound thread may hang.
+ *
+ * Returns:
+ *   COHORT_OK         the communicator is closed
+ *   COHORT_TIMED_OUT  a ticket had no result in time; nothing has changed
+ *   COHORT_OWNER      it is bound to another thread, and there is no cause
+ *   COHORT_BUSY       another thread is inside the communicator
+ *   COHORT_STATE      it was closed already, or on_verdict closes a joined rank
+ *   COHORT_WEDGED     the communicator is closed; an abort did not finish in
+ *                     time, so never free the buffers of its operations
+ *   a cause's status  the communicator is closed; the group has ended
+ *   other codes       results of cohort_group_close(), for the last joined rank
  */
 COHORT_API int cohort_comm_close(struct cohort_comm *comm);
 
 /*
- * cohort_comm_native_enter - the ncclComm_t, for calls that this library does
- *                            not have
- * cohort_comm_native_leave - the end of that
- * @nccl_comm: the native communicator; valid until cohort_comm_native_leave(),
- *             by the same thread
+ * cohort_comm_native_enter - get the ncclComm_t, for calls that Cohort lacks
+ * @nccl_comm: set to the native communicator, which is valid until
+ *             cohort_comm_native_leave() by the same thread.  The program must
+ *             not abort, destroy, finalize, split or keep it
  *
- * In between this thread is inside the communicator: all its other calls that
- * submit answer COHORT_BUSY, and an abort waits for it to leave, up to the
- * abort deadline.  An abort unblocks these native calls as it does the
- * library's own.  The communicator must not be aborted, destroyed, finalized,
- * split or kept.  What is called is not recorded, not compared with other
- * ranks, and not waited for by tickets; nor are the rank's later sends and
- * receives compared.  Before it has left, the thread must not wait for tickets
- * of the group or submit for other ranks: if the group ends meanwhile, they
- * wait for it.  Neither call blocks.
+ * From here to cohort_comm_native_leave() the thread is inside the
+ * communicator: this rank's other calls return COHORT_BUSY, and an abort waits
+ * for the thread to leave, up to the abort deadline.  An abort ends the native
+ * calls as it ends the library's own.  Until the thread leaves, it must not
+ * wait for tickets of the group or call for other ranks: if the group ends,
+ * such calls wait until the thread has left.
  *
- * COHORT_OK; COHORT_INVALID; COHORT_BUSY (enter: also while a call with host
- * memory that has timed out is not launched); COHORT_OWNER (also for a leave by
- * a thread that has not entered); COHORT_STATE if closed, or for a leave
- * without an enter; enter: the cause, or COHORT_STALE, as the collectives do.
+ * Native calls are not recorded, not compared with the calls of other ranks,
+ * and not covered by tickets.  After the first enter, this rank's sends and
+ * receives are no longer compared.  One thread at a time per communicator;
+ * does not block.
+ *
+ * Returns:
+ *   COHORT_OK         @nccl_comm is set
+ *   COHORT_BUSY       another thread is inside, or a call with host memory that
+ *                     has timed out is not launched yet
+ *   COHORT_OWNER      the communicator is bound to another thread
+ *   COHORT_STATE      the communicator is closed
+ *   COHORT_STALE      the group was respawned or has abandoned this rank
+ *   a cause's status  the group has ended
  */
 COHORT_API int cohort_comm_native_enter(struct cohort_comm *comm,
                                         void **nccl_comm);
+
+/*
+ * cohort_comm_native_leave - leave a communicator after native calls
+ *
+ * Must be called by the thread that has entered; does not block.
+ *
+ * Returns:
+ *   COHORT_OK     the thread has left
+ *   COHORT_OWNER  another thread has entered
+ *   COHORT_STATE  no thread has entered
+ */
 COHORT_API int cohort_comm_native_leave(struct cohort_comm *comm);
 
 #ifdef __cplusplus

@@ -3,10 +3,10 @@
 #define COHORT_DUMP_H
 
 /*
- * Dumps of the flight recorder: files that say what the ranks have done last
+ * Dumps of the flight recorder: files with the last operations of each rank
  *
- * The options (cohort/options.h) have the library write them by itself: with
- * each verdict, for a signal, or for a write to a FIFO.
+ * If options.dump_directory is set, the library also writes dumps with each
+ * verdict, and if options.dump_signal is set, when that signal arrives.
  */
 
 #include <cohort/status.h>
@@ -18,49 +18,37 @@ extern "C" {
 struct cohort_group;
 
 /*
- * cohort_dump - write down what the ranks have done last
- * @group:     an open group, also one that hangs or has ended
- * @directory: where to, made if it is missing; NULL: options.dump_directory
+ * cohort_dump - write the last operations of each rank to files
+ * @group:     an open group, even if it hangs or has ended
+ * @directory: where to write, created if it is missing; NULL for
+ *             options.dump_directory
  *
- * Writes these files, about the group's latest generation:
+ * Writes these files about the group's latest generation, for `cohort trace`
+ * and other tools:
  *
- *  - fr_NAME_gGENERATION_OF_rank_RANK.json for each rank: its last operations,
- *    as many as options.recorder_slots, with the keys and types of PyTorch's
- *    flight recorder 2.10 and more;
- *  - fr_NAME_gGENERATION_OF_merged.json: the last operations of all ranks, with
- *    the verdict or the cause;
- *  - fr_NAME_gGENERATION_OF_chrome.json: those operations as trace events.
+ *  - fr_NAME_gGENERATION_PROCESS_rank_RANK.json for each rank: its last
+ *    operations, in the format of PyTorch's flight recorder 2.10
+ *  - fr_NAME_gGENERATION_PROCESS_merged.json: the operations of all ranks, with
+ *    the verdict or the cause
+ *  - fr_NAME_gGENERATION_PROCESS_chrome.json: these operations as trace events
  *
- * OF is HOST.PID.SERIAL, where the serial number tells groups, generations and
- * splits of a process apart.  `cohort trace` reads the files.
+ * A later dump replaces each file atomically, but never a file that a verdict
+ * wrote.  Up to 256 communicators that were split from the group have their own
+ * files.  Ranks that have joined by an id are dumped only with a verdict or for
+ * a signal.  See docs/dumps.md for the contents and the names, and for
+ * temporary files.
  *
- * What is written with the first verdict on a generation
- * (options.dump_directory) has these names.  With the second verdict OF ends in
- * "_v2", and so on up to "_v16", which all later ones share; if a stall is told
- * again, its files are replaced.  dump_directory says when a verdict's files are
- * sure to be there.  Without a verdict, by this call, a signal or
- * the FIFO, OF ends in "_asked": such a dump replaces the last one that was
- * asked for, and never a verdict's.  Each file is replaced as a whole or not at
- * all.
+ * Other ranks need not do anything.  May be called from any thread; takes no
+ * lock that a hung thread may hold, makes no native call, and blocks only on
+ * the file system.
  *
- * The time at which an operation started or finished is that at which it was
- * first seen: by the rank's next call, by a wait, or by a thread of the library
- * that looks every 25 ms.
- *
- * What was split from the group's communicators, up to 256 of them, has files
- * of its own, unless it has ended and given back what it had.  Ranks that have
- * joined by id write theirs when there is a verdict, a signal, or a write to
- * the FIFO: see the options.
- *
- * Temporary files, whose names begin with a dot, are removed if the process of
- * this machine that wrote them is gone.
- *
- * Any thread; takes no lock and makes no native call that a hang could hold,
- * and blocks on the file system only.
- *
- * COHORT_OK; COHORT_INVALID, also if neither @directory nor the options name
- * one; COHORT_NO_MEMORY; COHORT_SYSTEM, with the file's name: that one is as it
- * was before, others may have been written.
+ * Returns:
+ *   COHORT_OK         all files are written
+ *   COHORT_INVALID    @group is NULL, or neither @directory nor the options
+ *                     name a directory
+ *   COHORT_NO_MEMORY  out of memory
+ *   COHORT_SYSTEM     a file could not be written and is unchanged; the error
+ *                     text names it.  Other files may have been written
  */
 COHORT_API int cohort_dump(struct cohort_group *group, const char *directory);
 

@@ -3,38 +3,38 @@
 #define COHORT_SIM_H
 
 /*
- * Knobs of the host platform: how many devices it has, scripted faults, and how
- * strict it is
+ * Settings of the host platform: number of devices and scripted faults
  *
- * For tests of programs that use cohort: a rank that never comes, comes late,
- * gets an error, is stuck inside a native call or ends in it, at an operation
- * you name.  Nothing here touches the gpu platform, unless that stands on this
- * project's drop-in libraries, which hold a host platform of their own.  Then
- * all that is set here is set there, too, even what was set before they were
- * opened.
+ * Use these settings to test programs that use Cohort.  At an operation of your
+ * choice, a rank can be missing or late, get an error, hang inside a native
+ * call, or exit there.  The settings do not affect the gpu platform, except if
+ * it runs on this project's drop-in libraries.  These contain their own host
+ * platform, to which the settings also apply.
  *
  * Strict mode
  *
- * With COHORT_HOST_STRICT=1 in the environment (anything but empty or 0) at the
- * first use of the host platform, what NCCL leaves undefined ends the program
- * by abort(), with a line on stderr that names the function, the communicator
- * and what is wrong:
+ * If COHORT_HOST_STRICT in the environment is set to anything but 0 at the
+ * first use of the host platform, the platform calls abort() when the program
+ * uses NCCL in an undefined way.  A line on stderr names the function, the
+ * communicator and the error:
  *
- *  - a communicator aborted or destroyed twice, used after it was freed, or
- *    with two threads inside;
- *  - a communicator that is freed while a thread is inside or may touch its
- *    buffers, or while a graph has calls of it;
- *  - one rank destroyed and another aborted while work is in flight;
+ *  - a communicator that is aborted or destroyed twice, used after it was
+ *    freed, or entered by two threads;
+ *  - a communicator that is freed while a thread is inside it or may use its
+ *    buffers, or while a graph contains its calls;
+ *  - a rank that is destroyed while another rank is aborted and work is in
+ *    flight;
  *  - a split with work outstanding;
- *  - a thread that ends with its group open;
- *  - ranks whose collectives differ, or whose messages differ in count or type;
- *  - a buffer that is NULL, freed, too small, memory of another device, or
- *    overlaps another but as in place;
- *  - ranks that wait for each other in a circle;
- *  - a program of one thread that waits for what it has yet to call.
+ *  - a thread that ends while its native group is open;
+ *  - collectives that differ between ranks, or a send and a receive whose count
+ *    or type differ;
+ *  - a buffer that is NULL, freed, too small or on another device, or that
+ *    overlaps another buffer and is not in place;
+ *  - ranks that wait for each other in a cycle;
+ *  - a program with one thread that waits for a call it has not made yet.
  *
- * Communicators that a scripted fault has struck are spared the last four.  In
- * strict mode each freed communicator costs a little memory, for good.
+ * The last four are not checked on communicators that a scripted fault has
+ * affected.  In strict mode each freed communicator leaks a little memory.
  */
 
 #include <stdint.h>
@@ -45,175 +45,148 @@
 extern "C" {
 #endif
 
-/* The most devices the host platform can have. */
+/* The largest number of devices of the host platform. */
 #define COHORT_SIM_MAX_DEVICES 1024
 
 /*
- * cohort_sim_set_devices - how many devices the host platform has
+ * cohort_sim_set_devices - set the number of devices of the host platform
  * @n: 1 to COHORT_SIM_MAX_DEVICES
  *
- * Overrides COHORT_HOST_DEVICES of the environment; the default is 8.  Only
- * before the first use of the host platform in the process (a group opened on
- * it, or a probe of it).  Any thread; does not block.
+ * Overrides COHORT_HOST_DEVICES in the environment; the default is 8.  Must be
+ * called before the process first uses the host platform, to open a group or to
+ * probe.  May be called from any thread; does not block.
  *
- * COHORT_OK; COHORT_INVALID; COHORT_STATE once the platform is in use (unless
- * it has @n devices already).
+ * Returns:
+ *   COHORT_OK       the platform has @n devices
+ *   COHORT_INVALID  @n is out of range
+ *   COHORT_STATE    the platform is in use with another number of devices
  */
 COHORT_API int cohort_sim_set_devices(int n);
-
-/* What the host platform's memory functions wait for. */
-enum cohort_sim_sync {
-	/* cudaFree() for the work of its device, the others for nothing. */
-	COHORT_SIM_SYNC_NONE = 1,
-
-	/* All of them for everything that was launched before, on every device
-	 * of the process. */
-	COHORT_SIM_SYNC_DEVICE = 2,
-
-	/* As with COHORT_SIM_SYNC_DEVICE, but for copies, which wait for their own
-	 * stream alone. */
-	COHORT_SIM_SYNC_MEMORY = 3,
-};
-
-/*
- * cohort_sim_set_sync - how unforgiving the devices of the host platform are
- * @sync: an enum cohort_sim_sync
- *
- * With COHORT_SIM_SYNC_DEVICE the host platform waits wherever real devices of
- * one process may wait.  These calls wait for everything that was launched
- * before, on every device: those that allocate, free, register or map memory,
- * of CUDA and of NCCL; peer access; copies that are synchronous or pageable;
- * the init, the split and the last release of a communicator; and the first use
- * of a collective's kernel on a device.  While such a call waits, launches of
- * other threads block: on its device for a copy or a first use, on all devices
- * for the others.  A program that would deadlock on GPUs in this way deadlocks
- * here as well, until an abort ends the collective.
- *
- * With COHORT_SIM_SYNC_MEMORY copies do not wait, and the others block launches
- * on the current device.
- *
- * Overrides COHORT_HOST_SYNC of the environment, which is "device", "memory" or
- * "none"; the default is none, and memory under cohort run --nccl.  Only before
- * the first use of the host platform in the process.  Any thread; does not
- * block.
- *
- * COHORT_OK; COHORT_INVALID with the value; COHORT_STATE once the platform is
- * in use (unless it is in that mode already).
- */
-COHORT_API int cohort_sim_set_sync(int sync);
 
 /*
  * Kinds of faults
  *
- * Sticky errors are those after which CUDA answers every later call on the
- * device with the same error: cudaErrorIllegalAddress, cudaErrorLaunchFailure
- * and the others that cohort names a lost device.  cudaGetLastError() does not
- * clear them.  Calls that give something back do that and answer the error.
- * What needs no work of the device answers as ever: cudaSetDevice(), the
- * attributes of devices and memory, and NCCL's ncclCommAbort() and
- * ncclCommDestroy().
+ * Some errors are *sticky*: CUDA returns the same error from every later call
+ * on the device, and cudaGetLastError() does not clear it.  Sticky errors are
+ * cudaErrorIllegalAddress, cudaErrorLaunchFailure and others that Cohort
+ * reports as a lost device.  After a sticky error, calls that free something
+ * still free it, and return the error.  Calls that run nothing on the device
+ * still succeed: cudaSetDevice(), the attributes of devices and memory,
+ * ncclCommAbort() and ncclCommDestroy().
  */
 enum cohort_fault_kind {
 	COHORT_FAULT_NEVER = 1, /* the call succeeds, the rank never arrives */
-	COHORT_FAULT_DELAY = 2, /* it arrives @value nanoseconds late */
+	COHORT_FAULT_DELAY = 2, /* the rank arrives @value nanoseconds late */
 
 	/* The call fails with ncclResult_t @value and queues nothing. */
 	COHORT_FAULT_ERROR = 3,
 
-	/* The call does not return until an abort of its communicator, then
+	/* The call does not return until its communicator is aborted, and then
 	 * fails. */
 	COHORT_FAULT_STUCK = 4,
 
 	/* The calling thread ends inside the call, as by pthread_exit(). */
 	COHORT_FAULT_DIE = 5,
 
-	/* As NEVER, and from then on ncclCommGetAsyncError() of the
-	 * communicator answers ncclResult_t @value. */
+	/* As COHORT_FAULT_NEVER.  From then on ncclCommGetAsyncError() of the
+	 * communicator returns ncclResult_t @value. */
 	COHORT_FAULT_ASYNC = 6,
 
-	/* The call does not return, also not on an abort, until
-	 * cohort_sim_faults_clear(), then fails. */
+	/* The call does not return, even after an abort, until
+	 * cohort_sim_faults_clear(), and then fails. */
 	COHORT_FAULT_HUNG = 7,
 
-	/* The rank's init, or split, not a collective, takes @value nanoseconds
-	 * longer; 0: until cohort_sim_faults_clear(). */
+	/* The rank's init or split takes @value nanoseconds longer.  If @value
+	 * is 0, the init or split lasts until cohort_sim_faults_clear(). */
 	COHORT_FAULT_INIT = 8,
 
-	/* The call fails for want of memory and queues nothing. */
+	/* The call fails because memory ran out, and queues nothing. */
 	COHORT_FAULT_MEMORY = 9,
 
-	/* The call goes out with a count that is one less than asked for (0
-	 * stays 0). */
+	/* The call is made with a count that is smaller by 1 (0 stays 0). */
 	COHORT_FAULT_ARGUMENT = 10,
 
-	/* The rank's init, or split, fails with ncclResult_t @value. */
+	/* The rank's init or split fails with ncclResult_t @value. */
 	COHORT_FAULT_INIT_ERROR = 11,
 
-	/* As NEVER, and from then on, until cohort_sim_faults_clear(), what
-	 * asks about work of the rank's device, or waits for it, answers
-	 * cudaError_t @value (cudaEventQuery, cudaStreamQuery,
-	 * cudaEventSynchronize, cudaStreamSynchronize, cudaDeviceSynchronize).
-	 * With errors that are sticky every later CUDA call on that device
-	 * does, and NCCL's fail; see above. */
+	/* As COHORT_FAULT_NEVER.  From then on, until
+	 * cohort_sim_faults_clear(), calls that query or wait for work of the
+	 * rank's device return cudaError_t @value (cudaEventQuery,
+	 * cudaStreamQuery, cudaEventSynchronize, cudaStreamSynchronize,
+	 * cudaDeviceSynchronize).  If the error is sticky, every later CUDA
+	 * call on that device returns it, and NCCL's calls fail. */
 	COHORT_FAULT_DEVICE = 12,
 
 	/*
-	 * The next two are of a path between two devices, @rank and @operation
-	 * (device numbers, in any order, not -1).  They strike all that crosses
-	 * the path, until cohort_sim_faults_clear(): plain copies (not those of
-	 * rows) between the two devices' memory, and the calls of a
+	 * The path between two devices is dead, although CUDA says that they
+	 * reach each other.  @rank and @operation are the device numbers, in
+	 * any order, not -1.  If @value is 0, copies between the devices never
+	 * finish, and the rank on the device @operation never arrives.
+	 * Otherwise copies fail with cudaError_t @value, and a call makes that
+	 * rank's device fail, as COHORT_FAULT_DEVICE does.  A copy whose error
+	 * is sticky also makes the device fail.
+	 *
+	 * Until cohort_sim_faults_clear(), the fault affects plain copies over
+	 * the path, but not copies of rows.  It also affects calls of a
 	 * communicator that has both devices, unless NCCL_P2P_DISABLE is 1 in
-	 * the environment.  If both are the same device, they strike copies
-	 * from, to and within its memory, and its calls on communicators.
-	 * Where NVIDIA's NCCL runs on the simulator, they strike copies alone.
+	 * the environment.  If both numbers are the same device, the fault
+	 * affects copies from, to and within its memory, and its calls.  If
+	 * NVIDIA's NCCL runs on the simulator, only copies are affected.
 	 */
-
-	/* The path is dead, although CUDA says that the devices reach each
-	 * other.  @value 0: copies never finish, and the rank on the device
-	 * @operation never arrives.  Else copies fail with cudaError_t @value,
-	 * and a call makes that rank's device fail, as with DEVICE; so does a
-	 * copy whose error is sticky. */
 	COHORT_FAULT_PATH = 13,
 
-	/* The path damages data: a copy arrives with its first bit flipped, and
-	 * a call begins by flipping the first bit of what the rank on the device
-	 * @operation sends, in its buffer. */
+	/* The path between two devices damages data: a copy arrives with its
+	 * first bit flipped, and a call first flips the first bit of the send
+	 * buffer of the rank on the device @operation.  @rank, @operation, and
+	 * the copies and calls that are affected are as for
+	 * COHORT_FAULT_PATH. */
 	COHORT_FAULT_GARBLE = 14,
 };
 
-/* One scripted fault.  It strikes once, but for those of paths.  Later versions
- * add kinds, not fields. */
+/* One scripted fault.  Only faults of a path strike more than once.  Later
+ * versions add kinds, not fields. */
 struct cohort_fault {
-	int rank; /* of the communicator; -1: any */
+	int rank; /* rank in the communicator; -1 for any */
 
-	/* The rank's native collectives, sends and receives on a communicator
-	 * are numbered from 0 in the order called.  Each tensor of a list is
-	 * one; those with count 0, for which nobody arrives, are counted, too.
-	 * For INIT and INIT_ERROR 0 is an init, 1 a split; for PATH and GARBLE
-	 * it is a device, and so is @rank. */
+	/* Number of the call, counted from 0 among the rank's native
+	 * collectives, sends and receives on a communicator.  Each tensor of a
+	 * list counts as one call.  A call with a count of 0 also counts,
+	 * although it never waits for peers.  For COHORT_FAULT_INIT and
+	 * COHORT_FAULT_INIT_ERROR, 0 is an init and 1 a split.  For
+	 * COHORT_FAULT_PATH and COHORT_FAULT_GARBLE, @operation and @rank are
+	 * device numbers. */
 	uint64_t operation;
 	int kind;       /* enum cohort_fault_kind */
-	uint64_t value; /* see the kinds */
+	uint64_t value; /* depends on the kind */
 };
 
 /*
- * cohort_sim_fault_add    - script a fault, at most 64 at a time
- * cohort_sim_faults_clear - forget the faults that have not struck, let ranks
- *                           go that HUNG or INIT holds, and make devices well
- *                           again; other ranks stay held
+ * cohort_sim_fault_add - script a fault
+ * @fault: borrowed for the call
  *
  * A fault applies to every communicator of the host platform in the process.
- * The environment variable COHORT_FAULTS adds faults at first use, as a list
- * like "2@10:never,1@0:delay=5ms,0@3:error=3,*@7:stuck" (rank@operation:kind;
- * times in ns, us, ms or s).  The other kinds are die, async=CODE, hung, init,
- * init=TIME, memory, argument, init-error=CODE, device=CODE, and for a path
- * (device@device:kind) path, path=CODE and garble.  If the list cannot be read,
- * opening the platform fails and names the part.  Any thread; neither blocks.
+ * Up to 64 can wait to strike.  May be called from any thread; does not block.
  *
- * COHORT_OK; COHORT_INVALID with the field and its value; COHORT_NO_MEMORY when
- * 64 are waiting.
+ * COHORT_FAULTS in the environment adds faults at first use of the platform, as
+ * a list such as "2@10:never,1@0:delay=5ms,0@3:error=3,*@7:stuck"
+ * (rank@operation:kind; times in ns, us, ms or s).  docs/simulator.md,
+ * "Faults", lists all kinds.  If an entry is wrong, opening the platform fails
+ * with an error that names the entry.
+ *
+ * Returns:
+ *   COHORT_OK         the fault will strike
+ *   COHORT_INVALID    a field is wrong; the error text has its value
+ *   COHORT_NO_MEMORY  64 faults are waiting
  */
 COHORT_API int cohort_sim_fault_add(const struct cohort_fault *fault);
+
+/*
+ * cohort_sim_faults_clear - drop all faults that have not struck
+ *
+ * Also releases the ranks that COHORT_FAULT_HUNG or COHORT_FAULT_INIT holds,
+ * but not ranks held by other faults, and repairs devices and paths.  May be
+ * called from any thread; does not block.
+ */
 COHORT_API void cohort_sim_faults_clear(void);
 
 #ifdef __cplusplus

@@ -20,57 +20,52 @@ struct cohort_comm;
 
 /* Counters of one rank, and of its group's generation. */
 struct cohort_stats {
-	size_t size; /* set by the caller: sizeof */
+	size_t size; /* sizeof(struct cohort_stats), set by the caller */
 
-	/* Counted for the rank. */
-	uint64_t operations;  /* that were queued */
-	uint64_t collectives; /* that were called */
-	uint64_t transfers;   /* sends and receives */
-	uint64_t bytes;       /* of the operations' tensors */
-	uint64_t waits;       /* for operations not done when asked about */
-	uint64_t captured;    /* calls that went into CUDA graphs */
+	/* Counters of the rank. */
+	uint64_t operations;  /* operations queued */
+	uint64_t collectives; /* collectives called */
+	uint64_t transfers;   /* sends and receives called */
+	uint64_t bytes;       /* total size of the operations' tensors */
+	uint64_t waits;       /* waits for operations that were not done yet */
+	uint64_t captured;    /* calls captured into CUDA graphs */
 
-	/* Records of the flight recorder that newer ones have overwritten. */
+	/* Records of the flight recorder that newer records overwrote. */
 	uint64_t lost_records;
 
-	/* Counted for the generation of the group. */
-	uint64_t slow;     /* operations that took longer than slow_ns */
-	uint64_t warnings; /* of the watchdog */
-	uint64_t aborts;   /* 1 if the generation has a cause, else 0 */
+	/* Counters of the group's generation. */
+	uint64_t slow;   /* operations that took longer than slow_ns */
+	uint64_t aborts; /* 1 if the generation has a cause, else 0 */
 
-	/* Verdicts other than warnings, indexed by enum cohort_verdict_kind.  A
-	 * cause counts once, plus once for each time that it was reported
-	 * before. */
+	/* Verdicts, without slow operations, indexed by enum
+	 * cohort_verdict_kind.  Each report of a stall counts, and so does the
+	 * cause that ends the group. */
 	uint64_t verdicts[32];
 
-	/* How often the watchdog has noticed that the process did not run. */
+	/* Number of times that the watchdog found that the process had been
+	 * stopped. */
 	uint64_t stops;
 
-	/* How often the watchdog ran that late although the process was not
-	 * stopped: the machine was busy, and verdicts may have come late. */
+	/* Number of times that the watchdog ran late because the machine was
+	 * busy.  Verdicts may then have been late. */
 	uint64_t starved;
-	uint64_t reserved[6]; /* room for what later versions add */
+	uint64_t reserved[6];
 };
 
 /*
- * cohort_stats       - counters of a rank
- * cohort_stats_write - counters of all ranks of a group, as text for Prometheus
- * @stats: the caller has set its size; the rest is filled, as far as it goes
- * @fd:    where to write; may be a file, a pipe or a socket
+ * cohort_stats - get the counters of a rank
+ * @stats: filled up to its size, which the caller has set
  *
- * The counters are read from memory without a lock, whatever any rank's thread
- * is doing, so they need not all be from the same moment.  The text is always
- * valid UTF-8: as in dumps, U+FFFD replaces each byte of the group's name that
- * is not.  Any thread; cohort_stats() does not block, and cohort_stats_write()
- * blocks only as write() does.
+ * Counters are read without a lock, even while threads are inside calls or
+ * hang, so they may be from slightly different times.  May be called from any
+ * thread; does not block.
  *
- * COHORT_OK; COHORT_INVALID, also for a @stats whose size was not set;
- * cohort_stats_write(): COHORT_SYSTEM if it cannot write, maybe after it has
- * written a part.  A reader that has gone is a SIGPIPE, as for write().
+ * Returns:
+ *   COHORT_OK       @stats is filled
+ *   COHORT_INVALID  an argument is NULL, or the size was not set
  */
 COHORT_API int cohort_stats(struct cohort_comm *comm,
                             struct cohort_stats *stats);
-COHORT_API int cohort_stats_write(struct cohort_group *group, int fd);
 
 #ifdef __cplusplus
 }

@@ -3,18 +3,16 @@
 #define COHORT_STATUS_H
 
 /*
- * Results: what a function returns that can fail, and the texts that explain it
+ * Results: the codes that functions return, and the texts that explain them
  *
- * A result is an int, one of COHORT_STATUS_LIST.  0 is success.  A positive
- * value is no error, but not all that was asked for.  A negative value is an
- * error, whose text cohort_last_error() has.
+ * The section "Results" of cohort/cohort.h explains their signs.
  */
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* What the shared library exports. */
+/* The attribute of functions that the shared library exports. */
 #if defined(__GNUC__)
 #define COHORT_API __attribute__((visibility("default")))
 #else
@@ -22,8 +20,9 @@ extern "C" {
 #endif
 
 /*
- * Every result: name, value, text.  Values are part of the ABI and never
- * reused.
+ * All results: constant, value, text
+ *
+ * The values are part of the ABI and are never reused.
  */
 #define COHORT_STATUS_LIST(X)                                                  \
 	X(COHORT_JOINED, 4, "every rank has joined: there is no step left")    \
@@ -61,21 +60,31 @@ enum cohort_status {
 };
 
 /*
- * cohort_status_text - the text of a result: "success"
- * cohort_status_name - the name of a result: "COHORT_OK"
+ * cohort_status_text - return the text of a result
+ * @status: a result
  *
- * Never NULL.  For a value that this version does not know, the text says so.
- * Any thread; neither blocks.
+ * Returns: a text such as "success"; for an unknown value, a text that says so;
+ * never NULL
  */
 COHORT_API const char *cohort_status_text(int status);
+
+/*
+ * cohort_status_name - return the name of a result
+ * @status: a result
+ *
+ * Returns: a name such as "COHORT_OK"; for an unknown value, a text that says
+ * so; never NULL
+ */
 COHORT_API const char *cohort_status_name(int status);
 
 /*
- * cohort_last_error - why the last failing call of this thread failed
+ * cohort_last_error - return why the last failed call of this thread failed
  *
  * The text names the argument and its value, or the native function with its
- * code and the text of that code.  It means something only after a call that
- * failed.  Never NULL; valid until the thread's next call.  Does not block.
+ * error code and the text of that code.  The text is meaningful only after a
+ * call that failed, and is valid until the thread's next call.  Does not block.
+ *
+ * Returns: the text, never NULL
  */
 COHORT_API const char *cohort_last_error(void);
 

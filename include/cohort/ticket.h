@@ -3,9 +3,9 @@
 #define COHORT_TICKET_H
 
 /*
- * Tickets: wait for an operation, in the thread or on a stream
+ * Tickets: wait for an operation, in a thread or on a stream
  *
- * A ticket is a number that a call gives for what it has queued.
+ * A ticket is a number that identifies an operation that a call has queued.
  */
 
 #include <stdint.h>
@@ -19,86 +19,89 @@ extern "C" {
 struct cohort_comm;
 
 /*
- * cohort_wait - wait for a ticket
- * @ticket:     of this communicator
- * @timeout_ns: how long; 0: only test; COHORT_FOREVER
+ * cohort_wait - wait until an operation is done, or until the group ends
+ * @ticket:     from the call on this communicator that queued the operation
+ * @timeout_ns: how long to wait, in nanoseconds; 0 only checks, COHORT_FOREVER
+ *              waits without limit
  *
- * Any thread, any number of times; once it was COHORT_OK or a cause, the answer
- * stays the same.  Blocks up to @timeout_ns; while an abort is under way, at
- * most for the rest of the abort deadline beyond that cause.
+ * May be called from any thread, any number of times.  Blocks up to
+ * @timeout_ns, but after a cause no longer than the abort deadline, counted
+ * from the cause.  After COHORT_OK or a cause's status the result never
+ * changes.
  *
- * COHORT_OK: done, the output may be read; the status of the cause: cut short,
- * outputs are undefined, no buffer can be touched any more; COHORT_WEDGED: an
- * abort did not complete, the buffers must not be freed; COHORT_TIMED_OUT:
- * nothing changed, ask again; COHORT_INVALID for a ticket that was never given
- * out; COHORT_UNSUPPORTED for COHORT_CAPTURED.
+ * Returns:
+ *   COHORT_OK           the operation is done; its output is valid
+ *   COHORT_TIMED_OUT    the operation is still running; its buffers are in use
+ *   COHORT_WEDGED       an abort did not finish in time; never free its buffers
+ *   COHORT_INVALID      @ticket was never issued, or @comm is NULL
+ *   COHORT_UNSUPPORTED  @ticket is COHORT_CAPTURED
+ *   a cause's status    the operation was cut short; its buffers are free, and
+ *                       its output is undefined
  */
 COHORT_API int cohort_wait(struct cohort_comm *comm, uint64_t ticket,
                            uint64_t timeout_ns);
 
 /*
- * cohort_synchronize - wait for everything submitted so far on this rank
+ * cohort_synchronize - wait until all operations of this rank are done
+ * @timeout_ns: how long to wait, in nanoseconds; 0 only checks, COHORT_FOREVER
+ *              waits without limit
  *
- * As cohort_wait() on the last ticket and every one before it; COHORT_OK if
- * there is none.
+ * Waits as cohort_wait() does, for every ticket so far.
+ *
+ * Returns: the same as cohort_wait(), and
+ *   COHORT_OK  all operations are done, or there is none
  */
 COHORT_API int cohort_synchronize(struct cohort_comm *comm,
                                   uint64_t timeout_ns);
 
 /*
- * cohort_stream_after - a stream waits for a ticket, on the device
- * @ticket: of this communicator
- * @stream: of the rank's device; what is queued on it from now on starts after
- *          the operation of @ticket is done; and if that is the last one, on
- *          the communicator's own stream, also after what the program has
- *          queued there behind it
+ * cohort_stream_after - make a stream wait for an operation
+ * @ticket: from the call on this communicator that queued the operation
+ * @stream: stream of the rank's device.  Work that is queued on it after this
+ *          call starts when the operation is done.  If the operation is the
+ *          last one on the communicator's own stream, that work also waits for
+ *          anything that the program has queued there since
  *
- * The calling thread does not wait.  If the operation is cut short, the stream
- * goes on: the ticket tells.  One submitting thread at a time.
+ * The stream continues even if the operation is cut short; cohort_wait()
+ * returns whether it was.  One thread at a time per communicator; does not
+ * block.
  *
- * COHORT_OK; COHORT_INVALID; COHORT_BUSY; COHORT_OWNER; COHORT_STATE; the cause
- * if the group has one, or COHORT_STALE, as for the collectives;
- * COHORT_UNSUPPORTED for a stream that is being captured; COHORT_CUDA (nothing
- * was queued).
+ * Returns:
+ *   COHORT_OK           the stream waits
+ *   COHORT_INVALID      @ticket was never issued, or @stream is wrong
+ *   COHORT_BUSY         another thread is inside the communicator
+ *   COHORT_OWNER        the communicator is bound to another thread
+ *   COHORT_STATE        the communicator is closed
+ *   COHORT_STALE        the group was respawned or has abandoned this rank
+ *   COHORT_UNSUPPORTED  @stream is being captured
+ *   COHORT_CUDA         a call of the CUDA runtime failed; nothing is queued
+ *   a cause's status    the group has ended
  */
 COHORT_API int cohort_stream_after(struct cohort_comm *comm, uint64_t ticket,
                                    void *stream);
 
 /*
- * cohort_after_stream - the communicator's own stream waits for a stream
- * @stream: of the rank's device; what is queued on cohort_comm_stream() from
- *          now on starts after what is queued on @stream now
+ * cohort_after_stream - make the communicator's own stream wait for a stream
+ * @stream: stream of the rank's device.  Work that is queued on
+ *          cohort_comm_stream() after this call starts when the work that was
+ *          queued on @stream before it is done
  *
- * Threads, blocking and results as for cohort_stream_after().
+ * One thread at a time per communicator; does not block.
+ *
+ * Returns: the same as cohort_stream_after(), and
+ *   COHORT_INVALID  @stream is wrong
  */
 COHORT_API int cohort_after_stream(struct cohort_comm *comm, void *stream);
 
 /*
- * CUDA graphs
+ * The ticket of a call that was captured into a CUDA graph
+ * (options.allow_capture)
  *
- * A call on a stream that is being captured answers COHORT_UNSUPPORTED, and
- * nothing has happened to the capture; so do cohort_stream_after() and
- * cohort_after_stream().  With options.allow_capture the call becomes part of
- * the graph, and its ticket is COHORT_CAPTURED, which cannot be waited for:
- * nothing tells when the call runs, or how often.  All ranks must capture it,
- * and all launch the graph.  The call is compared with those of the other ranks
- * when it is captured, and not again.  Group-level calls and copies of all
- * ranks are never captured.
- *
- * A launch of the graph is not watched, recorded or counted:
- *
- *  - No deadline holds for a launch, and a hang in one has no verdict.
- *  - A cause does not say that the buffers are free: a launch that was queued
- *    before may still write to them.  Wait for the streams of all launches
- *    before you free.
- *  - An abort ends launches that run, without a word about it: what they leave
- *    in their outputs is undefined, and looks complete.
- *  - A launch after an abort, a close or a respawn is undefined.
- *
- * Destroy graphs before their group is closed, respawned or aborted: the end of
- * NCCL's communicators waits for that.  NVIDIA advises against graphs of
- * collectives on several GPUs of one process: the launches of graphs are not
- * ordered between devices, and may wait for each other for ever.
+ * No call can wait for this ticket.  All ranks must capture the call, and all
+ * must launch the graph.  The library does not watch, record or compare
+ * launches of a graph, and an abort ends them without a report.  Destroy graphs
+ * before their group is closed, respawned or aborted.  Group-level calls and
+ * copies are never captured.  See docs/gpu.md, "CUDA graphs".
  */
 #define COHORT_CAPTURED UINT64_MAX
 

@@ -3,9 +3,9 @@
 #define COHORT_TYPES_H
 
 /*
- * Element types, reductions, and the few constants that several parts use
+ * Element types, reductions, and constants that several headers use
  *
- * A @type of a call is an enum cohort_type, an @op an enum cohort_op.
+ * The @type of a call is an enum cohort_type, and its @op is an enum cohort_op.
  */
 
 #include <stddef.h>
@@ -20,19 +20,23 @@ extern "C" {
 /* A timeout or a deadline that never passes. */
 #define COHORT_FOREVER UINT64_MAX
 
-/* The most ranks of a group, and the words of a set of ranks: rank r is bit
- * r % 64 of word r / 64. */
+/* The largest number of ranks of a group, and the number of words in a set of
+ * ranks, where rank r is bit r % 64 of word r / 64. */
 #define COHORT_MAX_RANKS 1024
 #define COHORT_RANK_WORDS (COHORT_MAX_RANKS / 64)
 
 /*
- * Element types: name, value (as in NCCL), bytes, spelling
+ * Element types: constant, value, bytes, name
+ *
+ * NCCL has the types up to COHORT_F8E5M2, with these values.  The types from
+ * COHORT_BOOL on have no arithmetic: calls that only move elements, such as a
+ * broadcast or a send, accept them; calls that reduce refuse them.
  *
  * The 8-bit floats are the OCP formats.  E4M3 has no infinity.  Results beyond
- * the range of either format, infinities among them, saturate to its largest
- * finite value.  On the gpu platform the 8-bit floats are what NCCL and the
- * devices make of them, and a call with a type that these refuse ends the group
- * with COHORT_NCCL.
+ * the range of either format, including infinities, saturate to its largest
+ * finite value.  On the gpu platform NCCL and the devices define the 8-bit
+ * floats, and a call with a type that they refuse ends the group with
+ * COHORT_NCCL.
  */
 #define COHORT_TYPE_LIST(X)                                                    \
 	X(COHORT_I8, 0, 1, "int8")                                             \
@@ -46,7 +50,12 @@ extern "C" {
 	X(COHORT_F64, 8, 8, "float64")                                         \
 	X(COHORT_BF16, 9, 2, "bfloat16")                                       \
 	X(COHORT_F8E4M3, 10, 1, "float8e4m3")                                  \
-	X(COHORT_F8E5M2, 11, 1, "float8e5m2")
+	X(COHORT_F8E5M2, 11, 1, "float8e5m2")                                  \
+	X(COHORT_BOOL, 16, 1, "bool")                                          \
+	X(COHORT_I16, 17, 2, "int16")                                          \
+	X(COHORT_U16, 18, 2, "uint16")                                         \
+	X(COHORT_C64, 19, 8, "complex64")                                      \
+	X(COHORT_C128, 20, 16, "complex128")
 
 enum cohort_type {
 #define COHORT_TYPE_ENUM(name, value, bytes, text) name = value,
@@ -55,21 +64,22 @@ enum cohort_type {
 };
 
 /*
- * Reductions: name, value (as in NCCL), spelling
+ * Reductions: constant, value (as in NCCL), name
  *
- * On the host platform a result is folded in the order of the ranks, and is the
- * same to the bit on every rank and in every run:
+ * On the gpu platform the arithmetic is NCCL's.  On the host platform a result
+ * is computed in the order of the ranks, and is bit-identical on every rank and
+ * in every run:
  *
  *  - Integers wrap.
  *  - float16, bfloat16 and the 8-bit floats accumulate in float32 and round
  *    once, to nearest even; subnormals are kept.
- *  - For max and min a number wins over a NaN, and among equals (+0 and -0) the
- *    value of the lowest rank is taken.
+ *  - For max and min a number wins over a NaN; of equal values (+0 and -0), the
+ *    value of the lowest rank wins.
  *  - A result that is NaN is the type's one quiet NaN.
- *  - avg is the sum divided by the number of ranks; for integers the wrapped
- *    sum, and the quotient is truncated toward zero.
+ *  - avg is the sum divided by the number of ranks; for integers the sum wraps,
+ *    and the quotient is truncated toward zero.
  *
- * A group of one rank copies.  On the gpu platform the arithmetic is NCCL's.
+ * A group of one rank copies.
  */
 #define COHORT_OP_LIST(X)                                                      \
 	X(COHORT_SUM, 0, "sum")                                                \
@@ -85,35 +95,40 @@ enum cohort_op {
 };
 
 /*
- * cohort_type_name - the spelling of a type: "float32"
- * cohort_type_size - bytes of one element of a type; 0 for no such type
- * cohort_op_name   - the spelling of a reduction: "sum"
+ * cohort_type_name - return the name of an element type
+ * @type: enum cohort_type
  *
- * A name is never NULL.  For a value that this version does not know, the text
- * says so.  The name of every number that cohort_premul_sum_create() may give
- * is "premul sum".  Any thread; none blocks.
+ * Returns: a name such as "float32"; for an unknown value, a text that says so;
+ * never NULL
  */
 COHORT_API const char *cohort_type_name(int type);
+
+/*
+ * cohort_type_size - return the size of one element of a type
+ * @type: enum cohort_type
+ *
+ * Returns: the size in bytes, or 0 if there is no such type
+ */
 COHORT_API size_t cohort_type_size(int type);
+
+/*
+ * cohort_op_name - return the name of a reduction
+ * @op: enum cohort_op, or a premultiplied sum
+ *
+ * Returns: a name such as "sum", or "premul sum" for every number that
+ * cohort_premul_sum_create() may set; for an unknown value, a text that says
+ * so; never NULL
+ */
 COHORT_API const char *cohort_op_name(int op);
 
 /*
- * cohort_enum_name - the name of a constant: "COHORT_LAUNCH_AHEAD"
- * @of:    the tag of an enum of these headers: "cohort_launch"
- * @value: one of its values
+ * cohort_struct_size - return the size of a struct in the library
+ * @name: tag of a struct of these headers, such as "cohort_cause"
  *
- * For bindings, and for what logs the options of a run.  NULL if there is no such
- * enum, or no such value in it.  Any thread; does not block.
- */
-COHORT_API const char *cohort_enum_name(const char *of, int value);
-
-/*
- * cohort_struct_size - sizeof of a struct, as the library was compiled
- * @name: the tag of a struct of these headers: "cohort_cause"
+ * Bindings can compare the result with the size of their own declaration.
  *
- * For bindings, which check it against their own declaration when they load the
- * library.  0 for NULL, and for what is no struct whose fields are in these
- * headers.  Any thread; does not block.
+ * Returns: sizeof the struct as the library was compiled, or 0 if @name is NULL
+ * or not a struct whose fields are in these headers
  */
 COHORT_API size_t cohort_struct_size(const char *name);
 

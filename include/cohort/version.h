@@ -3,8 +3,7 @@
 #define COHORT_VERSION_H
 
 /*
- * The version: of these headers as three numbers, and of the library that is
- * running as a text
+ * Version numbers of these headers, and the version of the running library
  */
 
 #include <cohort/status.h>
@@ -13,15 +12,15 @@
 extern "C" {
 #endif
 
-/* The Makefile reads these three lines: nothing repeats them. */
+/* The version of these headers, which the Makefile also reads. */
 #define COHORT_VERSION_MAJOR 0
 #define COHORT_VERSION_MINOR 2
 #define COHORT_VERSION_PATCH 0
 
 /*
- * cohort_version - the version of the running library, "MAJOR.MINOR.PATCH"
+ * cohort_version - return the version of the running library
  *
- * Any thread; does not block.
+ * Returns: a text "MAJOR.MINOR.PATCH"
  */
 COHORT_API const char *cohort_version(void);
 

@@ -3,18 +3,16 @@
 #define COHORT_WATCH_H
 
 /*
- * Verdicts on hangs and ends, causes, and reports on what each rank is doing
+ * Verdicts and causes, which explain hangs and ends, and snapshots of what each
+ * rank is doing
  *
- * A *verdict* is what the watchdog finds out about something that makes no
- * progress, or has ended.  A *cause* is what ended a generation of a group:
- * every call and ticket returns its status.  A *report* describes what one rank
- * is doing.  The callbacks are options (cohort/options.h).
+ * A *verdict* says why an operation makes no progress, or why a group ended.  A
+ * *cause* is the reason that a generation of a group ended: every call and
+ * ticket returns its status.  A *report* describes what one rank is doing.  The
+ * callback options.on_verdict receives verdicts (cohort/options.h).
  *
- * The rank to blame waits for nobody: waits are followed across communicators,
- * and across processes that watch each other.  A worker that returns what the
- * library has returned to it, or a thread that exits after that, is a witness:
- * the rank that it waited for is to blame.  If less than half of the ranks have
- * called and the others wait for nothing, no rank is.
+ * The rank to blame is a rank that waits for no other rank.  See docs/hangs.md,
+ * "Who is blamed".
  */
 
 #include <stddef.h>
@@ -29,83 +27,86 @@ extern "C" {
 struct cohort_group;
 struct cohort_comm;
 
-/* What the watchdog does about a collective whose deadline has passed. */
+/* Action of the watchdog when the deadline of a collective has passed. */
 enum cohort_policy {
-	/* End the group with COHORT_STALLED and the verdict; then tell
+	/* End the group with COHORT_STALLED and the verdict; then call
 	 * on_verdict. */
 	COHORT_POLICY_ABORT = 0,
 
-	/* Tell on_verdict, again each time that the deadline passes once
-	 * more. */
+	/* Call on_verdict when the deadline has passed, and again after each
+	 * further deadline if the collective is still not done. */
 	COHORT_POLICY_REPORT = 1,
 
-	/* Ask on_verdict.  If it returns 0, ask again as for _REPORT.  If it
-	 * returns anything else, or does not return within the abort deadline,
-	 * end the group, even if the collective is done by then.  If on_verdict
-	 * is being called for a warning at the time, that call counts in the
-	 * abort deadline, too. */
+	/* Call on_verdict.  If it returns 0, continue as with
+	 * COHORT_POLICY_REPORT.  If it returns anything else, or does not
+	 * return within the abort deadline, end the group, even if the
+	 * collective is done by then.  If on_verdict is still running for an
+	 * earlier verdict, the abort deadline includes the rest of that call. */
 	COHORT_POLICY_ASK = 2,
 };
 
 /*
- * Why something makes no progress or has ended: name, value, spelling
+ * Kinds of verdicts: constant, value, name
  *
  *  NONE            There is no cause.
  *  NEVER_CALLED    @rank has made no call at all.
  *  DIFFERENT_CALL  @rank is inside another call, or has made another one
- *                  (COHORT_MISMATCH); or a send and its receive do not fit,
- *                  where @rank is -1.
- *  NOT_STARTED     @rank has called, but is inside the native call, or its
- *                  stream is busy with what was queued before.
- *  NOT_FINISHED    The operation runs; @rank is -1 if it runs on all ranks.
- *  OUTSIDE         No thread is inside a call of @rank, or one is between
- *                  cohort_comm_native_enter() and _leave().
- *  THREAD_EXITED   The thread that @rank was bound to has exited, or one that
- *                  was inside a call of @rank.
- *  ASYNC_ERROR     ncclCommGetAsyncError() has told of an error of @rank.
+ *                  (COHORT_MISMATCH); or a send and its receive do not match,
+ *                  and @rank is -1.
+ *  NOT_STARTED     @rank has called, but is still inside the native call, or
+ *                  its stream is busy with earlier work.
+ *  NOT_FINISHED    The operation is running, on @rank or, if that is -1, on all
+ *                  ranks.
+ *  OUTSIDE         @rank has not made the call that other ranks wait for: no
+ *                  thread is inside a call of @rank, or a thread is between
+ *                  cohort_comm_native_enter() and cohort_comm_native_leave().
+ *  THREAD_EXITED   The thread that @rank was bound to has exited, or a thread
+ *                  has exited inside a call of @rank.
+ *  ASYNC_ERROR     ncclCommGetAsyncError() has reported an error of @rank.
  *  NATIVE_ERROR    A call of NCCL by @rank has failed.
  *  CUDA_ERROR      A call of the CUDA runtime by @rank has failed.
- *  DEVICE_LOST     The device of @rank has failed: nothing runs on it any more.
- *  INIT_STUCK      Within init_ns ncclCommSplit() has not returned (@rank is
- *                  -1), or a CUDA call after it, on the device of @rank, or
- *                  what connects the new ranks (@rank is -1).  That
- *                  ends the communicator that is split.  Open, respawn and join
- *                  have no group that could have a verdict: there only the text
- *                  of COHORT_INIT_TIMEOUT tells.
+ *  DEVICE_LOST     The device of @rank has failed: nothing runs on it.
+ *  INIT_STUCK      A split was not done within init_ns, which ends the
+ *                  communicator that is split.  If a CUDA call hangs, @rank is
+ *                  the rank of its device; if ncclCommSplit() or connecting the
+ *                  new ranks hangs, @rank is -1.  An open, a respawn or a join
+ *                  that hangs has no verdict, because there is no group yet;
+ *                  the error text of COHORT_INIT_TIMEOUT names the cause.
  *  WEDGED          The abort of the group was not complete within the abort
- *                  deadline.  Only on_verdict is told, here and for the next
+ *                  deadline.  Only on_verdict reports this kind and the next
  *                  two.
  *  CLOSE_STUCK     The close of a group without a cause was not complete within
  *                  the abort deadline.
  *  GRAPH_ALIVE     An abort or a close was not complete within the abort
  *                  deadline, and calls were captured into CUDA graphs, which
- *                  NCCL waits for; @rank is the first one that has such a
+ *                  NCCL waits for; @rank is the first rank that has such a
  *                  graph.
  *  WORKER          The worker of @rank returned an error, or could not be
  *                  bound; or the rank gave up (cohort_comm_fail()).
- *  ABORTED         cohort_group_abort(), an abort handle, or a close whose time
- *                  was up.
- *  CYCLE           Ranks wait for each other in sends and receives: each for
- *                  the next one, and the last for the first; @rank is -1.
+ *  ABORTED         cohort_group_abort() was called, an abort handle was fired,
+ *                  or a close timed out.
+ *  CYCLE           Ranks wait for each other, in any operations: each for the
+ *                  next one, and the last for the first; @rank is -1.
  *  ORDER           Two communicators on the same devices are used in a
- *                  different order on different ranks: some ranks wait in the
- *                  one for ranks that wait in the other; @rank is -1 where no
- *                  majority tells.
- *  REMOTE          No rank of this process is missing: those in @missing are of
- *                  other processes, of which nothing more is known.  @rank is -1;
- *                  for a send or receive it is the peer.
- *  PROCESS_EXITED  A process of the group has ended without closing it; @missing
- *                  are its ranks, and @rank is the first of them.
- *  LEFT            @rank has closed its communicator, or its worker has returned
- *                  0, and others wait for it.  The group ends at once if some of
- *                  these are of the same process, otherwise at their deadline.
- *  PROCESS_STOPPED  A process of this machine is stopped, by a signal or a debugger;
- *                  @missing has its ranks, and @rank is the first of them; for a
- *                  send or receive it is the peer.
- *  PROBER_STUCK    Within the abort deadline ncclCommGetAsyncError() of @rank
- *                  has not returned, or a question about its device, both of
- *                  which a thread of the library asks now and then.  Only
- *                  on_verdict is told: nothing has ended.
+ *                  different order on different ranks: some ranks wait in one
+ *                  communicator for ranks that wait in the other.  @rank is -1
+ *                  if no order has a majority.
+ *  REMOTE          The ranks in @missing belong to other processes, and nothing
+ *                  more is known about them.  @rank is -1; for a send or
+ *                  receive, @rank is the peer.
+ *  PROCESS_EXITED  A process of the group has exited without closing it.
+ *                  @missing has its ranks, and @rank is the first of them.
+ *  LEFT            @rank has closed its communicator, or its worker has
+ *                  returned 0, and other ranks wait for it.  The group ends at
+ *                  once if a waiting rank is in the same process, otherwise at
+ *                  the deadline.
+ *  PROCESS_STOPPED  A process of this machine is stopped, by a signal or a
+ *                  debugger.  @missing has its ranks, and @rank is the first of
+ *                  them; for a send or receive, @rank is the peer.
+ *  PROBER_STUCK    A thread of the library periodically calls
+ *                  ncclCommGetAsyncError() of @rank and queries its device; one
+ *                  of these calls has not returned within the abort deadline.
+ *                  The group continues; only on_verdict reports this.
  */
 #define COHORT_VERDICT_LIST(X)                                                 \
 	X(COHORT_VERDICT_NONE, 0, "none")                                      \
@@ -120,7 +121,7 @@ enum cohort_policy {
 	X(COHORT_VERDICT_INIT_STUCK, 9, "init stuck")                          \
 	X(COHORT_VERDICT_WEDGED, 10, "wedged")                                 \
 	X(COHORT_VERDICT_WORKER, 11, "worker returned an error")               \
-	X(COHORT_VERDICT_ABORTED, 12, "abort asked for")                       \
+	X(COHORT_VERDICT_ABORTED, 12, "abort requested")                       \
 	X(COHORT_VERDICT_PROBER_STUCK, 13, "prober does not answer")           \
 	X(COHORT_VERDICT_CYCLE, 14, "waiting in a cycle")                      \
 	X(COHORT_VERDICT_ORDER, 15, "communicators in a different order")      \
@@ -140,100 +141,103 @@ enum cohort_verdict_kind {
 };
 
 /*
- * cohort_verdict_text - the spelling of a kind of verdict: "never called"
+ * cohort_verdict_text - return the name of a kind of verdict
+ * @kind: enum cohort_verdict_kind
  *
- * Never NULL.  For a value that this version does not know, the text says so.
- * Any thread; does not block.
+ * Returns: a text such as "never called"; for an unknown value, a text that
+ * says so; never NULL
  */
 COHORT_API const char *cohort_verdict_text(int kind);
 
-/* Report on one rank, of a verdict or a snapshot. */
+/* Report on one rank, in a verdict or a snapshot. */
 struct cohort_rank_report {
 	int rank;
-	int device;
-	int joined; /* 1: the rank has called the collective */
+	int device; /* device of the rank */
+	int joined; /* 1 if the rank has called the collective */
 
-	/* 1: the collective is running on the rank's device; 0 also where the
-	 * platform does not tell. */
+	/* 1 if the collective is running on the rank's device; 0 if not, or if
+	 * not known. */
 	int started;
-	int done;  /* 1: it is done there */
-	int alive; /* 1: the thread lives; 0: it does not; -1: not known */
+	int done;  /* 1 if the collective is done on the rank */
+	int alive; /* 1 if the thread is alive, 0 if not, -1 if not known */
 
-	/* 1: a thread is inside a call of the communicator, also while it only
-	 * waits in a call with host memory. */
+	/* 1 if a thread is inside a call on the communicator, which includes
+	 * waiting in a call on host memory. */
 	int inside;
 
-	/* The thread that the rank is bound to, else the last that made a call;
-	 * 0: none has.  And the thread's name. */
+	/* Thread that the rank is bound to, or that made its last call; 0 if
+	 * there is none. */
 	int tid;
-	char thread[16];
+	char thread[16]; /* name of that thread */
 
-	uint64_t ticket; /* of the rank's last call; 0: none */
-	uint64_t age_ns; /* since that call */
+	uint64_t ticket; /* of the rank's last call; 0 if there is none */
+	uint64_t age_ns; /* time since that call */
 	char call[96];   /* that call: "all_reduce of 1000 float32, sum" */
-	char tag[48];    /* the call's tag (cohort_tag()), or "" */
+	char tag[48];    /* tag of that call (cohort_tag()), or "" */
 
-	/* What the thread is doing, as the system tells: "asleep in futex",
-	 * "running"; or "". */
+	/* State of the thread in the operating system, such as "running" or
+	 * "asleep in futex", or "". */
 	char state[64];
 
-	/* Where the thread was when the deadline passed, the program's
-	 * innermost function first, without what that called in the C library
-	 * and in this one: "f (a.c:12) < g+0x2a < main+0x51"; or "stack
-	 * unavailable: " and why; "" if the thread was not asked
+	/* Stack of the thread when the deadline passed, innermost function
+	 * first, without functions of the C library and of this library:
+	 * "f (a.c:12) < g+0x2a < main+0x51".  If there is no stack, "stack
+	 * unavailable: " and the reason; "" if no stack was taken
 	 * (options.stack_signal). */
 	const char *stack;
 
-	/* 1: the rank is bound to that thread.  0: any thread may make the
-	 * rank's next call, and whether this thread lives says nothing about
-	 * the rank. */
+	/* 1 if the rank is bound to thread @tid; 0 if any thread may make the
+	 * rank's next call, so that @alive says nothing about the rank. */
 	int bound;
 
-	/* What the library made that call for: "bucket 2/5: fc.weight and 1
-	 * more" of a reducer; or "". */
+	/* Purpose of the last call if the library made it, such as "bucket 2/5:
+	 * fc.weight and 1 more" of a reducer, or "". */
 	char label[48];
 
-	/* Description of the rank, for diagnostics only: "rank 2 (thread 4711 "dp/2",
-	 * device 2) is alive, busy in the program; its last call, ..." */
+	/* Description of the rank, for diagnostics only: "rank 2 (thread 4711
+	 * "dp/2", device 2) is alive, busy in the program; its last call,
+	 * ..." */
 	char text[512];
-	uint64_t reserved[3]; /* room for what later versions add */
+	uint64_t reserved[3];
 };
 
-/* How far a verdict has come. */
+/* Progress of the event that a verdict reports. */
 enum cohort_stage {
-	COHORT_STAGE_SLOW = 0,    /* on_slow only: slow_ns have passed */
-	COHORT_STAGE_WARNING = 1, /* some of the deadline has passed */
-	COHORT_STAGE_EXPIRED = 2, /* all of it has passed; nothing has ended */
+	COHORT_STAGE_SLOW = 0,    /* options.slow_ns have passed */
+	COHORT_STAGE_WARNING = 1, /* for PROBER_STUCK only */
+	COHORT_STAGE_EXPIRED = 2, /* the deadline has passed; nothing ended */
 	COHORT_STAGE_ENDED = 3,   /* the group has ended */
 };
 
-/* Verdict on an operation that makes no progress, or on an end. */
+/* Verdict on an operation that makes no progress, or on the end of a group. */
 struct cohort_verdict {
 	int kind;  /* enum cohort_verdict_kind */
 	int stage; /* enum cohort_stage */
 
-	/* The rank to blame, the first of several; -1: not known, or none
-	 * is.  It may be of another process, and so not among @ranks. */
+	/* Rank to blame, or the first of several; -1 if it is not known or
+	 * there is none.  A rank of another process is not in @ranks. */
 	int rank;
-	int generation;      /* of the group, from 1 */
-	const char *group;   /* its name */
-	uint64_t collective; /* number of the collective, from 1; 0: none */
-	uint64_t time_ns;    /* when, on CLOCK_MONOTONIC */
-	uint64_t since_ns;   /* since when the clock was running; 0: none was */
-	uint64_t deadline_ns; /* what was allowed */
+	int generation;       /* generation of the group, from 1 */
+	const char *group;    /* name of the group */
+	uint64_t collective;  /* number of the collective, from 1; 0 if none */
+	uint64_t time_ns;     /* time of the verdict, on CLOCK_MONOTONIC */
+	uint64_t since_ns;    /* start of the clock; 0 if none was running */
+	uint64_t deadline_ns; /* time that was allowed */
 
-	/* Sets of ranks: those that have called, and those that are waited for,
-	 * which are all if the collective runs on all, and none if nobody is to
-	 * blame, as in a cycle. */
+	/* Set of ranks that have called the collective. */
 	uint64_t joined[COHORT_RANK_WORDS];
-	uint64_t missing[COHORT_RANK_WORDS];
-	int size; /* ranks in this process */
 
-	/* @size reports, by rank, as of now: after the end, what was cut short
-	 * may seem done. */
+	/* Set of ranks that the others wait for.  All ranks if the collective
+	 * is running on all ranks; empty if no rank is to blame, as in a
+	 * cycle. */
+	uint64_t missing[COHORT_RANK_WORDS];
+	int size; /* number of ranks in this process */
+
+	/* One report for each of the @size ranks, at the time of the verdict.
+	 * After the end, an operation that was cut short may seem done. */
 	const struct cohort_rank_report *ranks;
 
-	/* All of this in a block of rows, one fact each, for diagnostics only:
+	/* Text of the verdict, one fact per line, for diagnostics only:
 	 *
 	 *	HANG   rank 2 has not called all_reduce 7 of "dp" (generation 1)
 	 *	why    it is busy in the program: thread 9 "dp/2" is asleep in futex
@@ -241,129 +245,128 @@ struct cohort_verdict {
 	 *	since  10.0 s (limit 10.0 s)
 	 *	wait   ranks 0-1, 3, in all_reduce of 1000 float32, sum
 	 *
-	 * The text of an end without a hang may be one line. */
+	 * If nothing hangs, the text may be one line. */
 	const char *text;
 
 	/* sizeof(struct cohort_rank_report) */
 	uint64_t rank_size;
 
-	/* The same in one line of at most 200 bytes, for errors and logs. */
+	/* Text of the verdict in one line of at most 200 bytes. */
 	const char *line;
 
-	/* @rank by its number in the group from which this communicator was
-	 * split; -1 if none is to blame or the number is not known.  The rank
-	 * to blame may be in none but that group: then @rank is -1. */
+	/* Number of the rank to blame in the group from which this communicator
+	 * was split; -1 if there is no such rank or its number is not known.
+	 * If the rank to blame is not in this communicator, only @rank is
+	 * -1. */
 	int world_rank;
-	uint64_t reserved[5]; /* room for what later versions add */
+
+	/* The operation that makes no progress: "all_reduce 7 of "dp"" or "send
+	 * 1 to rank 0 of "dp"", or "" if there is none. */
+	const char *call;
+	uint64_t reserved[4];
 };
 
 /*
- * Receive verdicts, one at a time, on a thread of the library that holds no
- * lock; not always on the same thread.  @verdict is borrowed for the call.  The
- * returned value counts for COHORT_POLICY_ASK with COHORT_STAGE_EXPIRED only.
+ * Callback that receives verdicts
  *
- * The function may call what any thread may call, also cohort_group_abort(),
- * but not what waits for the end of the group: cohort_group_close(),
- * cohort_group_respawn(), and for ranks that have joined by id
- * cohort_comm_close() (COHORT_STATE).  The watchdog continues while the
- * function is running, and keeps one further verdict for it: the most severe
- * one, and of equally severe ones the last.
+ * The library calls it for one verdict at a time, from a thread of its own that
+ * holds no lock.  @verdict is borrowed for the call.  The result counts only
+ * for COHORT_POLICY_ASK with COHORT_STAGE_EXPIRED.  While the callback runs,
+ * the watchdog continues and saves one more verdict for it: the most severe,
+ * and the latest of equally severe ones.
  *
- * It has to return: no exception, panic or longjmp() may leave it.
+ * The callback may make any call that any thread may make, including
+ * cohort_group_abort(), but must not wait for the end of the group:
+ * cohort_group_close(), cohort_group_respawn() and, for joined ranks,
+ * cohort_comm_close() return COHORT_STATE.
  *
- * A function that hangs delays no other group, and no later generation.  If it
- * has not returned within the abort deadline when the group is respawned or
- * closed, its thread and @user are left behind: it may then run at the same time
- * as a call for the next generation, and after the close.
+ * The callback must return: no exception, panic or longjmp() may leave it.  A
+ * callback that hangs delays no other group and no later generation.  If a
+ * respawn or a close has waited for it up to the abort deadline, its thread is
+ * abandoned: the callback can then run at the same time as a call for the next
+ * generation, or after the close, so @user must stay valid.
  */
 typedef int (*cohort_verdict_fn)(const struct cohort_verdict *verdict,
                                  void *user);
 
-/* Why a group's communicators ended.  Written once: the first cause wins. */
+/* Reason that a group's communicators ended.  The first cause is kept and never
+ * changes. */
 struct cohort_cause {
-	/* What every call and ticket answers: COHORT_STALLED, COHORT_NCCL,
-	 * COHORT_CUDA, COHORT_WORKER, COHORT_ABORTED, ...; COHORT_OK: there is
-	 * no cause. */
+	/* Status that every call and ticket returns, such as COHORT_STALLED,
+	 * COHORT_NCCL or COHORT_ABORTED; COHORT_OK if there is no cause. */
 	int status;
 	int kind; /* enum cohort_verdict_kind */
 
-	/* The rank to blame, or that the cause came from, the first of several;
-	 * -1: none. */
+	/* Rank to blame, or the rank where the cause arose, or the first of
+	 * several; -1 if there is none. */
 	int rank;
-	int nccl; /* ncclResult_t where one was involved, else 0 */
-	int cuda; /* cudaError_t where one was involved, else 0 */
+	int nccl; /* ncclResult_t if NCCL reported an error, else 0 */
+	int cuda; /* cudaError_t if CUDA reported an error, else 0 */
 
-	/* What the rank's worker returned, or gave to cohort_comm_fail(); else
+	/* Result of the rank's worker, or the code of cohort_comm_fail(); else
 	 * 0. */
 	int worker;
-	uint64_t ticket;     /* of the operation it came from; 0: none */
-	uint64_t collective; /* its number among the rank's, from 1; 0: none */
-	uint64_t time_ns;    /* when the cause was set, on CLOCK_MONOTONIC */
+	uint64_t ticket;     /* of the operation that failed; 0 if none */
+	uint64_t collective; /* number of that collective, from 1; 0 if none */
+	uint64_t time_ns;    /* time of the cause, on CLOCK_MONOTONIC */
+	uint64_t since_ns;   /* start of the clock of a passed deadline, or 0 */
+	uint64_t deadline_ns; /* time that this deadline allowed, or 0 */
 
-	/* If a deadline has passed: when its clock began to run, and what it
-	 * allowed; else 0. */
-	uint64_t since_ns;
-	uint64_t deadline_ns;
-
-	/* A set of ranks: those that had called a collective that was not done
-	 * in time, or that differs; or both ends of a message that differs. */
+	/* Set of ranks that had called the collective that was late or did not
+	 * match; for a send and a receive that did not match, both ranks. */
 	uint64_t joined[COHORT_RANK_WORDS];
 
-	/* A set of ranks: those that a collective was waiting for when its time
-	 * was up; all of them if it was running on all; none if all of them wait
-	 * for a rank that is not in this communicator, or if nobody is to blame,
-	 * as in a cycle, or where a minority waits. */
+	/* Set of ranks that a late collective was waiting for.  All ranks if
+	 * the collective was running on all ranks; empty if all ranks wait for
+	 * a rank outside of this communicator, or if no rank is to blame. */
 	uint64_t missing[COHORT_RANK_WORDS];
 
-	/* All of this in one line, for diagnostics only; of a verdict, its
-	 * line.  If the cause comes from no operation, the text ends with the
-	 * calls that the ranks were in and had not finished. */
+	/* Text of the cause in one line, for diagnostics only.  If the cause
+	 * was not an operation, the text ends with the ranks' unfinished
+	 * calls. */
 	char text[1024];
 
-	/* @rank by its number in the group from which this communicator was
-	 * split; -1 if none is to blame or the number is not known.  The rank
-	 * to blame may be in none but that group: then @rank is -1. */
+	/* As in struct cohort_verdict. */
 	int world_rank;
 
-	/* All that is known: the block of rows (cohort_verdict.text) if a
-	 * verdict has ended the group, otherwise @text. */
+	/* cohort_verdict.text of the verdict that ended the group, or @text if
+	 * no verdict did. */
 	char details[2048];
-	uint64_t reserved[15]; /* room for what later versions add */
+	uint64_t reserved[15];
 };
 
 /*
- * Receive the cause that ended a generation of a group, on a thread that calls
- * cohort_verdict_fn, and before that.  @cause is borrowed for the call.  What
- * may be called, and that it has to return, is as for cohort_verdict_fn.
- */
-typedef void (*cohort_cause_fn)(const struct cohort_cause *cause, void *user);
-
-/*
- * cohort_group_snapshot - what each rank of the group's generation is doing now
- * cohort_comm_snapshot  - what @comm and the other ranks of its group or split
- *                         are doing, as far as they are of this process
- * @ranks:     filled in the order of the ranks, as in a verdict; a report that
- *             is left over has the rank -1
- * @room:      how many reports there are: at least the ranks of this process;
- *             cohort_group_size() or cohort_comm_size() is always enough
+ * cohort_group_snapshot - report what each rank of a group is doing now
+ * @ranks:     filled with a report for each rank of this process, in their
+ *             order; the rank of each unused report is set to -1
+ * @room:      number of elements of @ranks, at least cohort_group_size()
  * @rank_size: sizeof(struct cohort_rank_report)
  *
- * For a supervisor that does not wait for a verdict.  The fields joined,
- * started and done are about the oldest collective that is not done on every
- * rank; if none is in flight, joined is 0 on every rank.  No thread is asked
- * for its stack.  The ranks are looked at one after the other, also in a hang,
- * during an abort and after a cause.  Once there is a cause, what was cut short
- * may seem done.
+ * A supervisor can call this without waiting for a verdict.  The fields joined,
+ * started and done describe the oldest collective that is not done on every
+ * rank; joined is 0 on every rank if no collective is in flight.  The ranks are
+ * sampled one after the other.  Also works in a hang, during an abort and after
+ * a cause; after a cause, an operation that was cut short may seem done.  Takes
+ * no stacks.  May be called from any thread; takes no lock, makes no native
+ * call and does not block.  Other ranks need not do anything.
  *
- * Any thread; takes no lock, makes no native call, and does not block.  Other
- * ranks need not do anything.
- *
- * COHORT_OK; COHORT_INVALID with the argument and its value, and nothing is
- * stored.
+ * Returns:
+ *   COHORT_OK       @ranks is filled
+ *   COHORT_INVALID  an argument is wrong; nothing is stored
  */
 COHORT_API int cohort_group_snapshot(struct cohort_group *group,
                                      struct cohort_rank_report *ranks, int room,
                                      size_t rank_size);
+
+/*
+ * cohort_comm_snapshot - report what each rank of a communicator is doing now
+ * @ranks:     filled as by cohort_group_snapshot(), for the ranks of this
+ *             process in the group or split of @comm
+ * @room:      number of elements of @ranks; cohort_comm_size() is always enough
+ * @rank_size: sizeof(struct cohort_rank_report)
+ *
+ * Otherwise as cohort_group_snapshot().
+ */
 COHORT_API int cohort_comm_snapshot(struct cohort_comm *comm,
                                     struct cohort_rank_report *ranks, int room,
                                     size_t rank_size);

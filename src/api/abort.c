@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Abort handles: references to the block that holds a clique's cause; and a
- * rank that gives up
+ * Abort handles, and cohort_comm_fail()
  *
- * Firing a handle and asking it take no lock, no memory and no thread-local
- * storage (so no text for cohort_last_error() either): a signal handler may.
+ * A handle is a reference to the block that holds the cause of a clique.
+ * cohort_abort_fire() and cohort_abort_fired() are async-signal-safe: they take
+ * no lock, allocate nothing and use no thread-local storage, and so set no text
+ * for cohort_last_error().
  */
 
 #include "api/communicator.h"
@@ -50,7 +51,7 @@ int cohort_abort_fired(const struct cohort_abort *handle)
 	if (!handle)
 		return 0;
 	target = atomic_load(&handle->target);
-	return cause_look(target ? target : handle) != NULL;
+	return cause_peek(target ? target : handle) != NULL;
 }
 
 void cohort_abort_put(struct cohort_abort *handle)
@@ -76,7 +77,7 @@ int cohort_comm_fail(struct cohort_comm *comm, int code, const char *text)
 		return rc;
 	if (!code)
 		return error_set(COHORT_INVALID,
-		                 "code is 0, which is no failure");
+		                 "code is 0, which is not a failure");
 	if (text)
 		text_set(reason, sizeof(reason), "%.*s", CAUSE_MAX_REASON + 1,
 		         text);

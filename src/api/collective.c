@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * The collectives: each fills in one struct op and submits it
- */
+/* Collectives, sends, receives, copies and batches: each fills in a struct op
+ * and submits it */
 
 #include "api/communicator.h"
 #include "base/status.h"
+#include "core/batch.h"
+#include "core/comm_lock.h"
 #include "core/submit.h"
 
 int cohort_all_reduce(struct cohort_comm *comm, const void *send, void *recv,
@@ -141,8 +142,9 @@ int cohort_recv(struct cohort_comm *comm, void *recv, size_t count, int type,
 	return submit(comm, 1, &call, ticket);
 }
 
-/* One element that stays 0: with a count of 0 NCCL does nothing, and there
- * would be nothing to wait for. */
+/* A barrier is an all-reduce of one element, which is always 0.  NCCL does
+ * nothing if the count is 0, so an empty all-reduce would not wait for the
+ * other ranks. */
 int cohort_barrier(struct cohort_comm *comm, void *stream, uint64_t *ticket)
 {
 	struct cohort_tensor t = { .count = 1, .type = COHORT_I32 };
@@ -185,31 +187,6 @@ int cohort_broadcast_many(struct cohort_comm *comm,
 	return submit(comm, 1, &call, ticket);
 }
 
-int cohort_all_gather_many(struct cohort_comm *comm,
-                           const struct cohort_tensor *tensors, size_t n,
-                           void *stream, uint64_t *ticket)
-{
-	const struct op call = { .kind = OP_ALL_GATHER,
-		                 .stream = stream,
-		                 .tensors = tensors,
-		                 .n = n };
-
-	return submit(comm, 1, &call, ticket);
-}
-
-int cohort_reduce_scatter_many(struct cohort_comm *comm,
-                               const struct cohort_tensor *tensors, size_t n,
-                               int op, void *stream, uint64_t *ticket)
-{
-	const struct op call = { .kind = OP_REDUCE_SCATTER,
-		                 .redop = op,
-		                 .stream = stream,
-		                 .tensors = tensors,
-		                 .n = n };
-
-	return submit(comm, 1, &call, ticket);
-}
-
 int cohort_copy(struct cohort_comm *comm, void *dst, const void *src,
                 size_t bytes, void *stream)
 {
@@ -220,7 +197,40 @@ int cohort_copy(struct cohort_comm *comm, void *dst, const void *src,
 
 	if (bytes && (!dst || !src))
 		return error_set(COHORT_INVALID,
-		                 "copy: %s is NULL with %zu bytes",
+		                 "copy: %s is NULL, but bytes is %zu",
 		                 dst ? "src" : "dst", bytes);
 	return submit(comm, 1, &call, NULL);
+}
+
+int cohort_batch_begin(struct cohort_comm *comm)
+{
+	int rc = comm_check(comm);
+
+	if (rc == COHORT_OK)
+		rc = comm_enter(comm, false);
+	if (rc != COHORT_OK)
+		return rc;
+	rc = batch_begin(comm);
+	comm_leave(comm);
+	return rc;
+}
+
+int cohort_batch_end(struct cohort_comm *comm, void *stream, uint64_t *ticket)
+{
+	struct op op;
+	int rc = comm_check(comm);
+
+	if (rc == COHORT_OK)
+		rc = batch_check(comm);
+	if (rc != COHORT_OK)
+		return rc;
+	rc = batch_end(comm, stream, &op);
+	if (rc == COHORT_OK)
+		rc = submit(comm, 1, &op, ticket);
+	/* After COHORT_BUSY or COHORT_OWNER, another thread holds the lock or
+	 * owns the rank.  The batch then stays open, so that the caller can try
+	 * again. */
+	if (rc != COHORT_BUSY && rc != COHORT_OWNER)
+		batch_drop(comm);
+	return rc;
 }

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Closing a communicator, and with the last one of a split or a join its
- * generation
+ * Closing a communicator
+ *
+ * Closing the last communicator of a split, or of ranks that have joined by id,
+ * also ends their generation.
  */
 
 #include "api/communicator.h"
@@ -15,7 +17,8 @@
 #include "core/owner.h"
 #include "core/remote.h"
 
-/* End a generation that no group owns, as its last rank is closed. */
+/* End a generation that belongs to no group, after its last rank was closed.
+ * Return @rc, or the error of ending or freeing the generation. */
 static int end_all(struct generation *g, int rc)
 {
 	struct clique *parent = g->clique->parent;
@@ -31,22 +34,23 @@ static int end_all(struct generation *g, int rc)
 	return freed != COHORT_OK ? freed : ended != COHORT_OK ? ended : rc;
 }
 
-/* True if @q was split from a clique that has ended.  Whoever closes or
- * respawns that group ends @q, too: perhaps just now; or has ended it, while a
- * worker that was left behind still closes its rank. */
+/* Return true if @q was split from a clique that has ended.  The thread that
+ * closes or respawns the parent's group also ends @q.  That thread may be
+ * ending @q right now, or may have finished while an abandoned worker still
+ * closes its rank. */
 static bool is_ended_by_parent(const struct clique *q)
 {
-	const struct clique *parent =
-		q->parent; /* not valid once @q is stale */
+	const struct clique *parent = q->parent; /* dangling once @q is stale */
 
 	return atomic_load(&q->stale) || (parent && clique_cause(parent));
 }
 
-/* Other processes may wait for this rank. */
-static void tell_closed(const struct clique *q)
+/* Publish that a rank of this process was closed, or could not be closed,
+ * because other processes may be waiting for the rank. */
+static void publish_closed(const struct clique *q)
 {
 	if (q->remote)
-		q->remote->show(q, REMOTE_CLOSED);
+		q->remote->publish_event(q, REMOTE_CLOSED);
 }
 
 int cohort_comm_close(struct cohort_comm *comm)
@@ -65,28 +69,28 @@ int cohort_comm_close(struct cohort_comm *comm)
 		rc = comm_enter_to_close(comm);
 	if (rc != COHORT_OK)
 		return rc;
-	/* From here on no call is submitted. */
-	atomic_store_explicit(&comm->lock.closed, true, memory_order_relaxed);
+	/* From here on, no new call can be submitted. */
+	atomic_store(&comm->lock.closed, true);
 	comm_leave(comm);
-	watch_wake(q); /* others may wait for this rank */
-	tell_closed(q);
-	/* Without the lock: an abort waits until the lock is free. */
+	watch_wake(q); /* other ranks may be waiting for this one */
+	publish_closed(q);
+	/* Wait without the lock, because an abort needs it. */
 	rc = comm_await_all(comm, clock_deadline(q->deadlines.close_ns));
 	if (rc == COHORT_TIMED_OUT) {
-		atomic_store_explicit(&comm->lock.closed, false,
-		                      memory_order_relaxed);
-		tell_closed(q);
+		atomic_store(&comm->lock.closed, false);
+		publish_closed(q);
 		return rc;
 	}
-	deadlines_forget(
-		comm); /* no other thread enters a closed communicator */
+	/* No lock is needed, because no other thread enters a closed
+	 * communicator. */
+	deadlines_forget(comm);
 	batch_drop(comm);
 	is_owner = owner_is_self(comm);
 	if (atomic_fetch_sub(&q->open, 1) == 1 && q->ends_with_last &&
 	    !is_ended_by_parent(q))
 		return end_all(q->owning_generation, rc);
-	/* Another thread may be freeing @comm, unless it is bound to this
-	 * thread. */
+	/* If @comm is not bound to this thread, do not access it, because
+	 * another thread may be freeing it now. */
 	if (is_owner && owner_unbind(comm) == COHORT_OK)
 		clique_put(q);
 	return rc;

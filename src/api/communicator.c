@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * Communicators: facts, checks, ownership, and the program's own native calls
- */
+/* Communicators: queries, checks, binding to a thread, and direct NCCL calls by
+ * the program */
 
 #include "api/communicator.h"
 
@@ -53,11 +52,6 @@ int cohort_comm_generation(const struct cohort_comm *comm)
 	return comm_is_open(comm) ? comm->clique->generation : -1;
 }
 
-int cohort_comm_launch(const struct cohort_comm *comm)
-{
-	return comm_is_open(comm) ? clique_launch(comm->clique) : -1;
-}
-
 int cohort_comm_origin(const struct cohort_comm *comm)
 {
 	return comm_is_open(comm) ? comm->origin : -1;
@@ -76,13 +70,35 @@ void *cohort_comm_stream(struct cohort_comm *comm)
 	return comm_is_open(comm) ? comm->stream : NULL;
 }
 
+int rank_list_check(const char *name, const int *ranks, int n, int size,
+                    uint64_t *set)
+{
+	int i;
+
+	if (n && !ranks)
+		return error_set(COHORT_INVALID, "%s is NULL", name);
+	for (i = 0; i < n; i++) {
+		if (ranks[i] < 0 || ranks[i] >= size)
+			return error_set(COHORT_INVALID,
+			                 "%s[%d] is %d, not 0 to %d", name, i,
+			                 ranks[i], size - 1);
+		if (rank_set_has(set, ranks[i]))
+			return error_set(COHORT_INVALID,
+			                 "%s[%d] is %d, which is already in "
+			                 "the list",
+			                 name, i, ranks[i]);
+		rank_set_add(set, ranks[i]);
+	}
+	return COHORT_OK;
+}
+
 void cause_copy(struct clique *q, struct cohort_cause *out)
 {
 	const struct cohort_cause *cause = clique_explained_cause(q);
 
 	*out = cause ? *cause
 	             : (struct cohort_cause){ .rank = -1, .world_rank = -1 };
-	/* A cause that is no verdict has one text. */
+	/* A cause without a verdict has only its one-line text. */
 	if (!*out->details)
 		text_set(out->details, sizeof(out->details), "%s", out->text);
 }
@@ -99,7 +115,7 @@ int cohort_comm_cause(struct cohort_comm *comm, struct cohort_cause *cause)
 	return COHORT_OK;
 }
 
-int comm_inside(struct cohort_comm *comm, int (*fn)(struct cohort_comm *))
+int comm_call_locked(struct cohort_comm *comm, int (*fn)(struct cohort_comm *))
 {
 	int rc = comm_check(comm);
 
@@ -140,7 +156,7 @@ int cohort_comm_bind(struct cohort_comm *comm)
 {
 	int rc = comm_check_fork(comm);
 
-	return rc == COHORT_OK ? comm_inside(comm, owner_bind) : rc;
+	return rc == COHORT_OK ? comm_call_locked(comm, owner_bind) : rc;
 }
 
 int cohort_comm_unbind(struct cohort_comm *comm)
@@ -152,7 +168,8 @@ int cohort_comm_unbind(struct cohort_comm *comm)
 	if (rc != COHORT_OK)
 		return rc;
 	q = comm->clique;
-	is_open = comm_is_open(comm); /* once closed, no thread is inside */
+	/* A closed communicator needs no lock, because no thread enters it. */
+	is_open = comm_is_open(comm);
 	if (is_open)
 		rc = comm_enter(comm, true);
 	if (rc != COHORT_OK)
@@ -161,7 +178,7 @@ int cohort_comm_unbind(struct cohort_comm *comm)
 	if (is_open)
 		comm_leave(comm);
 	if (rc == COHORT_OK)
-		clique_put(q); /* frees @comm, too, if its group was closed */
+		clique_put(q); /* also frees @comm if its group was closed */
 	return rc;
 }
 
@@ -189,14 +206,15 @@ int cohort_comm_native_enter(struct cohort_comm *comm, void **nccl_comm)
 	rc = comm_enter(comm, false);
 	if (rc != COHORT_OK)
 		return rc;
-	/* A thread of the library's is about to launch a call here. */
+	/* A library thread is about to launch a call on this communicator. */
 	if (atomic_load(&comm->lock.is_detached)) {
 		rc = comm_refuse_detached(comm, COHORT_BUSY, "native_enter");
 		comm_leave(comm);
 		return rc;
 	}
 	atomic_store(&comm->transfers.is_uncompared, true);
-	/* Relaxed: only the thread that stored it acts on it. */
+	/* Relaxed, because only the thread that has stored itself acts on the
+	 * value. */
 	atomic_store_explicit(&comm->lock.native_user, owner_self(),
 	                      memory_order_relaxed);
 	*nccl_comm = comm->native;
@@ -214,13 +232,13 @@ int cohort_comm_native_leave(struct cohort_comm *comm)
 	                            memory_order_relaxed);
 	if (!user)
 		return error_set(COHORT_STATE,
-		                 "rank %d has not entered its native "
-		                 "communicator",
+		                 "native_leave: rank %d has not called "
+		                 "cohort_comm_native_enter()",
 		                 comm->rank);
 	if (user != owner_self())
 		return error_set(COHORT_OWNER,
-		                 "another thread has entered the native "
-		                 "communicator of rank %d",
+		                 "native_leave: another thread has entered the "
+		                 "native communicator of rank %d",
 		                 comm->rank);
 	atomic_store_explicit(&comm->lock.native_user, 0, memory_order_relaxed);
 	comm_leave(comm);

@@ -4,68 +4,88 @@
 
 #include "core/comm_lock.h"
 
-/* comm_check(), and process_check_closely(). */
+/* Check @comm like comm_check(), and also detect a child process that shares
+ * the parent's memory (process_check_closely()). */
 int comm_check_fork(const struct cohort_comm *comm);
 
-/* Copy the clique's cause; its status is COHORT_OK if there is none. */
+/* Check the program's list of @n ranks, the argument @name, and add the ranks
+ * to the empty @set.  Return COHORT_INVALID if a rank is not less than @size or
+ * occurs twice. */
+int rank_list_check(const char *name, const int *ranks, int n, int size,
+                    uint64_t *set);
+
+/* Copy the cause of @clique to @out.  If it has no cause, set the status in
+ * @out to COHORT_OK. */
 void cause_copy(struct clique *clique, struct cohort_cause *out);
 
-/* Call @fn with the lock held, also if the clique has ended. */
-int comm_inside(struct cohort_comm *comm, int (*fn)(struct cohort_comm *));
+/* Call @fn with the lock of @comm held, even if the clique has a cause.  Return
+ * the result of @fn, or the reason why the lock could not be taken. */
+int comm_call_locked(struct cohort_comm *comm, int (*fn)(struct cohort_comm *));
 
 struct device_scope;
 
-/* Take the lock, as comm_enter() does with @with_cause, and the rank's device;
- * and leave both.  On an error neither is entered. */
+/* Take the lock of @comm as comm_enter() does, and make the rank's device
+ * current.  On an error, do neither. */
 int comm_enter_on_device(struct cohort_comm *comm, bool with_cause,
                          struct device_scope *scope);
+
 void comm_leave_on_device(struct cohort_comm *comm,
                           const struct device_scope *scope);
 
-/* Wait for a ticket, or for all tickets given out so far, like cohort_wait()
- * but up to a deadline.  A deadline of 0: do only what is cheap, then check. */
+/* Wait for @ticket like cohort_wait(), but until @deadline_ns.  If it is 0,
+ * check without waiting. */
 int comm_await(struct cohort_comm *comm, uint64_t ticket, uint64_t deadline_ns);
+
+/* Wait like comm_await() for all tickets given out so far. */
 int comm_await_all(struct cohort_comm *comm, uint64_t deadline_ns);
 
-/* Help the operation of @ticket along until @until_ns, then check it:
- * COHORT_TIMED_OUT if it is not done.  For a caller that is waiting for
- * something else at the same time. */
-int comm_carry_on(struct cohort_comm *comm, uint64_t ticket, uint64_t until_ns);
+/* Run queued work of @ticket's operation until @until_ns, then check the
+ * operation.  Return COHORT_TIMED_OUT if it is not done.  Used by callers that
+ * wait for another event at the same time. */
+int comm_run_queued(struct cohort_comm *comm, uint64_t ticket,
+                    uint64_t until_ns);
 
-/* Let the work queued on the communicator's own stream proceed even though no
- * thread is waiting for it.  May make a system call. */
+/* Submit the work queued on the communicator's own stream, so that it proceeds
+ * even if no thread waits for it.  May make a system call. */
 void comm_flush(struct cohort_comm *comm);
 
 struct registration;
 
 /*
- * comm_give_back(): call @inside(@comm, @what) with the lock held, in a memory
- * section.  While it returns COHORT_TIMED_OUT, wait until the clique's end has
- * deregistered all memory, and call it again.  Its result; COHORT_WEDGED after
- * the abort deadline; COHORT_STATE in a quiet section, which would keep the
- * library from freeing.  @call is for texts.
+ * Call @inside(@comm, @what) with the lock held, in a memory section
+ * (core/launch_lock.h).  If it returns COHORT_TIMED_OUT, wait until the reaper
+ * has deregistered all memory, and call it again.
+ * @call: name of the API function, for error texts
  *
- * comm_free_registered(), with the lock held, on the device: end @registration,
- * if there is one, and free its memory.  COHORT_STATE if the memory was
- * registered by another call.
+ * Returns:
+ *   COHORT_WEDGED  the abort deadline has passed
+ *   COHORT_STATE   this thread is in a quiet section, in which the library
+ *                  cannot free memory
+ *   otherwise      the result of @inside
  */
-int comm_give_back(struct cohort_comm *comm,
-                   int (*inside)(struct cohort_comm *comm, void *what),
-                   void *what, const char *call);
+int comm_release_memory(struct cohort_comm *comm,
+                        int (*inside)(struct cohort_comm *comm, void *what),
+                        void *what, const char *call);
+
+/* Deregister and free @memory, which cohort_alloc_registered() has allocated.
+ * Return COHORT_STATE if the memory was registered by another call.  The caller
+ * holds the lock, and the rank's device is current.
+ * @has_ended: the clique has ended, so the memory is deregistered already */
 int comm_free_registered(struct cohort_comm *comm,
                          struct registration *registration, void *memory,
                          bool has_ended);
 
-/* COHORT_INVALID for a deadline of less than 1 ms, which is a time in another
- * unit, most likely.  0, for the default, is none.  @owner: "deadlines->", for
- * the error. */
+/* Return COHORT_INVALID if a deadline is less than 1 ms but not 0, because the
+ * caller has probably used another unit.
+ * @owner: prefix of the members' names in the error text: "deadlines->" */
 int deadlines_check(const char *owner,
                     const struct cohort_deadlines *deadlines);
 
-/* Undo all pushes and pauses.  The caller holds the lock, or @comm is closed. */
+/* Undo all deadline pushes and pauses of the rank.  The caller holds the lock,
+ * or @comm is closed. */
 int deadlines_forget(struct cohort_comm *comm);
 
-/* Take the lock, and undo all pushes and pauses. */
+/* Take the lock and undo all deadline pushes and pauses of the rank. */
 int deadlines_reset(struct cohort_comm *comm);
 
 #endif

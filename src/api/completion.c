@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Tickets: asking, waiting, and making streams wait
+ * Checks tickets, waits for them, and makes streams wait for them
  *
  * A waiter reads the done word first and the clique's state second.  If the
  * state is LIVE, no abort flag was up when the word was read, so the word can
- * be trusted.  In any later state it cannot, because an aborted operation also
- * "completes": only what was noted as done before any flag was raised counts as
- * done.  The cause itself is returned only when no buffer can be touched any
- * more, so that the caller may free its buffers.
+ * be trusted.  In any later state the word cannot be trusted, because an
+ * aborted operation also "completes".  Then only operations in the snapshot of
+ * completions, which is taken before any flag is raised, count as done.  A
+ * waiter gets the cause only after no operation can access a buffer, so that it
+ * may free its buffers.
  */
 
 #include "api/communicator.h"
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/status.h"
+#include "base/thread.h"
 #include "base/util.h"
 #include "core/batch.h"
 #include "core/capture.h"
@@ -22,42 +24,45 @@
 #include "core/native.h"
 #include "core/stream.h"
 
-/* Record that @ticket is done: now if this thread has waited for it, else some
- * time before.  Earlier tickets had ended by then. */
-static void note_done(struct cohort_comm *c, uint64_t ticket, bool has_waited)
+/* Record the time at which @ticket was done: now if this thread has waited for
+ * it, otherwise at or before now.  Earlier tickets that are done were done at
+ * or before now. */
+static void record_done(struct cohort_comm *c, uint64_t ticket, bool has_waited)
 {
 	uint64_t now = clock_now();
 
 	if (!has_waited)
-		comm_saw_done(c, ticket, now);
+		comm_record_done(c, ticket, now);
 	else if (recorder_observed_end(&c->recorder, ticket, now))
-		comm_saw_done(c, ticket - 1, now);
+		comm_record_done(c, ticket - 1, now);
 }
 
-/* Record what is seen of @ticket, which is done or not, while the clique is
- * LIVE. */
-static void note(struct cohort_comm *c, uint64_t ticket, bool done,
-                 bool has_waited)
+/* Record in the flight recorder that @ticket has started or, if @done, that it
+ * is done, unless this is recorded already.  May be called only while the
+ * clique is LIVE. */
+static void record_event(struct cohort_comm *c, uint64_t ticket, bool done,
+                         bool has_waited)
 {
 	if (done &&
 	    (has_waited || !recorder_has_finished(&c->recorder, ticket)))
-		note_done(c, ticket, has_waited);
+		record_done(c, ticket, has_waited);
 	else if (!done && !recorder_has_started(&c->recorder, ticket) &&
 	         comm_ticket_started(c, ticket))
-		recorder_saw_started(&c->recorder, ticket, clock_now());
+		recorder_set_started(&c->recorder, ticket, clock_now());
 }
 
-/* Return the ticket's answer, or COHORT_TIMED_OUT if there is none yet.
- * @has_waited: this thread has found the ticket not done just before */
-static int ask(struct cohort_comm *c, uint64_t ticket, bool has_waited)
+/* Return the status of @ticket's operation, or COHORT_TIMED_OUT if it is not
+ * done.
+ * @has_waited: this thread has just seen that the operation was not done */
+static int check_status(struct cohort_comm *c, uint64_t ticket, bool has_waited)
 {
 	enum clique_state state = clique_update_state(c->clique);
 	bool done;
 
-	/* The words may be freed once the clique has ended. */
+	/* The done words may be freed once the clique has ended. */
 	if (state == CLIQUE_LIVE) {
 		done = comm_ticket_done(c, ticket);
-		note(c, ticket, done, has_waited);
+		record_event(c, ticket, done, has_waited);
 		state = clique_update_state(c->clique);
 		if (state == CLIQUE_LIVE)
 			return done ? COHORT_OK : COHORT_TIMED_OUT;
@@ -76,30 +81,33 @@ static int ticket_check(const struct cohort_comm *c, uint64_t ticket)
 		return COHORT_OK;
 	if (ticket == COHORT_CAPTURED)
 		return error_set(COHORT_UNSUPPORTED,
-		                 "a captured operation cannot be waited for");
+		                 "ticket is COHORT_CAPTURED: a captured "
+		                 "operation has no ticket (wait for the stream "
+		                 "on which its graph runs)");
 	if (!ticket && batch_is_open(c))
 		return error_set(COHORT_INVALID,
-		                 "ticket is 0: a batch is open on rank %d, "
-		                 "and its end gives the ticket",
+		                 "ticket is 0: a batch is open on rank %d; "
+		                 "cohort_batch_end() returns its ticket",
 		                 c->rank);
 	return error_set(COHORT_INVALID,
-	                 "ticket is %llu, the last of rank %d is %llu",
+	                 "ticket is %llu, but the last ticket of rank %d is "
+	                 "%llu",
 	                 (unsigned long long)ticket, c->rank,
 	                 (unsigned long long)last);
 }
 
-/* Help that took longer than this has done some work. */
+/* If comm_ticket_progress() takes longer than this, there was work to run. */
 #define HELPED_NS 20000
 
-/* Help the operation of @ticket for a little, and ask again. */
-static int help(struct cohort_comm *c, uint64_t ticket, uint64_t deadline)
+/* Run queued work of @ticket's operation for a moment, then check it again. */
+static int run_queued(struct cohort_comm *c, uint64_t ticket, uint64_t deadline)
 {
-	comm_ticket_help(c, ticket, deadline);
-	return ask(c, ticket, true);
+	comm_ticket_progress(c, ticket, deadline);
+	return check_status(c, ticket, true);
 }
 
-/* Wait for a ticket that was not done when last checked.  If helping did some
- * work, the backoff starts over with short pauses. */
+/* Wait for a ticket that was not done when last checked.  Restart the backoff
+ * with short pauses whenever this thread has run queued work. */
 static int await_answer(struct cohort_comm *c, uint64_t ticket,
                         uint64_t deadline)
 {
@@ -109,11 +117,11 @@ static int await_answer(struct cohort_comm *c, uint64_t ticket,
 
 	while (rc == COHORT_TIMED_OUT && now < deadline) {
 		backoff_wait(&b, deadline);
-		rc = ask(c, ticket, true);
+		rc = check_status(c, ticket, true);
 		if (rc != COHORT_TIMED_OUT)
 			break;
 		from = clock_now();
-		rc = help(c, ticket, deadline);
+		rc = run_queued(c, ticket, deadline);
 		now = clock_now();
 		if (now - from > HELPED_NS)
 			b = backoff_among(c->clique->world_size);
@@ -121,45 +129,65 @@ static int await_answer(struct cohort_comm *c, uint64_t ticket,
 	return rc;
 }
 
-/* Wait for a ticket that was not done at the first look. */
+/* Return true if the rank is bound to another thread than this one, by its
+ * communicator or by one above it. */
+static bool is_helper(const struct cohort_comm *c)
+{
+	while (c->above && !atomic_load(&c->lock.owner))
+		c = c->above;
+	return atomic_load(&c->lock.owner) &&
+	       atomic_load(&c->lock.owner_tid) != thread_id();
+}
+
 static int await_rest(struct cohort_comm *c, uint64_t ticket, uint64_t deadline)
 {
-	int rc = help(c, ticket, deadline);
+	int rc = run_queued(c, ticket, deadline);
+	bool helps;
 
 	if (rc != COHORT_TIMED_OUT)
 		return rc;
-	/* This wait is long enough to be counted. */
+	helps = is_helper(c);
+	/* Count only waits that do not end at once. */
 	atomic_fetch_add_explicit(&c->thread.waits, 1, memory_order_relaxed);
+	if (helps) {
+		atomic_fetch_add(&c->thread.waits_ended, 1);
+		atomic_store(&c->thread.helper_tid, thread_id());
+		atomic_fetch_add(&c->thread.helpers, 1);
+	}
 	rc = await_answer(c, ticket, deadline);
-	atomic_fetch_add_explicit(&c->thread.waits_ended, 1,
-	                          memory_order_relaxed);
-	/* A poll needs no text. */
-	if (rc == COHORT_TIMED_OUT && deadline)
-		error_set(rc, "ticket %llu of rank %d is not done yet",
-		          (unsigned long long)ticket, c->rank);
-	return rc;
+	if (helps)
+		atomic_fetch_sub(&c->thread.helpers, 1);
+	else
+		atomic_fetch_add_explicit(&c->thread.waits_ended, 1,
+		                          memory_order_relaxed);
+	if (rc != COHORT_TIMED_OUT)
+		return rc;
+	atomic_store_explicit(&c->thread.timed_out, ticket,
+	                      memory_order_relaxed);
+	return error_set(rc, "ticket %llu of rank %d is not done yet",
+	                 (unsigned long long)ticket, c->rank);
 }
 
-/* The answer now. */
-static int ask_first(struct cohort_comm *c, uint64_t ticket)
+/* Return the status of @ticket's operation without waiting for it. */
+static int first_status(struct cohort_comm *c, uint64_t ticket)
 {
 	int rc = ticket_check(c, ticket);
 
-	return rc == COHORT_OK ? ask(c, ticket, false) : rc;
+	return rc == COHORT_OK ? check_status(c, ticket, false) : rc;
 }
 
 int comm_await(struct cohort_comm *c, uint64_t ticket, uint64_t deadline)
 {
-	int rc = ask_first(c, ticket);
+	int rc = first_status(c, ticket);
 
 	return rc == COHORT_TIMED_OUT ? await_rest(c, ticket, deadline) : rc;
 }
 
-int comm_carry_on(struct cohort_comm *c, uint64_t ticket, uint64_t until)
+int comm_run_queued(struct cohort_comm *c, uint64_t ticket, uint64_t until)
 {
-	int rc = ask_first(c, ticket);
+	int rc = first_status(c, ticket);
 
-	return rc == COHORT_TIMED_OUT ? help(c, ticket, until) : rc;
+	return rc == COHORT_TIMED_OUT ? run_queued(c, ticket, until) : rc;
 }
 
 void comm_flush(struct cohort_comm *c)
@@ -171,19 +199,21 @@ int comm_await_all(struct cohort_comm *c, uint64_t deadline)
 {
 	uint64_t last =
 		atomic_load_explicit(&c->tickets.last, memory_order_acquire);
+	/* The acquire makes visible what the operations wrote, because this
+	 * thread does not read the done words of these tickets. */
 	uint64_t known = atomic_load_explicit(&c->tickets.all_done,
-	                                      memory_order_relaxed);
+	                                      memory_order_acquire);
 	uint64_t ticket = last > c->clique->slots ? last - c->clique->slots : 0;
 	int rc = COHORT_OK;
 
-	/* On different streams, any ticket may be the last to be done.  Tickets
-	 * whose slot was taken again are done. */
+	/* Operations on different streams may finish in any order, so check
+	 * every ticket.  A ticket whose slot was reused is done. */
 	ticket = MAX(ticket, known);
 	while (rc == COHORT_OK && ticket < last)
 		rc = comm_await(c, ++ticket, deadline);
 	if (rc == COHORT_OK)
 		atomic_store_explicit(&c->tickets.all_done, last,
-		                      memory_order_relaxed);
+		                      memory_order_release);
 	return rc;
 }
 
@@ -192,8 +222,8 @@ int cohort_wait(struct cohort_comm *comm, uint64_t ticket, uint64_t timeout_ns)
 	int rc = comm_check(comm);
 
 	if (rc == COHORT_OK)
-		rc = ask_first(comm, ticket);
-	/* The clock is read only if there is something to wait for. */
+		rc = first_status(comm, ticket);
+	/* Read the clock only if there is something to wait for. */
 	if (rc == COHORT_TIMED_OUT)
 		rc = await_rest(comm, ticket,
 		                timeout_ns ? clock_deadline(timeout_ns) : 0);
@@ -209,15 +239,16 @@ int cohort_synchronize(struct cohort_comm *comm, uint64_t timeout_ns)
 	               : rc;
 }
 
-/* ---- streams ---------------------------------------------------------- */
-
 /*
- * CUDA does not see an order that stream memory operations impose, and may
- * schedule streams so that they deadlock: its documentation asks for events,
- * too.  An event waits for everything queued on its stream, so it is used for
- * the last ticket only; what follows an earlier one may itself have to wait for
- * @stream.  It is used on the communicator's own stream only, as the program
- * may have destroyed any other.
+ * Make @stream wait for @ticket by an event, in addition to await_mark()
+ *
+ * CUDA does not see dependencies made by stream memory operations, and may
+ * schedule streams so that they deadlock.  So its documentation requires events
+ * as well.  An event waits for all work queued on its stream.  So it is used
+ * only for the last ticket, because operations after an earlier ticket may
+ * themselves have to wait for @stream.  The event is recorded only on the
+ * communicator's own stream, because the program may have destroyed any other
+ * stream.
  */
 static int await_event(const struct cohort_comm *c, uint64_t ticket,
                        void *stream)
@@ -242,15 +273,17 @@ static int await_event(const struct cohort_comm *c, uint64_t ticket,
 	return rc;
 }
 
-/* The communicator's own stream waits for something else behind its last
+/* Record that the communicator's own stream has a wait queued after its last
+ * ticket, so that an event recorded there would wait for more than that
  * ticket. */
-static void note_behind(struct cohort_comm *c)
+static void record_queued_wait(struct cohort_comm *c)
 {
 	c->tickets.last_behind =
 		atomic_load_explicit(&c->tickets.last, memory_order_relaxed);
 }
 
-/* Queue the wait, followed by a mark that shows when the wait is over. */
+/* Queue on @stream a wait for @ticket, followed by a mark that is set when the
+ * wait ends. */
 static int await_mark(struct cohort_comm *c, uint64_t ticket, void *stream)
 {
 	const struct platform *p = c->clique->platform;
@@ -268,7 +301,7 @@ static int await_mark(struct cohort_comm *c, uint64_t ticket, void *stream)
 		return rc;
 	c->after.count = k;
 	if (stream == c->stream)
-		note_behind(c);
+		record_queued_wait(c);
 	if (p->mark(stream, after, k) != cudaSuccess)
 		c->after.have_lost = true;
 	return COHORT_OK;
@@ -330,7 +363,7 @@ static int await_stream(struct cohort_comm *c, void *stream)
 			p, "cudaStreamWaitEvent",
 			p->cudaStreamWaitEvent(c->stream, c->after.event, 0));
 	if (rc == COHORT_OK)
-		note_behind(c);
+		record_queued_wait(c);
 	device_leave(&scope);
 	return rc;
 }

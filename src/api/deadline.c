@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * Deadlines of a rank's calls: pushed, popped, paused
- */
+/* Deadlines of a rank's calls: push, pop, pause and resume */
 
 #include "api/communicator.h"
 #include "base/clock.h"
@@ -39,7 +37,7 @@ int deadlines_check(const char *owner, const struct cohort_deadlines *d)
 	return COHORT_OK;
 }
 
-/* Only the deadlines of calls can be pushed. */
+/* Check deadlines to be pushed.  Only join_ns and exec_ns can be pushed. */
 static int pushed_check(const struct cohort_deadlines *d)
 {
 	const struct {
@@ -67,7 +65,7 @@ static int pushed_check(const struct cohort_deadlines *d)
 	return rc == COHORT_OK ? deadlines_check("deadlines->", d) : rc;
 }
 
-/* The shorter of two deadlines; 0: there is none. */
+/* Return the shorter of two deadlines.  If @other is 0, return @ns. */
 static uint64_t shorter(uint64_t ns, uint64_t other)
 {
 	return other && other < ns ? other : ns;
@@ -85,9 +83,9 @@ static uint64_t shortest_pushed(const struct cohort_comm *c)
 	return ns;
 }
 
-/* Let the communicators that were split from @c see the last pushed
- * deadlines. */
-static void show_pushed(struct cohort_comm *c)
+/* Publish the last pushed deadlines to the communicators that were split from
+ * @c. */
+static void publish_pushed(struct cohort_comm *c)
 {
 	const struct limits none = { 0, 0 };
 	const struct limits *l =
@@ -100,14 +98,16 @@ static void show_pushed(struct cohort_comm *c)
 	atomic_store(&c->deadlines.shortest_ns, shortest_pushed(c));
 }
 
-/* Excuse the next call: its timing says nothing about how fast the rank is. */
+/* Exclude the next call from adaptive deadlines, because its duration after a
+ * pause or a pop is not typical. */
 static void excuse(struct cohort_comm *c)
 {
 	atomic_store(&c->deadlines.excused,
 	             atomic_load(&c->agreement.collectives) + 1);
 }
 
-/* Keep the first @count deadlines.  Calls in flight keep theirs. */
+/* Pop all but the first @count pushed deadlines.  Calls in flight keep the
+ * deadlines under which they were made. */
 static void pop_to(struct cohort_comm *c, unsigned count)
 {
 	uint64_t ns = shortest_pushed(c);
@@ -118,7 +118,7 @@ static void pop_to(struct cohort_comm *c, unsigned count)
 	             atomic_load(&c->agreement.collectives));
 	atomic_store(&c->deadlines.popped_transfers, pair_count(c));
 	c->deadlines.count = count;
-	show_pushed(c);
+	publish_pushed(c);
 	if (count)
 		return;
 	excuse(c);
@@ -127,11 +127,14 @@ static void pop_to(struct cohort_comm *c, unsigned count)
 
 static int push(struct cohort_comm *c, const struct cohort_deadlines *d)
 {
-	struct limits l = { 0, 0 }; /* the group's, see comm_limits() */
+	/* 0 selects the group's limit, see comm_limits() */
+	struct limits l = { 0, 0 };
 
 	if (c->deadlines.count == MAX_PUSHED)
 		return error_set(COHORT_STATE,
-		                 "%d deadlines are pushed already", MAX_PUSHED);
+		                 "%d deadlines are pushed, which is the limit: "
+		                 "pop one first",
+		                 MAX_PUSHED);
 	if (c->deadlines.count)
 		l = c->deadlines.pushed[c->deadlines.count - 1];
 	if (d->join_ns && !c->clique->deadlines_are_fixed)
@@ -141,8 +144,9 @@ static int push(struct cohort_comm *c, const struct cohort_deadlines *d)
 	if (!c->deadlines.count)
 		atomic_fetch_add(&c->clique->pushed, 1);
 	c->deadlines.pushed[c->deadlines.count++] = l;
-	show_pushed(c);
-	/* The next call may be over before the watchdog's next look. */
+	publish_pushed(c);
+	/* Wake the watchdog, because the next call's deadline may pass before
+	 * the watchdog would check again. */
 	watch_wake(c->clique);
 	return COHORT_OK;
 }
@@ -169,7 +173,8 @@ int cohort_deadline_push(struct cohort_comm *comm,
 static int pop(struct cohort_comm *c)
 {
 	if (!c->deadlines.count)
-		return error_set(COHORT_STATE, "no deadlines are pushed");
+		return error_set(COHORT_STATE,
+		                 "rank %d has no pushed deadlines", c->rank);
 	pop_to(c, c->deadlines.count - 1);
 	return COHORT_OK;
 }
@@ -180,7 +185,7 @@ static int pause_rank(struct cohort_comm *c)
 		return COHORT_OK;
 	atomic_fetch_add(&c->clique->paused, 1);
 	if (c->clique->remote)
-		c->clique->remote->show(c->clique, REMOTE_PAUSED);
+		c->clique->remote->publish_event(c->clique, REMOTE_PAUSED);
 	return COHORT_OK;
 }
 
@@ -195,25 +200,25 @@ static int resume_rank(struct cohort_comm *c)
 	atomic_store(&c->clique->resumed_ns, clock_now());
 	atomic_fetch_sub(&c->clique->paused, 1);
 	if (c->clique->remote)
-		c->clique->remote->show(c->clique, REMOTE_RESUMED);
-	/* The clocks run again. */
+		c->clique->remote->publish_event(c->clique, REMOTE_RESUMED);
+	/* The clocks of paused deadlines run again. */
 	watch_wake(c->clique);
 	return COHORT_OK;
 }
 
 int cohort_deadline_pop(struct cohort_comm *comm)
 {
-	return comm_inside(comm, pop);
+	return comm_call_locked(comm, pop);
 }
 
 int cohort_pause(struct cohort_comm *comm)
 {
-	return comm_inside(comm, pause_rank);
+	return comm_call_locked(comm, pause_rank);
 }
 
 int cohort_resume(struct cohort_comm *comm)
 {
-	return comm_inside(comm, resume_rank);
+	return comm_call_locked(comm, resume_rank);
 }
 
 int deadlines_forget(struct cohort_comm *c)
@@ -228,5 +233,5 @@ int deadlines_forget(struct cohort_comm *c)
 
 int deadlines_reset(struct cohort_comm *comm)
 {
-	return comm_inside(comm, deadlines_forget);
+	return comm_call_locked(comm, deadlines_forget);
 }

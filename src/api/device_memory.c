@@ -3,32 +3,46 @@
 /*
  * Device memory of a rank
  *
- * Memory is made and freed with the lock held, as NCCL may be looking at the
- * device, and also with a cause, so that a worker can clean up; and in a memory
- * section, which is waited for without the lock: an abort waits until the lock
- * is empty.
+ * Memory is allocated and freed with the communicator's lock held, because NCCL
+ * may be using the device, and in a memory section (core/launch_lock.h).  The
+ * section is entered before the lock is taken, because an abort waits until the
+ * lock is free.  Memory can be allocated and freed even after a cause, so that
+ * a worker can clean up.
  */
 
 #include "api/communicator.h"
 #include "base/process.h"
 #include "base/status.h"
+#include "base/text.h"
 #include "core/comm_lock.h"
 #include "core/launch_lock.h"
 #include "core/native.h"
 #include "core/register.h"
 
-/* Allocate @bytes, or free *@memory if @bytes is 0.  With the lock held. */
+/* Allocate @bytes of device memory.  If @bytes is 0, free *@memory instead.
+ * The caller holds the lock. */
 static int change(struct cohort_comm *c, size_t bytes, void **memory)
 {
 	const struct platform *p = c->clique->platform;
 	struct device_scope scope;
+	cudaError_t error;
+	char what[128];
 	int rc = device_enter(&scope, p, c->device);
 
 	if (rc != COHORT_OK)
 		return rc;
-	rc = bytes ? native_set_cuda_error(p, "cudaMalloc",
-	                                   p->cudaMalloc(memory, bytes))
-	           : native_set_cuda_error(p, "cudaFree", p->cudaFree(*memory));
+	error = bytes ? p->cudaMalloc(memory, bytes) : p->cudaFree(*memory);
+	if (error != cudaSuccess && bytes)
+		text_set(what, sizeof(what),
+		         "cudaMalloc of %zu bytes on device %d", bytes,
+		         c->device);
+	else if (error != cudaSuccess)
+		text_set(what, sizeof(what), "cudaFree of %p%s", *memory,
+		         error == cudaErrorInvalidValue
+		                 ? ", which is not from cohort_alloc(), or is "
+		                   "free already"
+		                 : "");
+	rc = native_set_cuda_error(p, what, error);
 	device_leave(&scope);
 	return rc;
 }
@@ -80,10 +94,10 @@ int cohort_alloc(struct cohort_comm *comm, size_t bytes, void **memory)
 	return COHORT_OK;
 }
 
-/* Free memory that is registered.  COHORT_TIMED_OUT: the reaper has not
+/* Free registered memory.  Return COHORT_TIMED_OUT if the reaper has not
  * deregistered it yet. */
-static int give_back(struct cohort_comm *c, struct registration *r,
-                     void *memory)
+static int free_registered(struct cohort_comm *c, struct registration *r,
+                           void *memory)
 {
 	bool has_ended = cause_or_closing(c->clique->end);
 	struct device_scope scope;
@@ -103,7 +117,7 @@ static int free_inside(struct cohort_comm *c, void *memory)
 {
 	struct registration *r = register_find(c, memory);
 
-	return r ? give_back(c, r, memory) : change(c, 0, &memory);
+	return r ? free_registered(c, r, memory) : change(c, 0, &memory);
 }
 
 int cohort_free(struct cohort_comm *comm, void *memory)
@@ -112,8 +126,8 @@ int cohort_free(struct cohort_comm *comm, void *memory)
 
 	if (rc != COHORT_OK || !memory)
 		return rc;
-	rc = comm_give_back(comm, free_inside, memory,
-	                    "free, of memory that is registered");
+	rc = comm_release_memory(comm, free_inside, memory,
+	                         "free of registered memory");
 	if (rc == COHORT_OK)
 		atomic_fetch_sub(&comm->clique->held, 1);
 	return rc;

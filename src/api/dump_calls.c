@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * A dump that the program asks for
- */
+/* Implements cohort_dump(): writes a dump when the program requests one */
 
 #include <stdio.h>
 #include <string.h>
@@ -12,10 +10,10 @@
 #include "core/clique_tree.h"
 #include "dump/dump.h"
 
-/* How many cliques that were split from a group are dumped at most. */
+/* Maximum number of cliques split from the group that a dump includes. */
 #define MAX_CHILDREN 256
 
-static int write_down(struct flight *flight, const char *directory)
+static int write_dump(struct flight *flight, const char *directory)
 {
 	char what[DUMP_PATH];
 	int err = dump_write(flight, directory, what, sizeof(what));
@@ -25,47 +23,29 @@ static int write_down(struct flight *flight, const char *directory)
 	           : COHORT_OK;
 }
 
-static int no_memory(void)
-{
-	return error_set(COHORT_NO_MEMORY, "no memory for a dump");
-}
-
-static int dump(struct clique *q, const char *directory)
-{
-	struct flight flight;
-	int rc;
-
-	if (!flight_init(&flight, q->size, q->slots))
-		return no_memory();
-	flight_take(&flight, q, "call", NULL);
-	rc = write_down(&flight, directory);
-	flight_fini(&flight);
-	return rc;
-}
-
 static void take_ranks(struct clique *q, void *flight)
 {
 	flight_take_ranks(flight, q);
 }
 
-/* Dump a split clique, which may end meanwhile and give back its memory: then
- * there is nothing to write. */
-static int dump_child(struct clique *q, const char *directory)
+/* Dump a clique.  If it was split from the group, and ends and frees its memory
+ * at the same time, write nothing. */
+static int dump(struct clique *q, const char *directory)
 {
 	struct flight flight;
 	int rc = COHORT_OK;
 
 	if (!flight_init(&flight, q->size, q->slots))
-		return no_memory();
+		return error_set(COHORT_NO_MEMORY, "no memory for a dump");
 	flight_take_facts(&flight, q, "call", NULL);
-	if (clique_tree_look(q, take_ranks, &flight))
-		rc = write_down(&flight, directory);
+	if (clique_tree_call(q, take_ranks, &flight))
+		rc = write_dump(&flight, directory);
 	flight_fini(&flight);
 	return rc;
 }
 
-/* Dump the clique and all that was split from it.  A failure does not stop the
- * rest from being dumped; the first error is returned. */
+/* Dump the clique and all cliques that were split from it.  Continue after a
+ * failure; return the first error. */
 static int dump_all(struct clique *q, const char *directory)
 {
 	struct clique *children[MAX_CHILDREN];
@@ -77,7 +57,7 @@ static int dump_all(struct clique *q, const char *directory)
 		if (rc != COHORT_OK)
 			text_set(error, sizeof(error), "%s",
 			         cohort_last_error());
-		next = dump_child(children[i], directory);
+		next = dump(children[i], directory);
 		clique_put(children[i]);
 		if (rc == COHORT_OK)
 			rc = next;

@@ -14,37 +14,37 @@
 #include "core/owner.h"
 #include "processes/peers.h"
 
-/* Have the reaper release the ranks' resources, then free a clique that is
- * RECLAIMED or soon will be.  False if the reaper does not finish within the
- * abort deadline: the clique is then leaked. */
-static bool give_back(struct clique *q)
+/* Free a clique that is RECLAIMED or will be soon, after its reaper has
+ * released the ranks' resources.  Return false if the reaper does not finish
+ * within the abort deadline. */
+static bool free_clique(struct clique *q)
 {
 	uint64_t deadline = clock_deadline(q->deadlines.abort_ns);
 
 	clique_set_unused(q);
-	if (clique_await(q, CLIQUE_RELEASED, deadline) != CLIQUE_RELEASED) {
-		clique_leak(q);
+	if (clique_await(q, CLIQUE_RELEASED, deadline) != CLIQUE_RELEASED)
 		return false;
-	}
 	clique_retire(q);
 	return true;
 }
 
-/* End a clique that is not watched yet, and on which nothing was called. */
+/* End and free a clique that is not watched yet and on which no call was
+ * made. */
 static void discard(struct clique *q)
 {
 	clique_close(q);
-	give_back(q);
+	if (!free_clique(q))
+		clique_leak(q);
 }
 
-int generation_open(const struct platform *platform, const int *devices, int n,
-                    const struct clique_options *options,
+int generation_open(const struct platform *platform, struct new_rank *ranks,
+                    int n, const struct clique_options *options,
                     const struct watch_options *watch_options,
                     struct peers *peers, struct generation **out)
 {
 	struct generation *g;
 	struct clique *q;
-	int rc = clique_create(platform, devices, n, options, &q);
+	int rc = clique_create(platform, ranks, n, options, &q);
 
 	if (rc != COHORT_OK)
 		return rc;
@@ -52,7 +52,10 @@ int generation_open(const struct platform *platform, const int *devices, int n,
 	rc = g ? COHORT_OK
 	       : error_set(COHORT_NO_MEMORY, "no memory for %d ranks", n);
 	if (rc == COHORT_OK && peers)
-		rc = peers_attach(peers, q, q->parent ? q->parent->end : NULL);
+		/* The clique's own parent is set later. */
+		rc = peers_attach(peers, q,
+		                  options->parent ? options->parent->end
+		                                  : NULL);
 	if (rc == COHORT_OK) {
 		rc = watch_start(q, watch_options, &g->watch);
 		if (rc != COHORT_OK && peers)
@@ -66,13 +69,12 @@ int generation_open(const struct platform *platform, const int *devices, int n,
 	g->peers = peers;
 	g->clique = q;
 	g->options = *watch_options;
-	g->options.is_deferred = false; /* for what is split from it */
+	/* Cliques that are split from this one do not defer their watch. */
+	g->options.is_deferred = false;
 	q->owning_generation = g;
 	*out = g;
 	return COHORT_OK;
 }
-
-/* ---- children --------------------------------------------------------- */
 
 static struct generation *generation_of(const struct clique *q)
 {
@@ -89,18 +91,29 @@ static struct generation *next_child(const struct generation *g)
 	return generation_of(clique_tree_next(g->clique));
 }
 
-/* A thread waiting in a host-memory call returns once there is a cause.  If its
- * rank is bound, it may return after the close, because the rank is kept. */
+/* Call @fn for the generation, after all its children. */
+static void visit(struct generation *g, void (*fn)(struct generation *g))
+{
+	struct generation *child;
+
+	for (child = first_child(g); child; child = next_child(child))
+		visit(child, fn);
+	fn(g);
+}
+
+/* Return true if a thread is in a call on @c.  After a cause, ignore a thread
+ * that waits in a host-memory call on a bound rank: it will return soon, and
+ * the bound rank is kept until then, even after the close. */
 static bool is_occupied(const struct cohort_comm *c)
 {
 	return cause_or_closing(c->clique->end) && atomic_load(&c->lock.owner)
-	               ? atomic_load(&c->lock.held)
-	               : comm_is_taken(c);
+	               ? atomic_load(&c->lock.held) ||
+	                         atomic_load(&c->lock.holders)
+	               : comm_is_in_use(c);
 }
 
-/* Find a rank with a thread inside it.  A thread that was inside when the abort
- * was given up stays there and does not count; nor does one that was left
- * behind. */
+/* Return a rank with a thread inside a call, or NULL.  Ignore abandoned
+ * threads.  Ignore all threads if the abort was given up (WEDGED). */
 static const struct cohort_comm *occupied(struct clique *q)
 {
 	int i;
@@ -119,17 +132,51 @@ const struct cohort_comm *generation_occupied(const struct generation *g)
 	const struct cohort_comm *c = occupied(g->clique);
 	const struct generation *child;
 
-	if (c) /* and may be making a child */
+	if (c) /* do not walk the list: the thread may be adding a child */
 		return c;
 	for (child = first_child(g); child && !c; child = next_child(child))
 		c = generation_occupied(child);
 	return c;
 }
 
-/* ---- ending ----------------------------------------------------------- */
+struct clique_options generation_child_options(struct clique *parent)
+{
+	return (struct clique_options){
+		.slots = parent->slots,
+		.allow_capture = parent->allow_capture,
+		.no_start_marks = !parent->starts_are_marked,
+		.launch = clique_launch(parent),
+		.deadlines = parent->deadlines,
+		.deadlines_are_fixed = parent->deadlines_are_fixed,
+		.generation = parent->generation,
+		.config = parent->config,
+		.list_way = parent->list_way,
+		.parent = parent,
+	};
+}
 
-/* Wait for every rank's last ticket.  COHORT_TIMED_OUT, and the rank, if one is
- * not done in time. */
+int generation_open_child(struct new_rank *ranks, int n,
+                          const struct clique_options *options,
+                          struct generation **out)
+{
+	struct clique *parent = options->parent;
+	const struct generation *of = generation_of(parent);
+	struct watch_options watch = of->options;
+	int rc;
+
+	watch.log.form = LOG_NONE; /* only the end of the parent is logged */
+	rc = generation_open(parent->platform, ranks, n, options, &watch,
+	                     of->peers, out);
+	if (rc != COHORT_OK)
+		return rc;
+	(*out)->clique->ends_with_last = true;
+	clique_tree_adopt(parent, (*out)->clique);
+	return COHORT_OK;
+}
+
+/* Wait for every rank's last ticket until the close deadline.  If the deadline
+ * passes, return COHORT_TIMED_OUT and store the rank that is not done in
+ * @c_out. */
 static int await_all(struct clique *q, struct cohort_comm **c_out)
 {
 	uint64_t deadline = clock_deadline(q->deadlines.close_ns);
@@ -155,7 +202,8 @@ static int end(struct clique *q)
 	if (rc == COHORT_OK)
 		clique_close(q);
 	if (rc != COHORT_TIMED_OUT || clique_cause(q))
-		return COHORT_OK; /* had already ended, as its calls reported */
+		return COHORT_OK; /* the clique had already ended, as its calls
+		                   * have reported */
 	cause.rank = c->rank;
 	cause.ticket = atomic_load(&c->tickets.last);
 	rc = error_set(COHORT_ABORTED,
@@ -172,7 +220,7 @@ int generation_end(struct generation *g)
 	struct generation *child;
 	int rc = COHORT_OK, ended;
 
-	/* The clique's reaper may not have ended the children yet. */
+	/* End the children, unless the reaper has already done so. */
 	if (clique_cause(g->clique))
 		clique_tree_end(g->clique);
 	for (child = first_child(g); child; child = next_child(child)) {
@@ -184,9 +232,9 @@ int generation_end(struct generation *g)
 	return ended != COHORT_OK ? ended : rc;
 }
 
-/* Stop the watch over a clique that has ended; false if that is not possible,
- * and the watch is left as it is. */
-static bool unguard(struct generation *g)
+/* Stop watching a clique that has ended.  Return false if a thread of the watch
+ * does not stop; the watch is then leaked. */
+static bool stop_watch(struct generation *g)
 {
 	uint64_t deadline = clock_deadline(g->clique->deadlines.abort_ns);
 
@@ -200,26 +248,27 @@ static bool unguard(struct generation *g)
 	return !g->left;
 }
 
-/* End the watch over a RECLAIMED clique and its children, and let their reapers
- * give back what they have. */
-static void let_go(struct generation *g)
+/* Stop watching a RECLAIMED clique, and have its reaper release the ranks'
+ * resources. */
+static void stop_and_release(struct generation *g)
 {
-	struct generation *child;
-
-	for (child = first_child(g); child; child = next_child(child))
-		let_go(child);
-	unguard(g);
+	stop_watch(g);
 	clique_set_unused(g->clique);
+}
+
+/* Keep every communicator that is bound to another thread. */
+static void retain_bound(struct generation *g)
+{
+	atomic_store(&g->clique->stale, true);
+	owner_keep(g->clique);
 }
 
 int generation_end_later(struct generation *g)
 {
 	int rc = generation_end(g);
 
-	atomic_store(&g->clique->stale, true);
-	owner_keep(g->clique);
-	/* The last use of the clique here: another thread may free it from now
-	 * on. */
+	retain_bound(g);
+	/* After this store another thread may free the clique. */
 	atomic_store(&g->clique->over, OVER_CLOSED);
 	return rc;
 }
@@ -228,29 +277,27 @@ void generation_sweep(struct clique *parent)
 {
 	struct clique *q;
 
-	while ((q = clique_tree_take(parent, OVER_CLOSED, CLIQUE_RECLAIMED))) {
-		let_go(generation_of(q));
+	while ((q = clique_tree_claim(parent, OVER_CLOSED, CLIQUE_RECLAIMED))) {
+		visit(generation_of(q), stop_and_release);
 		atomic_store(&q->over, OVER_UNWATCHED);
 	}
-	while ((q = clique_tree_take(parent, OVER_UNWATCHED, CLIQUE_RELEASED)))
+	while ((q = clique_tree_claim(parent, OVER_UNWATCHED, CLIQUE_RELEASED)))
 		generation_free(generation_of(q));
 }
 
-void generation_pass(struct generation *g)
+static void mark_replaced(struct generation *g)
 {
-	struct generation *child;
-
-	for (child = first_child(g); child; child = next_child(child))
-		generation_pass(child);
 	atomic_store(&g->clique->replaced, true);
 	atomic_store(&g->clique->stale, true);
-	if (unguard(g))
+	if (stop_watch(g))
 		clique_forget_calls(g->clique);
 }
 
-/* ---- forgetting ------------------------------------------------------- */
+void generation_mark_replaced(struct generation *g)
+{
+	visit(g, mark_replaced);
+}
 
-/* Return true if @holds does for the generation and for all its children. */
 static bool all_of(const struct generation *g,
                    bool (*holds)(const struct generation *))
 {
@@ -264,15 +311,15 @@ static bool all_of(const struct generation *g,
 	return true;
 }
 
-/* Return true if no thread uses the generation, and the program owns no
- * resource of it. */
+/* Return true if no thread uses the generation and the program owns no
+ * resources of it. */
 static bool is_unused(const struct generation *g)
 {
 	const struct clique *q = g->clique;
 	int r;
 
 	if (g->watch || g->left || occupied(g->clique) ||
-	    atomic_load(&q->held) > 0 || atomic_load(&q->stragglers) ||
+	    atomic_load(&q->held) > 0 || atomic_load(&q->abandoned_threads) ||
 	    !clique_is_reclaimed(clique_update_state(g->clique)))
 		return false;
 	for (r = 0; r < q->size; r++)
@@ -282,13 +329,11 @@ static bool is_unused(const struct generation *g)
 	return true;
 }
 
-/* Return true if no thread is in a call on a communicator of the generation. */
 static bool has_no_call(const struct generation *g)
 {
 	return !hazard_is_announced(g->clique, g->clique->bytes);
 }
 
-/* Return true if nothing is left to wait for on the devices. */
 static bool is_released(const struct generation *g)
 {
 	return clique_update_state(g->clique) == CLIQUE_RELEASED;
@@ -305,44 +350,41 @@ static void set_forgotten(struct generation *g, bool is_forgotten)
 		atomic_store(&g->clique->comms[r].is_forgotten, is_forgotten);
 }
 
-/* Detach owner threads from the generation and its children, and make the
- * program's pointers to their communicators safe to use after the free. */
+/* Detach owner threads from the generation, and make the program's pointers to
+ * its communicators safe to use after the free. */
 static void detach(struct generation *g)
 {
-	struct generation *child;
-
-	for (child = first_child(g); child; child = next_child(child))
-		detach(child);
 	owner_forget(g->clique);
 	g->clique->is_forgotten = true;
 }
 
-/* Refuse all calls on the generation and give back what it has.  False if a
- * call is in progress. */
+/* Refuse all further calls on the generation and release its resources.  Return
+ * false if it is in use. */
 static bool withdraw(struct generation *g)
 {
 	bool is_free = all_of(g, is_unused);
 
-	/* Refuse new calls before looking for the ones in progress. */
+	/* Refuse new calls before checking for calls in progress. */
 	set_forgotten(g, is_free);
 	if (!is_free || !all_of(g, has_no_call))
 		return false;
-	/* The last of those may have allocated memory. */
+	/* Check again, because the last calls to return may have allocated
+	 * memory. */
 	is_free = all_of(g, is_unused);
 	set_forgotten(g, is_free);
 	if (!is_free)
 		return false;
-	detach(g);
-	let_go(g);
+	visit(g, detach);
+	visit(g, stop_and_release);
 	return true;
 }
 
-/* How long a respawn waits for that at most; another group may use the
- * devices. */
+/* Maximum time that a respawn waits in await_release(), because another group
+ * may be using the devices. */
 #define RELEASE_NS UINT64_C(1000000000)
 
 /* Wait until the device memory of the generation and its children is freed.
- * Freeing may block the launches of ranks that launch ahead. */
+ * Otherwise the frees could block launches of new ranks that launch ahead. */
 static void await_release(const struct generation *g, uint64_t deadline_ns)
 {
 	const struct generation *child;
@@ -364,9 +406,7 @@ bool generation_forget(struct generation *g)
 	return true;
 }
 
-/* ---- why it has not ended --------------------------------------------- */
-
-/* Set this thread's error to why the generation has not come to its end. */
+/* Set this thread's error to the reason why the generation has not ended. */
 static int explain(struct generation *g)
 {
 	if (clique_update_state(g->clique) == CLIQUE_LEAKED)
@@ -376,12 +416,11 @@ static int explain(struct generation *g)
 		                 g->clique->generation);
 	if (g->watch)
 		watch_explain(g->watch, g->wedged, sizeof(g->wedged));
-	return error_set(COHORT_WEDGED, "%s; it is leaked", g->wedged);
+	return error_set(COHORT_WEDGED, "%s; generation %d is leaked",
+	                 g->wedged, g->clique->generation);
 }
 
-/* ---- held up by a neighbour ------------------------------------------- */
-
-static void note_busy(const struct clique *other, void *arg)
+static void find_busy(const struct clique *other, void *arg)
 {
 	bool *is_busy = arg;
 	const struct cohort_comm *c = other->comms;
@@ -396,16 +435,18 @@ static void note_busy(const struct clique *other, void *arg)
 	}
 }
 
-/* True if the clique has come to its end, but for NCCL's frees, which wait for
- * what a neighbour has on the same devices. */
-static bool is_held_up(struct clique *q)
+/* Return true if the only remaining work for the clique is to free memory of
+ * NCCL and of the ranks, which waits for operations of another clique on the
+ * same devices. */
+static bool waits_for_neighbor(struct clique *q)
 {
+	const int state = clique_update_state(q);
 	bool is_busy = false;
 
-	if (clique_update_state(q) != CLIQUE_QUIESCED ||
-	    atomic_load(&clique_tree_root(q)->stragglers))
+	if ((state != CLIQUE_QUIESCED && state != CLIQUE_RECLAIMED) ||
+	    atomic_load(&clique_tree_root(q)->abandoned_threads))
 		return false;
-	clique_tree_visit(q, note_busy, &is_busy);
+	clique_tree_visit(q, find_busy, &is_busy);
 	return is_busy;
 }
 
@@ -422,17 +463,18 @@ static void *end_late(void *arg)
 	return NULL;
 }
 
-/* Have a thread wait until the clique is freed, and free the rest.  False: none
- * could be started. */
-static bool leave_to_thread(struct generation *g)
+/* Start a thread that waits until the clique is freed and then frees the
+ * generation.  Return false if no thread could be started. */
+static bool free_on_thread(struct generation *g)
 {
 	struct clique *q = g->clique;
 	pthread_t thread;
 
-	if (!unguard(g))
+	if (!stop_watch(g))
 		return false;
-	/* Its parent goes before it. */
-	clique_tree_part(q);
+	/* Remove the clique from the tree, because its parent will be freed
+	 * first. */
+	clique_tree_detach(q);
 	clique_set_unused(q);
 	if (thread_start(&thread, end_late, g, "%.8s/late", q->name))
 		return false;
@@ -448,40 +490,32 @@ static int free_one(struct generation *g)
 	bool unguarded;
 
 	if (!clique_is_reclaimed(clique_await(q, CLIQUE_RECLAIMED, deadline))) {
-		if (is_held_up(q) && leave_to_thread(g))
+		if (waits_for_neighbor(q) && free_on_thread(g))
 			return COHORT_OK;
 		rc = explain(g);
 	}
-	unguarded = unguard(g);
+	unguarded = stop_watch(g);
 	if (rc != COHORT_OK) {
-		/* @g is leaked, too: a split that is stuck in the clique looks
-		 * at it. */
+		/* Leak @g as well, because a split that is stuck in the clique
+		 * reads it. */
 		clique_leak(q);
 		return rc;
 	}
-	if (!give_back(q))
+	if (!free_clique(q)) {
+		if (waits_for_neighbor(q) && free_on_thread(g))
+			return COHORT_OK;
+		clique_leak(q);
 		rc = error_set(COHORT_WEDGED,
-		               "the memory of generation %d could not be given "
-		               "back and is leaked",
+		               "the memory of generation %d could not be freed "
+		               "and is leaked",
 		               generation);
-	else if (!unguarded)
+	} else if (!unguarded) {
 		rc = error_set(COHORT_WEDGED,
-		               "%s has not returned: its thread is left behind",
+		               "%s has not returned: its thread is abandoned",
 		               g->left);
+	}
 	free(g);
 	return rc;
-}
-
-/* Keep whatever is bound to other threads, before any clique of the tree is
- * freed: an owner in one clique may be using the others. */
-static void keep_owned(struct generation *g)
-{
-	struct generation *child;
-
-	for (child = first_child(g); child; child = next_child(child))
-		keep_owned(child);
-	atomic_store(&g->clique->stale, true);
-	owner_keep(g->clique);
 }
 
 int generation_free(struct generation *g)
@@ -489,8 +523,10 @@ int generation_free(struct generation *g)
 	struct generation *child;
 	int rc = COHORT_OK, freed;
 
-	keep_owned(g);
-	/* Each child takes itself out of the list. */
+	/* Before any clique of the tree is freed, because the owner of a rank in
+	 * one clique may be using the other cliques. */
+	visit(g, retain_bound);
+	/* Terminates because each child removes itself from the list. */
 	while ((child = first_child(g))) {
 		freed = generation_free(child);
 		if (freed != COHORT_OK)

@@ -5,76 +5,87 @@
 /*
  * A generation of a group: a clique and its watch
  *
- * A group has one current generation and, once it was respawned, former ones,
- * of which the last FORMER_KEPT still answer for their tickets.  A split makes
- * a child generation, which ends with its parent; each function here handles
- * the children first.
+ * A group has one current generation.  After respawns it also has former
+ * generations, and tickets of the last FORMER_KEPT of these can still be
+ * queried.  A split creates a child generation, which ends with its parent.
+ * These functions handle a generation's children before the generation.
  */
 
 #include "watch/watch.h"
 
 struct generation {
-	/* Constant. */
-	struct clique *clique;
+	struct clique *clique; /* constant */
+
+	/* The generation before this one, or NULL.  Changed by a respawn, which
+	 * frees old generations. */
 	struct generation *former;
-	struct watch_options options;
-	struct peers *peers; /* the group's other processes; NULL: none */
+	struct watch_options options; /* constant, like the next member */
+	struct peers *peers;          /* the group's other processes, or NULL */
 
-	/* Written by whoever closes or respawns.  NULL once the watch was
-	 * stopped, or was left behind, as it could not be stopped. */
+	/* The watch, or NULL once it was stopped, or leaked because it could
+	 * not be stopped.  Written by the thread that closes or respawns the
+	 * group. */
 	struct watch *watch;
-	const char *left; /* the thread that did not stop; NULL: all did */
+	const char *left; /* part of the watch that did not stop, or NULL */
 
-	/* Why the generation had not come to its end when the group was
-	 * respawned; else empty. */
+	/* Reason why the generation had not ended when the group was respawned;
+	 * otherwise empty. */
 	char wedged[sizeof(((struct cohort_cause *)NULL)->text)];
 };
 
-int generation_open(const struct platform *platform, const int *devices, int n,
-                    const struct clique_options *options,
+int generation_open(const struct platform *platform, struct new_rank *ranks,
+                    int n, const struct clique_options *options,
                     const struct watch_options *watch_options,
                     struct peers *peers, struct generation **out);
 
-/* Wait for what is in flight, at most for the close deadline, and end the
- * clique: in order, or by an abort.  COHORT_OK, or COHORT_ABORTED if an
- * operation was cut short. */
+/* Return the options of a clique that is split from @parent.  The caller sets
+ * the name, the ranks and the identity. */
+struct clique_options generation_child_options(struct clique *parent);
+
+/* Open a child of @options->parent.  A call on one of the parent's ranks, which
+ * is in progress, keeps the parent open. */
+int generation_open_child(struct new_rank *ranks, int n,
+                          const struct clique_options *options,
+                          struct generation **out);
+
+/* End the generation: wait for the operations in flight until the close
+ * deadline, then close the clique, or abort it if operations are not done.
+ * Return COHORT_OK, or COHORT_ABORTED if an operation was cut short. */
 int generation_end(struct generation *generation);
 
 /*
  * End a split generation whose last rank was closed, without waiting for the
- * device: the other ranks may be busy there until this thread has gone on.  Its
- * reaper gives back what it has, and it is freed by a later sweep, or with its
- * parent.
+ * device, because other ranks may keep it busy until this thread makes its next
+ * call.  The reaper releases the generation's resources.  generation_sweep() or
+ * the end of the parent frees its memory.
  */
 int generation_end_later(struct generation *generation);
 
-/* Free what was split from @parent and has ended, as far as that does not
- * block. */
+/* Free the generations that were split from @parent and have ended, as far as
+ * this is possible without blocking. */
 void generation_sweep(struct clique *parent);
 
-/*
- * Free a generation that has ended.  COHORT_OK; COHORT_WEDGED if it does not
- * come to its end within the abort deadline, and is left as it is.
- */
+/* Free a generation that has ended.  Return COHORT_OK, or COHORT_WEDGED if it
+ * is not reclaimed within the abort deadline and is therefore leaked. */
 int generation_free(struct generation *generation);
 
-/* Mark a generation that has ended as replaced by another: calls on its
- * communicators answer COHORT_STALE. */
-void generation_pass(struct generation *generation);
+/* Mark a generation that has ended as replaced: calls on its communicators
+ * return COHORT_STALE. */
+void generation_mark_replaced(struct generation *generation);
 
 /*
  * Free a former generation unless it is still in use.  Later calls on its
  * communicators return COHORT_STALE.
  *
- * Returns false, and has to be called again later, if a thread is inside one of
- * its communicators, a worker was abandoned, the program still has memory, a
- * registration or a reducer of it, or its device memory is not free within a
- * second.
+ * Return false, and expect another call later, if a thread is inside one of its
+ * communicators, a worker was abandoned, the program still owns memory, a
+ * registration or a reducer of the generation, or its device memory is not
+ * freed within a second.
  */
 bool generation_forget(struct generation *generation);
 
-/* A rank that a thread is inside of, in the generation or in what was split
- * from it; NULL: there is none. */
+/* Return a rank with a thread inside a call, in this generation or in one split
+ * from it.  Return NULL if there is none. */
 const struct cohort_comm *
 generation_occupied(const struct generation *generation);
 

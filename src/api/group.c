@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Groups: open, split, close, and what is done on all ranks from one thread
+ * Opens, splits, closes and queries groups, and makes calls for all ranks from
+ * one thread
  */
 
 #include "api/group.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +20,7 @@
 #include "base/clock.h"
 #include "base/environment.h"
 #include "base/hash.h"
+#include "base/list.h"
 #include "base/process.h"
 #include "base/status.h"
 #include "base/thread.h"
@@ -45,9 +48,43 @@ struct clique *group_clique(const struct cohort_group *group)
 	return atomic_load(&group->now)->clique;
 }
 
+/* ---- open groups ------------------------------------------------------ */
+
+/* Lets cohort_group_close() refuse a closed group without reading it, because
+ * its memory is free. */
+static struct cohort_group *open_groups;
+static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void add_open(struct cohort_group *g)
+{
+	pthread_mutex_lock(&open_lock);
+	list_add(open_groups, g, next_open);
+	pthread_mutex_unlock(&open_lock);
+}
+
+static int open_check(const struct cohort_group *g)
+{
+	const struct cohort_group *open;
+
+	pthread_mutex_lock(&open_lock);
+	list_find(open, open_groups, next_open, open == g);
+	pthread_mutex_unlock(&open_lock);
+	return open ? COHORT_OK
+	            : error_set(COHORT_INVALID,
+	                        "group %p is not open (was it closed?)",
+	                        (const void *)g);
+}
+
+static void remove_open(struct cohort_group *g)
+{
+	pthread_mutex_lock(&open_lock);
+	list_remove(open_groups, g, next_open);
+	pthread_mutex_unlock(&open_lock);
+}
+
 /* ---- opening ---------------------------------------------------------- */
 
-/* Refuse device lists that would make NCCL leak memory, or fail late. */
+/* Refuse device lists with which NCCL would leak memory or fail late. */
 static int devices_check(const int *devices, int n, int count)
 {
 	int i, k;
@@ -60,8 +97,9 @@ static int devices_check(const int *devices, int n, int count)
 		for (k = 0; k < i; k++)
 			if (devices[k] == devices[i])
 				return error_set(COHORT_INVALID,
-				                 "devices[%d] is %d, as is "
-				                 "devices[%d]",
+				                 "devices[%d] is %d, the same "
+				                 "as devices[%d]: each rank "
+				                 "needs its own device",
 				                 i, devices[i], k);
 	}
 	return COHORT_OK;
@@ -78,11 +116,11 @@ static int refuse_count(const struct platform *p, int n, int count)
 	                 variable ? " sets how many)" : "");
 }
 
-/* Make the list of devices to open. */
 static int devices_list(const struct platform *p, const int *devices, int n,
-                        int **list_out, int *n_out)
+                        struct new_rank **list_out, int *n_out)
 {
-	int count, i, *list;
+	struct new_rank *list;
+	int count, i;
 	int rc = native_set_cuda_error(p, "cudaGetDeviceCount",
 	                               p->cudaGetDeviceCount(&count));
 
@@ -95,11 +133,11 @@ static int devices_list(const struct platform *p, const int *devices, int n,
 	rc = devices ? devices_check(devices, n, count) : COHORT_OK;
 	if (rc != COHORT_OK)
 		return rc;
-	list = malloc((size_t)n * sizeof(*list));
+	list = calloc((size_t)n, sizeof(*list));
 	if (!list)
 		return error_set(COHORT_NO_MEMORY, "no memory for %d ranks", n);
 	for (i = 0; i < n; i++)
-		list[i] = devices ? devices[i] : i;
+		list[i].device = devices ? devices[i] : i;
 	*list_out = list;
 	*n_out = n;
 	return COHORT_OK;
@@ -114,8 +152,8 @@ static int next_generation(const struct cohort_group *g)
 	return now ? now->clique->generation + 1 : 1;
 }
 
-int group_meet(struct cohort_group *g, int status, int n, const uint64_t *lost,
-               struct process_part *part)
+int group_exchange(struct cohort_group *g, int status, int n,
+                   const uint64_t *lost, struct process_part *part)
 {
 	const struct cohort_group_options *o = &g->options;
 	struct process_record mine = {
@@ -131,17 +169,18 @@ int group_meet(struct cohort_group *g, int status, int n, const uint64_t *lost,
 		return status;
 	if (lost)
 		memcpy(mine.lost, lost, sizeof(mine.lost));
-	/* Another process may wait for the end of its former generation, and
-	 * then of what was split from that. */
+	/* Another process may first wait up to the abort deadline until its
+	 * former generation ends, and again as long until the generations split
+	 * from it end. */
 	if (atomic_load(&g->now))
 		patience.timeout_ns = clock_after(
 			clock_after(patience.timeout_ns, o->deadlines.abort_ns),
 			o->deadlines.abort_ns);
-	return processes_meet(g->processes, status, &mine, g->platform,
-	                      &patience, part);
+	return processes_exchange(g->processes, status, &mine, g->platform,
+	                          &patience, part);
 }
 
-/* End a generation that some other process does not have. */
+/* End a generation that another process has failed to open. */
 static void discard(struct generation *g, const char *why)
 {
 	cause_set_aborted(g->clique->end, why);
@@ -149,51 +188,61 @@ static void discard(struct generation *g, const char *why)
 	generation_free(g);
 }
 
-/* @rc: whether this process has the generation @now.  Returns whether all
- * have theirs; if not, it is gone. */
-static int agree(struct cohort_group *g, int rc, const int *devices, int n,
-                 struct generation *now)
+/* Agree with the other processes on whether all of them have opened the
+ * generation.  If not, discard @now and return the error.
+ * @rc: COHORT_OK if this process has opened the generation, as @now */
+static int agree_to_open(struct cohort_group *g, int rc,
+                         const struct new_rank *ranks, int n,
+                         struct generation *now)
 {
 	const struct patience patience = { g->options.deadlines.init_ns,
 		                           g->options.abort };
+	int devices[COHORT_MAX_RANKS], i, agreed;
 	char error[512];
-	int agreed = processes_agree(g->processes, rc, devices, n, &patience);
 
+	for (i = 0; i < n; i++)
+		devices[i] = ranks[i].device;
+	agreed = processes_agree(g->processes, rc, devices, n, &patience);
 	if (agreed == COHORT_OK || rc != COHORT_OK)
 		return agreed;
 	text_set(error, sizeof(error), "%s", cohort_last_error());
-	discard(now, "another process does not have the generation");
+	discard(now, "another process has failed to open the generation");
 	return error_set(agreed, "%s", error);
 }
 
-int group_open_generation(struct cohort_group *g, const int *devices, int n,
-                          const int *origins, const struct process_part *part)
+int group_open_generation(struct cohort_group *g, struct new_rank *ranks, int n,
+                          const struct process_part *part)
 {
 	struct generation *now = NULL, *former = atomic_load(&g->now);
 	struct clique_options options = options_of_clique(&g->options);
 	struct watch_options watch = options_of_watch(&g->options);
 	struct peers *peers = NULL;
-	int rc;
+	int i, rc;
 
+	for (i = 0; i < n; i++) {
+		ranks[i].rank = part ? part->ranks[i] : i;
+		if (!former)
+			ranks[i].origin = ranks[i].rank;
+	}
 	options.generation = next_generation(g);
-	options.origins = origins;
 	if (part) {
-		options.ranks = part->ranks;
 		options.world = part->size;
 		options.id = &part->id;
-		/* No other attempt to open a generation has this id. */
+		/* Unique, because every attempt to open a generation has a new
+		 * id. */
 		options.identity = hash_bytes(0, &part->id, sizeof(part->id));
 		peers = processes_peers(g->processes);
-		options.is_vain = peers_is_vain(peers);
-		watch.is_deferred = true; /* some process may not get it */
+		options.is_futile = peers_is_futile(peers);
+		/* Another process may fail to open the generation. */
+		watch.is_deferred = true;
 		peers_open(peers, options.identity);
 	}
-	rc = generation_open(g->platform, devices, n, &options, &watch, peers,
+	rc = generation_open(g->platform, ranks, n, &options, &watch, peers,
 	                     &now);
 	if (part && rc != COHORT_OK)
 		peers_give_up(peers, options.identity);
 	if (part)
-		rc = agree(g, rc, devices, n, now);
+		rc = agree_to_open(g, rc, ranks, n, now);
 	if (rc != COHORT_OK)
 		return rc;
 	if (part)
@@ -203,7 +252,8 @@ int group_open_generation(struct cohort_group *g, const int *devices, int n,
 	return COHORT_OK;
 }
 
-/* Read the variable the way CUDA does when it starts. */
+/* Return true if CUDA_LAUNCH_BLOCKING is set to a nonzero number.  CUDA reads
+ * the variable in the same way when it starts. */
 static bool launches_block(void)
 {
 	const char *text = getenv("CUDA_LAUNCH_BLOCKING");
@@ -214,7 +264,7 @@ static bool launches_block(void)
 static int open_first(struct cohort_group *g, const int *devices, int n)
 {
 	struct process_part part;
-	int *list = NULL;
+	struct new_rank *list = NULL;
 	int rc = environment_check();
 
 	g->launches_block = launches_block();
@@ -222,16 +272,16 @@ static int open_first(struct cohort_group *g, const int *devices, int n)
 		rc = platform_open(g->options.platform, &g->platform);
 	if (rc == COHORT_OK)
 		rc = devices_list(g->platform, devices, n, &list, &n);
-	rc = group_meet(g, rc, n, NULL, &part);
+	rc = group_exchange(g, rc, n, NULL, &part);
 	if (rc == COHORT_OK)
-		rc = group_open_generation(g, list, n, NULL,
+		rc = group_open_generation(g, list, n,
 		                           g->processes ? &part : NULL);
 	free(list);
 	return rc;
 }
 
-/* Have @abort end the group from now on.  On an error, or if it was fired by
- * now, the group is closed. */
+/* Let @abort end the group from now on.  Close the group if this fails, or if
+ * @abort has been fired already. */
 static int follow(struct cohort_group *g, struct cohort_abort *abort)
 {
 	char error[512];
@@ -244,8 +294,8 @@ static int follow(struct cohort_group *g, struct cohort_abort *abort)
 	return error_set(rc, "%s", error);
 }
 
-/* Open the first generation, and meet the other processes before if there are
- * any. */
+/* Connect to the other processes, if there are any, and open the first
+ * generation. */
 static int open_group(struct cohort_group *g, const int *devices, int n)
 {
 	struct cohort_group_options *o = &g->options;
@@ -255,10 +305,10 @@ static int open_group(struct cohort_group *g, const int *devices, int n)
 	if (o->bootstrap)
 		rc = processes_create(o->bootstrap, o->name, &patience,
 		                      &g->processes);
-	o->bootstrap = NULL; /* the caller's */
+	o->bootstrap = NULL; /* owned by the caller */
 	if (rc == COHORT_OK)
 		rc = open_first(g, devices, n);
-	o->abort = NULL; /* of the first generation only */
+	o->abort = NULL; /* applies to the first generation only */
 	return rc;
 }
 
@@ -285,7 +335,7 @@ int cohort_group_open(const int *devices, int n,
 	rc = options_read(options, &g->options);
 	if (rc == COHORT_OK) {
 		options_own(&g->options, &g->texts);
-		log = log_of(g->options.log);
+		log = log_parse(g->options.log);
 		environment_report(&log);
 		abort = g->options.abort;
 		rc = open_group(g, devices, n);
@@ -295,6 +345,7 @@ int cohort_group_open(const int *devices, int n,
 		free(g);
 		return rc;
 	}
+	add_open(g);
 	rc = abort ? follow(g, abort) : COHORT_OK;
 	if (rc == COHORT_OK)
 		*group = g;
@@ -318,7 +369,7 @@ int cohort_group_split(struct cohort_group *group, struct cohort_comm *comms[])
 		                 cause->text);
 	if (atomic_exchange(&group->split, true))
 		return error_set(COHORT_STATE,
-		                 "the group has been split already");
+		                 "the group has already been split or run");
 	atomic_store_explicit(&q->split_tid, thread_id(), memory_order_relaxed);
 	for (i = 0; i < q->size; i++)
 		comms[i] = &q->comms[i];
@@ -335,15 +386,16 @@ static int close_check(const struct cohort_group *group)
 
 	if (atomic_load(&group->running))
 		return error_set(COHORT_STATE,
-		                 "a run or a respawn is under way");
+		                 "a cohort_group_run() or "
+		                 "cohort_group_respawn() is in progress");
 	rc = watch_check_callback(now->clique);
 	if (rc != COHORT_OK)
 		return rc;
 	c = generation_occupied(now);
 	if (c)
 		return error_set(COHORT_STATE,
-		                 "a thread is inside the communicator of rank "
-		                 "%d of \"%s\"",
+		                 "a thread is in a call on the communicator of "
+		                 "rank %d of \"%s\"",
 		                 c->rank, c->clique->name);
 	return COHORT_OK;
 }
@@ -356,6 +408,8 @@ int cohort_group_close(struct cohort_group *group)
 	if (!group)
 		return COHORT_OK;
 	rc = process_check_closely();
+	if (rc == COHORT_OK)
+		rc = open_check(group);
 	if (rc == COHORT_OK)
 		rc = memory_section_check("group_close");
 	if (rc == COHORT_OK)
@@ -371,6 +425,8 @@ int cohort_group_close(struct cohort_group *group)
 			rc = freed;
 	}
 	processes_free(group->processes);
+	/* A callback may call until the generations have ended. */
+	remove_open(group);
 	free(group);
 	return rc;
 }
@@ -406,7 +462,7 @@ int cohort_group_processes(const struct cohort_group *group,
 	if (!processes)
 		room = 0;
 	if (group->processes)
-		return processes_facts(group->processes, processes, room);
+		return processes_describe(group->processes, processes, room);
 	if (room > 0) {
 		processes[0] = (struct cohort_process){
 			.ranks = group_clique(group)->size,
@@ -431,7 +487,7 @@ int cohort_group_devices(const struct cohort_group *group, int *devices)
 		return rc;
 	if (!devices)
 		return error_set(COHORT_INVALID, "devices is NULL");
-	q = group_clique(group); /* read once: a respawn replaces it */
+	q = group_clique(group); /* read once, because a respawn replaces it */
 	for (i = 0; i < q->size; i++)
 		devices[i] = q->comms[i].device;
 	return COHORT_OK;
@@ -440,11 +496,6 @@ int cohort_group_devices(const struct cohort_group *group, int *devices)
 int cohort_group_generation(const struct cohort_group *group)
 {
 	return group ? group_clique(group)->generation : -1;
-}
-
-int cohort_group_launch(const struct cohort_group *group)
-{
-	return group ? clique_launch(group_clique(group)) : -1;
 }
 
 int cohort_group_abandoned(const struct cohort_group *group, int *ranks,
@@ -464,29 +515,58 @@ int cohort_group_abandoned(const struct cohort_group *group, int *ranks,
 	return n;
 }
 
-/* Add the ranks that a supervisor drops to @set: those that are to blame or
- * missing by the cause, and those left behind.  Returns how many are in
- * @set. */
+/* If @cause blames a whole process, add its ranks to @set.  A cause from a split
+ * names only the ranks that are in the split. */
+static void add_process(const struct cohort_group *group,
+                        const struct cohort_cause *cause, uint64_t *set)
+{
+	const int n = cohort_group_processes(group, NULL, 0);
+	struct cohort_process *all;
+	int i, r, first, end;
+
+	if (!cause || (cause->kind != COHORT_VERDICT_PROCESS_STOPPED &&
+	               cause->kind != COHORT_VERDICT_PROCESS_EXITED))
+		return;
+	all = calloc((size_t)n, sizeof(*all));
+	if (all)
+		cohort_group_processes(group, all, n);
+	for (i = 0; all && i < n; i++) {
+		first = all[i].first_rank;
+		end = first + all[i].ranks;
+		if (cause->rank < first || cause->rank >= end)
+			continue;
+		for (r = first; r < end; r++)
+			rank_set_add(set, r);
+	}
+	free(all);
+}
+
+/* Add to @set the ranks that a supervisor should drop: the rank that the cause
+ * blames, missing ranks if these are at most half of all, and abandoned ranks.
+ * Omit abandoned ranks if they are more than half of all: then the blamed rank
+ * has held them up, for example in Python's interpreter lock.  But a wedged
+ * clique can be respawned only without every rank that hangs.  Return the
+ * number of ranks in @set. */
 static int find_lost(struct clique *q, uint64_t *set)
 {
 	const struct cohort_cause *cause = clique_explained_cause(q);
 	uint64_t missing[COHORT_RANK_WORDS] = { 0 };
-	int r, n = 0, absent = 0;
+	uint64_t abandoned[COHORT_RANK_WORDS] = { 0 };
+	int r;
 
 	if (cause)
 		memcpy(missing, cause->missing, sizeof(missing));
-	for (r = 0; r < q->world_size; r++)
-		absent += rank_set_has(missing, r);
-	if (2 * absent <= q->world_size)
+	if (2 * rank_set_count(missing) <= q->world_size)
 		rank_set_add_all(set, missing);
 	if (cause && cause->rank >= 0 && cause->rank < q->world_size)
 		rank_set_add(set, cause->rank);
 	for (r = 0; r < q->size; r++)
 		if (atomic_load(&q->comms[r].thread.abandoned))
-			rank_set_add(set, q->comms[r].rank);
-	for (r = 0; r < q->world_size; r++)
-		n += rank_set_has(set, r);
-	return n;
+			rank_set_add(abandoned, q->comms[r].rank);
+	if (2 * rank_set_count(abandoned) <= q->world_size ||
+	    rank_set_is_empty(set) || clique_update_state(q) == CLIQUE_WEDGED)
+		rank_set_add_all(set, abandoned);
+	return rank_set_count(set);
 }
 
 int cohort_group_lost(const struct cohort_group *group, int *ranks, int room)
@@ -498,6 +578,7 @@ int cohort_group_lost(const struct cohort_group *group, int *ranks, int room)
 	if (!group)
 		return -1;
 	q = group_clique(group);
+	add_process(group, clique_explained_cause(q), set);
 	n = find_lost(q, set);
 	if (n == q->world_size)
 		return 0;
@@ -522,18 +603,22 @@ int cohort_group_cause(const struct cohort_group *group,
 
 /* ---- collectives of all ranks ----------------------------------------- */
 
-/* One operation per rank with one tensor each, submitted together.  @op has
- * what they share. */
-static int submit_group(struct cohort_group *group, const struct op *shared,
-                        const void *const send[], void *const recv[],
-                        size_t count, int type, void *const streams[],
-                        uint64_t *ticket)
+/* Submit one operation per rank, with one tensor each, as a unit.  @shared has
+ * the fields that are equal in all operations. */
+static int submit_each(struct cohort_group *group, const struct op *shared,
+                       const void *const send[], void *const recv[],
+                       size_t count, int type, void *const streams[],
+                       uint64_t *ticket)
 {
 	struct clique *q = group_clique(group);
 	struct cohort_tensor *tensors;
 	struct op *ops;
 	int i, rc;
 
+	if (atomic_load(&group->split))
+		return error_set(COHORT_STATE,
+		                 "the group was split or run: use the "
+		                 "communicators of its ranks");
 	tensors = malloc((size_t)q->size * sizeof(*tensors));
 	ops = malloc((size_t)q->size * sizeof(*ops));
 	for (i = 0; tensors && ops && i < q->size; i++) {
@@ -552,17 +637,11 @@ static int submit_group(struct cohort_group *group, const struct op *shared,
 	return rc;
 }
 
-static int speaks_check(const struct cohort_group *group)
-{
-	if (atomic_load(&group->split))
-		return error_set(COHORT_STATE,
-		                 "the group was split: call on the "
-		                 "communicators of its ranks");
-	return COHORT_OK;
-}
-
-static int submit_group_check(const struct cohort_group *group,
-                              const void *send, const void *recv)
+/* Submit a collective of all ranks. */
+static int submit_group(struct cohort_group *group, const struct op *shared,
+                        const void *const send[], void *const recv[],
+                        size_t count, int type, void *const streams[],
+                        uint64_t *ticket)
 {
 	int rc = group_check(group);
 
@@ -571,14 +650,16 @@ static int submit_group_check(const struct cohort_group *group,
 	if (!send || !recv)
 		return error_set(COHORT_INVALID, "%s is NULL",
 		                 send ? "recv" : "send");
-	/* The launch for the first rank would wait for the launches for the
-	 * others. */
+	/* CUDA would block in the launch for the first rank until its kernel
+	 * ends, and the kernel waits for the other ranks' launches. */
 	if (group->launches_block && group_clique(group)->size > 1)
 		return error_set(COHORT_UNSUPPORTED,
 		                 "CUDA_LAUNCH_BLOCKING is set in the "
 		                 "environment: one thread cannot launch for "
-		                 "several ranks");
-	return speaks_check(group);
+		                 "several ranks (unset it, or use a thread per "
+		                 "rank)");
+	return submit_each(group, shared, send, recv, count, type, streams,
+	                   ticket);
 }
 
 int cohort_group_all_reduce(struct cohort_group *group,
@@ -587,10 +668,7 @@ int cohort_group_all_reduce(struct cohort_group *group,
                             void *const streams[], uint64_t *ticket)
 {
 	const struct op shared = { .kind = OP_ALL_REDUCE, .redop = op };
-	int rc = submit_group_check(group, send, recv);
 
-	if (rc != COHORT_OK)
-		return rc;
 	return submit_group(group, &shared, send, recv, count, type, streams,
 	                    ticket);
 }
@@ -600,10 +678,7 @@ int cohort_group_broadcast(struct cohort_group *group, const void *const send[],
                            void *const streams[], uint64_t *ticket)
 {
 	const struct op shared = { .kind = OP_BROADCAST, .root = root };
-	int rc = submit_group_check(group, send, recv);
 
-	if (rc != COHORT_OK)
-		return rc;
 	return submit_group(group, &shared, send, recv, count, type, streams,
 	                    ticket);
 }
@@ -621,9 +696,10 @@ static int copy_check(const struct cohort_group *group, void *const dst[],
 	for (i = 0; bytes && i < group_clique(group)->size; i++)
 		if (!dst[i] || !src[i])
 			return error_set(COHORT_INVALID,
-			                 "copy: %s[%d] is NULL with %zu bytes",
+			                 "copy: %s[%d] is NULL, but bytes is "
+			                 "%zu",
 			                 dst[i] ? "src" : "dst", i, bytes);
-	return speaks_check(group);
+	return COHORT_OK;
 }
 
 int cohort_group_copy(struct cohort_group *group, void *const dst[],
@@ -635,8 +711,8 @@ int cohort_group_copy(struct cohort_group *group, void *const dst[],
 
 	if (rc != COHORT_OK)
 		return rc;
-	return submit_group(group, &shared, src, dst, bytes, COHORT_U8, streams,
-	                    ticket);
+	return submit_each(group, &shared, src, dst, bytes, COHORT_U8, streams,
+	                   ticket);
 }
 
 int cohort_group_wait(struct cohort_group *group, uint64_t ticket,

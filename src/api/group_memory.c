@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * Device memory of all ranks of a group, and their streams
- */
+/* Device memory of all ranks of a group, and their streams */
 
 #include <stdlib.h>
 
@@ -19,7 +17,6 @@ static int memory_check(const struct cohort_group *group, void *const memory[])
 	return rc;
 }
 
-/* Free the memory of each rank, up to the first that fails. */
 static int free_each(struct clique *q, int n, void *memory[])
 {
 	int i, rc = COHORT_OK;
@@ -32,8 +29,8 @@ static int free_each(struct clique *q, int n, void *memory[])
 	return rc;
 }
 
-/* Give back what was made before a rank failed.  The error of that rank
- * stays. */
+/* Free the memory of the first @n ranks, because allocating the next rank's
+ * memory has failed.  Keep the error of that failure. */
 static int undo(struct clique *q, int n, void *made[], int status)
 {
 	char error[512];

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Joining by unique id: a thread or a process per rank, no group
+ * Implements cohort_comm_join() and cohort_comm_subset(): communicators that
+ * ranks join by a unique ID, without a group or as part of a communicator
  *
- * NCCL counts all ranks of a process that join by one id as one, and frees them
- * together.  So they become one clique: the ranks of this process meet in a
- * table by their id, each connects on its own, and the last one makes the
- * clique.  No rank connects before all have called: a rank that is connected
- * finds all ranks of its process in the table.
+ * NCCL frees all ranks of a process that join by one ID together, so they
+ * become one clique.  Each rank adds itself to the meeting of its ID, then
+ * connects.  The last rank of this process that is connected creates the
+ * clique.  NCCL connects no rank before all ranks have joined,
+ * so the meeting is then complete.
  */
 
 #include "api/join.h"
@@ -17,16 +18,23 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "api/communicator.h"
 #include "api/generation.h"
 #include "api/options.h"
 #include "base/clock.h"
 #include "base/environment.h"
+#include "base/hash.h"
 #include "base/list.h"
 #include "base/process.h"
 #include "base/status.h"
+#include "base/util.h"
 #include "core/connect.h"
 #include "core/launch_lock.h"
 #include "core/native.h"
+#include "core/remote.h"
+#include "watch/describe.h"
+#include "watch/stall.h"
+#include "watch/waits.h"
 
 /* ---- ids -------------------------------------------------------------- */
 
@@ -36,8 +44,9 @@
 struct id {
 	uint32_t magic;
 	int32_t platform;
-	int64_t process; /* that made it, */
-	/* And a number that tells it from an earlier process. */
+	int64_t process; /* pid of the process that made the ID */
+	/* Random number of that process, which distinguishes it from an earlier
+	 * process with the same pid. */
 	uint64_t instance;
 	ncclUniqueId native;
 };
@@ -45,7 +54,7 @@ struct id {
 _Static_assert(sizeof(struct id) <= sizeof(struct cohort_unique_id),
                "an id has room");
 
-int cohort_unique_id(struct cohort_unique_id *out)
+int cohort_unique_id(int platform, struct cohort_unique_id *out)
 {
 	const struct platform *p;
 	struct id id = { .magic = ID_MAGIC, .process = getpid() };
@@ -56,7 +65,7 @@ int cohort_unique_id(struct cohort_unique_id *out)
 	process_watch();
 	rc = process_check_closely();
 	if (rc == COHORT_OK)
-		rc = platform_open(COHORT_PLATFORM_AUTO, &p);
+		rc = platform_open(platform, &p);
 	if (rc == COHORT_OK)
 		rc = native_set_nccl_error(p, "ncclGetUniqueId", NULL,
 		                           p->ncclGetUniqueId(&id.native));
@@ -81,37 +90,79 @@ ncclUniqueId join_native_id(const struct cohort_unique_id *bytes,
 
 /* ---- meetings --------------------------------------------------------- */
 
-struct member {
-	int rank;
-	int device;
-	struct connected connected; /* not connected without a communicator */
+/* Arguments of a rank that joins. */
+struct arguments {
+	struct id id;
+	const struct platform *platform;
+	int size, rank, device;
+
+	/* Of cohort_comm_join() only. */
+	const struct cohort_group_options *options;
+
+	/* Of cohort_comm_subset() only; NULL for cohort_comm_join(). */
+	struct cohort_comm *above;
+	const int *ranks; /* ranks of the parent, by their ranks in the child */
+	const char *name;
 };
 
-/* The ranks of this process that join by one id. */
+/* State of the ranks of this process that join by one ID. */
 struct meeting {
-	/* Constant. */
+	/* The following members are constant. */
 	struct id id;
 	const struct platform *platform;
 	int size;
-	struct cohort_group_options options; /* of the first rank to join */
-	struct option_texts texts;           /* what the options point to */
+	/* Options of the first rank that joined; unused if there is a
+	 * parent. */
+	struct cohort_group_options options;
+	struct option_texts texts; /* strings of @options */
+	struct clique *parent;     /* NULL for cohort_comm_join() */
+	int *ranks;                /* see struct arguments; after @members */
+	char name[64];             /* of a child */
 
-	/* Guarded by lock. */
+	/* The following members are guarded by lock. */
 	struct meeting *next;
-	pthread_cond_t changed; /* a member below was written */
-	int present;            /* members whose thread is in the meeting */
+	pthread_cond_t changed; /* signaled when a member below changes */
+	/* Number of members whose thread is still in connect_rank(). */
+	int present;
 	int connected;
-	int joined; /* members in all; sorted by rank at the end */
+	int joined; /* number of members, which are sorted by rank */
 	struct generation *generation;
-	int status; /* why no rank can join, COHORT_OK: ranks can */
+	int status; /* reason why no rank can join, or COHORT_OK */
 	char error[512];
-	struct member members[];
+	/* Why a subset has timed out: the rank at fault by its number in the
+	 * root group, or -1; an enum cohort_verdict_kind, or 0 if unknown; and
+	 * what the rank that has not called does. */
+	int culprit, kind;
+	char why[400];
+	struct new_rank members[];
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Guarded by lock. */
+/* List of all meetings.  Guarded by lock. */
 static struct meeting *meetings;
+
+/* A meeting that has failed. */
+struct failure {
+	struct id id;
+	int status;
+	char error[512];
+};
+
+/* The last failures, in a ring.  Guarded by lock. */
+static struct failure failures[16];
+static unsigned failure_count;
+
+static const struct failure *find_failure_locked(const struct id *id)
+{
+	const struct failure *f;
+
+	for (f = failures; f < failures + ARRAY_SIZE(failures); f++)
+		if (f->status != COHORT_OK &&
+		    memcmp(&f->id, id, sizeof(*id)) == 0)
+			return f;
+	return NULL;
+}
 
 static struct meeting *find_locked(const struct id *id)
 {
@@ -121,77 +172,180 @@ static struct meeting *find_locked(const struct id *id)
 	return m;
 }
 
-static struct meeting *create_locked(const struct id *id,
-                                     const struct platform *p, int size,
-                                     const struct cohort_group_options *o)
+/* Publish the ranks that @c waits for in its calls of cohort_comm_subset(). */
+static void publish_awaits_locked(struct cohort_comm *c)
 {
-	struct meeting *m =
-		calloc(1, sizeof(*m) + (size_t)size * sizeof(m->members[0]));
+	uint64_t awaits[COHORT_RANK_WORDS] = { 0 };
+	const struct meeting *m;
+	int i, r;
+
+	for (m = meetings; m; m = m->next) {
+		for (i = 0; i < m->joined && m->members[i].above != c; i++)
+			;
+		if (i == m->joined)
+			continue;
+		for (i = r = 0; r < m->size; r++)
+			if (i < m->joined && m->members[i].rank == r)
+				i++;
+			else
+				rank_set_add(awaits, m->ranks[r]);
+	}
+	for (i = 0; i < COHORT_RANK_WORDS; i++)
+		atomic_store(&c->subset.awaits[i], awaits[i]);
+}
+
+static void publish_all_locked(const struct meeting *m)
+{
+	int i;
+
+	for (i = 0; m->parent && i < m->joined; i++)
+		publish_awaits_locked(m->members[i].above);
+}
+
+static void remove_locked(struct meeting *m)
+{
+	list_remove(meetings, m, next);
+	publish_all_locked(m);
+}
+
+/* Return the number of rank @rank for texts: in the root of a child. */
+static int shown_rank(const struct meeting *m, int rank)
+{
+	int world = m->parent ? clique_world(m->parent, m->ranks[rank]) : rank;
+
+	return world < 0 ? m->ranks[rank] : world;
+}
+
+/* If an earlier meeting of this ID has failed, the new one fails, too, but only
+ * after its ranks are connected: NCCL may still wait for them in the threads
+ * that the earlier meeting has abandoned. */
+static struct meeting *create_locked(const struct arguments *a)
+{
+	const size_t n = (size_t)a->size;
+	struct meeting *m = calloc(1, sizeof(*m) + n * sizeof(m->members[0]) +
+	                                      n * sizeof(m->ranks[0]));
+	const struct failure *earlier = find_failure_locked(&a->id);
 
 	if (!m)
 		return NULL;
 	clock_cond_init(&m->changed);
-	m->id = *id;
-	m->platform = p;
-	m->size = size;
-	m->options = *o;
-	m->options.abort = NULL; /* each rank's own */
-	options_own(&m->options, &m->texts);
-	list_add(meetings, m, next);
+	m->id = a->id;
+	m->platform = a->platform;
+	m->size = a->size;
+	if (a->above) {
+		m->parent = a->above->clique;
+		m->ranks = (int *)&m->members[n];
+		memcpy(m->ranks, a->ranks, n * sizeof(m->ranks[0]));
+		text_copy(m->name, sizeof(m->name),
+		          a->name ? a->name : m->parent->name);
+		if (!a->name)
+			text_append(m->name, sizeof(m->name), ".subset");
+	} else {
+		m->options = *a->options;
+		m->options.abort = NULL; /* each rank has its own */
+		options_own(&m->options, &m->texts);
+	}
+	if (earlier) {
+		m->status = earlier->status;
+		text_set(m->error, sizeof(m->error), "rank %d is too late: %s",
+		         shown_rank(m, a->rank), earlier->error);
+	} else {
+		list_add(meetings, m, next);
+	}
 	return m;
 }
 
-/* Check whether anything keeps @rank on @device from joining. */
-static int member_check(const struct meeting *m, int size, int rank, int device)
+static struct clique_options clique_options_of(const struct meeting *m)
 {
-	int i;
+	struct clique_options options;
 
-	if (m->size != size)
+	if (!m->parent)
+		return options_of_clique(&m->options);
+	options = generation_child_options(m->parent);
+	options.name = m->name;
+	return options;
+}
+
+/* Return an error if other ranks have joined the meeting with other
+ * arguments. */
+static int agreement_check(const struct meeting *m, const struct arguments *a)
+{
+	const char *n = a->above ? "n" : "nranks";
+
+	if (m->parent != (a->above ? a->above->clique : NULL))
 		return error_set(COHORT_INVALID,
-		                 "nranks is %d, but others have joined with %d",
-		                 size, m->size);
+		                 "id is used by ranks of another communicator: "
+		                 "each needs its own");
+	if (m->size != a->size)
+		return error_set(COHORT_INVALID,
+		                 "%s is %d, but other ranks have joined with "
+		                 "%s %d",
+		                 n, a->size, n, m->size);
+	for (int i = 0; m->parent && i < m->size; i++)
+		if (m->ranks[i] != a->ranks[i])
+			return error_set(COHORT_INVALID,
+			                 "ranks[%d] is %d, but other ranks "
+			                 "have joined with %d",
+			                 i, a->ranks[i], m->ranks[i]);
+	return COHORT_OK;
+}
+
+/* Return an error if the rank cannot join the meeting with its device. */
+static int member_check(const struct meeting *m, const struct arguments *a)
+{
+	const int rank = a->rank, device = a->device;
+	int i, rc = agreement_check(m, a);
+
+	if (rc != COHORT_OK)
+		return rc;
 	for (i = 0; i < m->joined; i++) {
 		if (m->members[i].rank == rank)
 			return error_set(COHORT_INVALID,
-			                 "rank is %d, which has joined already",
+			                 "rank is %d, but that rank has joined "
+			                 "already",
 			                 rank);
 		if (m->members[i].device == device)
 			return error_set(COHORT_INVALID,
-			                 "device is %d, as is that of rank %d",
+			                 "device is %d, which rank %d has "
+			                 "already: each rank needs its own",
 			                 device, m->members[i].rank);
 	}
 	return COHORT_OK;
 }
 
-/* Add a member to the meeting, and store its place in *@member. */
-static int enter_locked(const struct id *id, const struct platform *p, int size,
-                        int rank, int device,
-                        const struct cohort_group_options *o,
-                        struct meeting **out)
+/* Add a member to the meeting for its ID, which is created if necessary, and
+ * store the meeting in @out. */
+static int enter_locked(const struct arguments *a, struct meeting **out)
 {
-	struct meeting *m = find_locked(id);
+	struct meeting *m = find_locked(&a->id);
 	int rc, i;
 
 	if (!m)
-		m = create_locked(id, p, size, o);
+		m = create_locked(a);
 	if (!m)
 		return error_set(COHORT_NO_MEMORY, "no memory for %d ranks",
-		                 size);
-	rc = member_check(m, size, rank, device);
+		                 a->size);
+	rc = member_check(m, a);
 	if (rc != COHORT_OK)
 		return rc;
-	for (i = m->joined; i && m->members[i - 1].rank > rank; i--)
+	for (i = m->joined; i && m->members[i - 1].rank > a->rank; i--)
 		m->members[i] = m->members[i - 1];
-	m->members[i] = (struct member){ .rank = rank, .device = device };
+	m->members[i] = (struct new_rank){
+		.device = a->device,
+		.rank = a->rank,
+		.origin = a->above ? a->above->origin : a->rank,
+		.above = a->above,
+	};
 	m->joined++;
 	m->present++;
+	publish_all_locked(m);
 	*out = m;
 	return COHORT_OK;
 }
 
-static struct member *member_locked(struct meeting *m, int rank)
+static struct new_rank *member_locked(struct meeting *m, int rank)
 {
-	struct member *member = m->members;
+	struct new_rank *member = m->members;
 
 	while (member->rank != rank)
 		member++;
@@ -200,50 +354,150 @@ static struct member *member_locked(struct meeting *m, int rank)
 
 /* ---- connecting ------------------------------------------------------- */
 
-/* Fail the meeting for all members; the first reason counts. */
+/* Describe in @out what rank @c of this process does, and for which rank it
+ * waits. */
+static void report_rank(struct cohort_comm *c, struct remote_rank *out)
+{
+	const struct clique *q = c->clique;
+	const struct snapshot s = { .group = q->name,
+		                    .is_child = clique_is_child(q),
+		                    .starts_are_marked = q->starts_are_marked,
+		                    .now_ns = clock_now() };
+	struct text t = { out->text, sizeof(out->text) };
+	const struct wait_link *link;
+	struct rank_snapshot r;
+	struct waits w;
+
+	snapshot_details(&r, c, 0);
+	waits_of(c, 0, 0, &w);
+	memcpy(r.elsewhere, w.culprits->at.elsewhere, sizeof(r.elsewhere));
+	out->kind = stall_kind_of_absence(&r);
+	out->waits = w.link_count;
+	out->in_cycle = w.is_cycle;
+	if (!w.link_count) {
+		describe_rank(&t, &s, &r);
+		return;
+	}
+	out->end = w.culprits->world;
+	out->end_kind = stall_kind_of_culprit(w.culprits);
+	for (link = w.links; link < w.links + w.link_count - 1 &&
+	                     !rank_set_has(link->worlds, c->world_rank);
+	     link++)
+		;
+	describe_name_of(&t, &s, &r);
+	text_add(&t, " waits in %s", link->call);
+	if (link->for_world >= 0)
+		text_add(&t, " for rank %d", link->for_world);
+}
+
+static bool waits_in_subset(const struct remote_rank *x)
+{
+	return x->waits && strncmp(x->in, SUBSET, strlen(SUBSET)) == 0;
+}
+
+/* Find a rank that has not called cohort_comm_subset(), in which @c waits, and
+ * describe it in @x.  A rank of another process may have called.  Return false
+ * if none is known. */
+static bool find_absent(const struct cohort_comm *c, struct remote_rank *x)
+{
+	struct clique *q = c->clique;
+	const struct remote *remote = q->remote;
+	uint64_t set[COHORT_RANK_WORDS];
+	struct missing question;
+	struct text silent = TEXT_NONE;
+	int i, r;
+
+	for (i = 0; i < COHORT_RANK_WORDS; i++)
+		set[i] = atomic_load(&c->subset.awaits[i]);
+	for (i = 0; i < q->size; i++) {
+		*x = (struct remote_rank){ .world = q->comms[i].world_rank };
+		if (!rank_set_has(set, q->comms[i].rank))
+			continue;
+		report_rank(&q->comms[i], x);
+		return true;
+	}
+	for (r = rank_set_next(set, -1); r >= 0 && remote;
+	     r = rank_set_next(set, r)) {
+		question = missing_any(q->identity, r, c->rank, 0);
+		if (remote->ask(remote, q, &question, x, 1, &silent) == 1 &&
+		    !waits_in_subset(x))
+			return true;
+	}
+	return false;
+}
+
+/* Record for @c which rank is to blame for the timeout of
+ * cohort_comm_subset(), and add to the thread's error what that rank does.
+ * Call it before the meeting fails, because its members wait until then. */
+static void blame_absent_locked(struct meeting *m, struct cohort_comm *c)
+{
+	struct remote_rank x;
+	int i;
+
+	if (!m->kind && find_absent(c, &x)) {
+		m->culprit = x.waits ? x.end : x.world;
+		m->kind = x.waits ? x.end_kind : x.kind;
+		for (i = 0; i < m->joined; i++)
+			if (m->members[i].above->world_rank == m->culprit)
+				x.in_cycle = true;
+		if (x.in_cycle) {
+			m->culprit = -1;
+			m->kind = COHORT_VERDICT_CYCLE;
+		}
+		text_set(m->why, sizeof(m->why), "; %s", remote_words(&x));
+	}
+	for (i = 0; i < COHORT_RANK_WORDS; i++)
+		atomic_store(&c->subset.missed[i],
+		             atomic_load(&c->subset.awaits[i]));
+	atomic_store(&c->subset.culprit, m->culprit);
+	atomic_store(&c->subset.kind, m->kind);
+	atomic_store(&c->subset.failed_ns, clock_now());
+	error_set(COHORT_INIT_TIMEOUT, "%s%s", cohort_last_error(), m->why);
+}
+
+/* Fail the meeting for all members, unless it has failed already. */
 static void fail_locked(struct meeting *m, int status)
 {
+	struct failure *failure;
+
 	if (m->status != COHORT_OK)
 		return;
 	m->status = status;
 	text_set(m->error, sizeof(m->error), "%s", cohort_last_error());
-	list_remove(meetings, m, next);
+	failure = &failures[failure_count++ % ARRAY_SIZE(failures)];
+	failure->id = m->id;
+	failure->status = status;
+	memcpy(failure->error, m->error, sizeof(m->error));
+	remove_locked(m);
 	pthread_cond_broadcast(&m->changed);
 }
 
-/* Make one clique of the members, which are all connected.  Takes over their
- * native communicators, whatever it answers. */
+/* Create one clique from the members, all of which are connected.  Takes
+ * ownership of their native communicators even if it fails.  If the clique has
+ * a parent, a member that waits in cohort_comm_subset() keeps that open. */
 static int make_clique(struct meeting *m, struct generation **out)
 {
-	size_t n = (size_t)m->joined;
-	int *devices = malloc(2 * n * sizeof(*devices));
-	struct connected *connected = malloc(n * sizeof(*connected));
-	struct clique_options options = options_of_clique(&m->options);
 	const struct watch_options watch = options_of_watch(&m->options);
-	int i, rc = COHORT_NO_MEMORY;
+	struct clique_options options = clique_options_of(m);
+	int i, rc;
 
-	if (!devices || !connected) {
-		error_set(rc, "no memory for %d ranks", m->joined);
-		goto out;
-	}
-	for (i = 0; i < m->joined; i++) {
-		devices[i] = m->members[i].device;
-		devices[n + (size_t)i] = m->members[i].rank;
-		connected[i] = m->members[i].connected;
-		m->members[i].connected.native = NULL;
-	}
-	options.connected = connected;
-	options.ranks = devices + n;
 	options.world = m->size;
-	rc = generation_open(m->platform, devices, m->joined, &options, &watch,
-	                     NULL, out);
-out:
-	free(connected);
-	free(devices);
+	if (m->parent) {
+		options.identity =
+			hash_bytes(m->parent->identity, &m->id, sizeof(m->id));
+		rc = generation_open_child(m->members, m->joined, &options,
+		                           out);
+	} else {
+		rc = generation_open(m->platform, m->members, m->joined,
+		                     &options, &watch, NULL, out);
+	}
+	for (i = 0; i < m->joined; i++)
+		m->members[i].connected = (struct connected){ .native = NULL };
 	return rc;
 }
 
-/* Note that this rank is connected.  The last rank makes the clique. */
+/* Record that this rank is connected.  If it is the last rank, create the
+ * clique. */
 static void connected_locked(struct meeting *m, int rank,
                              const struct connected *connected)
 {
@@ -253,8 +507,8 @@ static void connected_locked(struct meeting *m, int rank,
 	member_locked(m, rank)->connected = *connected;
 	if (++m->connected < m->joined || m->status != COHORT_OK)
 		return;
-	/* All ranks have come, and all but this one wait. */
-	list_remove(meetings, m, next);
+	/* All ranks are connected, and all but this one are waiting. */
+	remove_locked(m);
 	pthread_mutex_unlock(&lock);
 	rc = make_clique(m, &g);
 	pthread_mutex_lock(&lock);
@@ -266,23 +520,8 @@ static void connected_locked(struct meeting *m, int rank,
 	pthread_cond_broadcast(&m->changed);
 }
 
-/* Give back what was connected, as no clique was made of it. */
-static void take_back(struct meeting *m)
-{
-	const struct platform *p = m->platform;
-	int i;
-
-	memory_section_begin();
-	p->ncclGroupStart(); /* around the group of each rank */
-	for (i = 0; i < m->joined; i++)
-		if (m->members[i].connected.native)
-			connect_discard(p, &m->members[i].device, 1,
-			                &m->members[i].connected);
-	p->ncclGroupEnd();
-	memory_section_end();
-}
-
-/* Leave the meeting.  Unlocks. */
+/* Remove this thread from the meeting, and free the meeting if it was the last.
+ * Releases the lock. */
 static void leave_locked(struct meeting *m)
 {
 	bool last = --m->present == 0;
@@ -291,42 +530,58 @@ static void leave_locked(struct meeting *m)
 	if (!last)
 		return;
 	if (!m->generation)
-		take_back(m);
+		connect_discard(m->platform, m->members, m->joined);
 	pthread_cond_destroy(&m->changed);
 	free(m);
 }
 
-/* Add which ranks have joined and which have not: NCCL waits for all of
- * them. */
-static void add_absent_locked(const struct meeting *m)
+static void add_ranks(struct text *t, const uint64_t *set, const char *one,
+                      const char *several)
+{
+	rank_set_name(t, set, set, NULL);
+	text_add(t, "%s", rank_set_count(set) == 1 ? one : several);
+}
+
+/* Extend the thread's error with the ranks that have joined and the ranks that
+ * have not, because NCCL waits for all of them.  In a subset, it is known which
+ * of them are in this process, so replace the error if one has not called. */
+static void add_absent_locked(const struct meeting *m, uint64_t timeout_ns)
 {
 	uint64_t here[COHORT_RANK_WORDS] = { 0 };
 	uint64_t absent[COHORT_RANK_WORDS] = { 0 };
-	char error[512], list[256];
+	uint64_t late[COHORT_RANK_WORDS] = { 0 };
+	char list[256];
 	struct text t = { list, sizeof(list) };
-	int r;
+	int r, i = 0;
 
-	for (r = 0; r < m->joined; r++)
-		rank_set_add(here, m->members[r].rank);
 	for (r = 0; r < m->size; r++)
-		if (!rank_set_has(here, r))
-			rank_set_add(absent, r);
-	text_add(&t, m->joined > 1 ? "ranks " : "rank ");
-	rank_set_spell(&t, here);
-	text_add(&t, m->joined > 1 ? " have joined" : " has joined");
-	if (m->joined < m->size) {
-		text_add(&t, m->size - m->joined > 1 ? "; ranks " : "; rank ");
-		rank_set_spell(&t, absent);
-		text_add(&t, "%s not (or %s in another process)",
-		         m->size - m->joined > 1 ? " have" : " has",
-		         m->size - m->joined > 1 ? "are" : "is");
+		if (i < m->joined && m->members[i].rank == r) {
+			rank_set_add(here, shown_rank(m, m->members[i++].rank));
+		} else {
+			rank_set_add(absent, shown_rank(m, r));
+			if (m->parent && clique_rank(m->parent, m->ranks[r]))
+				rank_set_add(late, shown_rank(m, r));
+		}
+	if (!rank_set_is_empty(late)) {
+		add_ranks(&t, late, " has", " have");
+		text_add(&t,
+		         " not called " SUBSET " for \"%s\" within %llu ms; ",
+		         m->name, (unsigned long long)(timeout_ns / 1000000));
+		add_ranks(&t, here, " waits", " wait");
+		error_set(COHORT_INIT_TIMEOUT, "%s", list);
+		return;
 	}
-	text_set(error, sizeof(error), "%s", cohort_last_error());
-	error_set(COHORT_INIT_TIMEOUT, "%s; %s", error, list);
+	add_ranks(&t, here, " has joined", " have joined");
+	if (m->joined < m->size) {
+		text_add(&t, "; ");
+		add_ranks(&t, absent, " has not (or is in another process)",
+		          " have not (or are in another process)");
+	}
+	error_set(COHORT_INIT_TIMEOUT, "%s; %s", cohort_last_error(), list);
 }
 
-/* Fail the meeting: the time of @rank is up, which is connected, while other
- * ranks of this process are not. */
+/* Fail the meeting because the init deadline of @rank has passed.  @rank is
+ * connected, but other ranks of this process are not. */
 static void fail_unconnected_locked(struct meeting *m, int rank)
 {
 	uint64_t late[COHORT_RANK_WORDS] = { 0 };
@@ -336,21 +591,22 @@ static void fail_unconnected_locked(struct meeting *m, int rank)
 
 	for (i = 0; i < m->joined; i++)
 		if (!m->members[i].connected.native)
-			rank_set_add(late, m->members[i].rank);
-	rank_set_spell(&t, late);
+			rank_set_add(late, shown_rank(m, m->members[i].rank));
+	rank_set_format(&t, late);
 	fail_locked(m, error_set(COHORT_INIT_TIMEOUT,
 	                         "%s: rank %d is connected, but "
 	                         "ncclCommInitRank has not returned for these "
 	                         "ranks of this process: %s",
 	                         cohort_verdict_text(COHORT_VERDICT_INIT_STUCK),
-	                         rank, list));
+	                         shown_rank(m, rank), list));
 }
 
-/* How often a rank that may be aborted checks whether it is. */
+/* Interval at which a waiting rank checks whether its abort handle was
+ * fired. */
 #define LOOK_NS (5 * UINT64_C(1000000))
 
-/* Wait for a change of the meeting.  True if the time is up, or the wait is
- * aborted. */
+/* Wait until the meeting changes.  Return true if the deadline has passed or
+ * the wait was aborted. */
 static bool await_change_locked(struct meeting *m,
                                 const struct patience *patience,
                                 uint64_t deadline)
@@ -363,30 +619,32 @@ static bool await_change_locked(struct meeting *m,
 	return patience_is_aborted(patience) || clock_now() >= deadline;
 }
 
-/* Connect this rank, and wait for the others of this process. */
-static int meet(struct meeting *m, int rank, int device,
-                struct cohort_abort *abort, struct cohort_comm **out)
+/* Connect this rank and wait for the other ranks of this process. */
+static int connect_rank(struct meeting *m, int rank, int device,
+                        struct cohort_abort *abort, struct cohort_comm **out)
 {
-	const struct connect_world world = { m->id.native, rank, m->size,
-		                             NULL };
-	const struct clique_options options = options_of_clique(&m->options);
-	const struct patience patience = { m->options.deadlines.init_ns,
-		                           abort };
+	const struct connect_world world = { m->id.native, m->size, NULL };
+	const struct clique_options options = clique_options_of(m);
+	const struct patience patience = { options.deadlines.init_ns, abort };
 	const uint64_t deadline = clock_deadline(patience.timeout_ns);
-	struct connected connected;
+	struct new_rank own = { .device = device, .rank = rank };
+	struct cohort_comm *above;
 	bool is_over = false;
-	int rc = connect_ranks(m->platform, &device, 1, &world, &options.config,
+	int rc = connect_ranks(m->platform, &own, 1, &world, &options.config,
 	                       comm_words(options.slots), &patience,
-	                       m->options.name, &connected);
+	                       options.name);
 
 	pthread_mutex_lock(&lock);
 	if (rc == COHORT_INIT_TIMEOUT)
-		add_absent_locked(m);
+		add_absent_locked(m, patience.timeout_ns);
+	above = member_locked(m, rank)->above;
+	if (rc == COHORT_INIT_TIMEOUT && above)
+		blame_absent_locked(m, above);
 	if (rc == COHORT_OK)
-		connected_locked(m, rank, &connected);
+		connected_locked(m, rank, &own.connected);
 	else
 		fail_locked(m, rc);
-	/* A rank does not give up while the clique is being made. */
+	/* Do not give up while another rank is creating the clique. */
 	while (!m->generation && m->status == COHORT_OK &&
 	       (!is_over || m->connected == m->joined)) {
 		if (is_over)
@@ -410,8 +668,8 @@ static int meet(struct meeting *m, int rank, int device,
 
 /* ---- joining ---------------------------------------------------------- */
 
-/* Have @abort end the clique of @c from now on.  On an error, or if it was
- * fired by now, @c is closed. */
+/* Let @abort end the clique of @c from now on.  Close @c if this fails, or if
+ * @abort has been fired already. */
 static int follow(struct cohort_comm *c, struct cohort_abort *abort)
 {
 	char error[256];
@@ -424,9 +682,11 @@ static int follow(struct cohort_comm *c, struct cohort_abort *abort)
 	return error_set(rc, "%s", error);
 }
 
-/* Read and check the id, and open its platform. */
-static int id_read(const struct cohort_unique_id *bytes,
-                   const struct cohort_group_options *o, struct id *id,
+/* Decode and check the ID, and open its platform.
+ * @wanted: platform that the program has chosen (enum cohort_platform)
+ * @how:    what has chosen it, for the error */
+static int id_read(const struct cohort_unique_id *bytes, int wanted,
+                   const char *how, struct id *id,
                    const struct platform **platform_out)
 {
 	int rc;
@@ -434,20 +694,19 @@ static int id_read(const struct cohort_unique_id *bytes,
 	memcpy(id, bytes->bytes, sizeof(*id));
 	if (id->magic != ID_MAGIC)
 		return error_set(COHORT_INVALID,
-		                 "id does not come from cohort_unique_id()");
-	if (o->platform != COHORT_PLATFORM_AUTO && o->platform != id->platform)
+		                 "id was not made by cohort_unique_id()");
+	if (wanted != COHORT_PLATFORM_AUTO && wanted != id->platform)
 		return error_set(COHORT_INVALID,
-		                 "options->platform is %d, but the id is for "
-		                 "platform %d",
-		                 o->platform, id->platform);
+		                 "%s is %d, but the id is for platform %d", how,
+		                 wanted, id->platform);
 	rc = platform_open(id->platform, platform_out);
 	if (rc == COHORT_OK && (*platform_out)->is_one_process &&
 	    (id->process != getpid() || id->instance != process_number()))
 		return error_set(
 			COHORT_UNSUPPORTED,
-			"the id was made in process %lld, but this is "
+			"the id was created in process %lld, but this is "
 			"process %lld: the %s platform joins ranks of "
-			"one process only, unless COHORT_HOST_SHARED=1",
+			"one process only, unless COHORT_HOST_SHARED=1 is set",
 			(long long)id->process, (long long)getpid(),
 			(*platform_out)->name);
 	return rc;
@@ -473,14 +732,27 @@ static int place_check(const struct platform *p, int size, int rank, int device)
 	return COHORT_OK;
 }
 
+static int join(const struct arguments *a, struct cohort_abort *abort,
+                struct cohort_comm **out)
+{
+	struct meeting *m = NULL;
+	int rc;
+
+	pthread_mutex_lock(&lock);
+	rc = enter_locked(a, &m);
+	pthread_mutex_unlock(&lock);
+	return rc == COHORT_OK ? connect_rank(m, a->rank, a->device, abort, out)
+	                       : rc;
+}
+
 int cohort_comm_join(const struct cohort_unique_id *id, int nranks, int rank,
                      int device, const struct cohort_group_options *options,
                      struct cohort_comm **comm)
 {
 	struct cohort_group_options o;
-	const struct platform *p;
-	struct meeting *m = NULL;
-	struct id read;
+	struct arguments a = {
+		.size = nranks, .rank = rank, .device = device, .options = &o
+	};
 	struct log log;
 	int rc;
 
@@ -495,23 +767,79 @@ int cohort_comm_join(const struct cohort_unique_id *id, int nranks, int rank,
 		rc = options_read(options, &o);
 	if (rc != COHORT_OK)
 		return rc;
-	log = log_of(o.log);
+	log = log_parse(o.log);
 	environment_report(&log);
 	rc = environment_check();
 	if (rc == COHORT_OK && o.bootstrap)
 		rc = error_set(COHORT_INVALID,
-		               "options->bootstrap is for cohort_group_open(): "
-		               "ranks that join find each other by id");
+		               "options->bootstrap is set, but ranks that join "
+		               "find each other by id: leave it NULL");
 	if (rc == COHORT_OK)
-		rc = id_read(id, &o, &read, &p);
+		rc = id_read(id, o.platform, "options->platform", &a.id,
+		             &a.platform);
 	if (rc == COHORT_OK)
-		rc = place_check(p, nranks, rank, device);
+		rc = place_check(a.platform, nranks, rank, device);
+	if (rc == COHORT_OK)
+		rc = join(&a, o.abort, comm);
+	return rc == COHORT_OK && o.abort ? follow(*comm, o.abort) : rc;
+}
+
+/* ---- subsets ---------------------------------------------------------- */
+
+/* Check @ranks, and store the position of the rank of @comm in @own. */
+static int ranks_check(const struct cohort_comm *comm, const int *ranks, int n,
+                       int *own)
+{
+	const int size = comm->clique->world_size;
+	uint64_t set[COHORT_RANK_WORDS] = { 0 };
+	int rc;
+
+	if (!ranks)
+		return error_set(COHORT_INVALID, "ranks is NULL");
+	if (n < 1 || n > size)
+		return error_set(COHORT_INVALID, "n is %d, not 1 to %d", n,
+		                 size);
+	rc = rank_list_check("ranks", ranks, n, size, set);
 	if (rc != COHORT_OK)
 		return rc;
-	pthread_mutex_lock(&lock);
-	rc = enter_locked(&read, p, nranks, rank, device, &o, &m);
-	pthread_mutex_unlock(&lock);
+	for (*own = 0; *own < n && ranks[*own] != comm->rank; ++*own)
+		;
+	return *own < n ? COHORT_OK
+	                : error_set(COHORT_INVALID,
+	                            "ranks does not contain %d, the calling "
+	                            "rank",
+	                            comm->rank);
+}
+
+int cohort_comm_subset(struct cohort_comm *comm,
+                       const struct cohort_unique_id *id, const int *ranks,
+                       int n, const char *name, struct cohort_comm **child)
+{
+	struct arguments a = {
+		.above = comm, .size = n, .ranks = ranks, .name = name
+	};
+	int rc = comm_check_fork(comm);
+
+	if (rc == COHORT_OK && (!id || !child))
+		rc = error_set(COHORT_INVALID, "comm_subset: %s is NULL",
+		               id ? "child" : "id");
 	if (rc == COHORT_OK)
-		rc = meet(m, rank, device, o.abort, comm);
-	return rc == COHORT_OK && o.abort ? follow(*comm, o.abort) : rc;
+		rc = memory_section_check("comm_subset");
+	if (rc == COHORT_OK)
+		rc = ranks_check(comm, ranks, n, &a.rank);
+	if (rc == COHORT_OK)
+		rc = id_read(id, comm->clique->platform->kind,
+		             "the communicator's platform", &a.id, &a.platform);
+	if (rc == COHORT_OK)
+		rc = comm_hold(comm);
+	if (rc != COHORT_OK)
+		return rc;
+	a.device = comm->device;
+	generation_sweep(comm->clique);
+	rc = join(&a, comm->clique->end, child);
+	/* The end of @comm explains more than "rank 0 is too late". */
+	if (rc != COHORT_OK && clique_cause(comm->clique))
+		rc = clique_error(comm->clique);
+	comm_release(comm);
+	return rc;
 }

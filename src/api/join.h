@@ -4,8 +4,8 @@
 
 #include "platform/platform.h"
 
-/* NCCL's own id in @id, for a rank that joins without this library; and the
- * platform that the id belongs to. */
+/* Return NCCL's own ID from @id, and store its platform in @platform.  The
+ * caller can then join by plain NCCL calls. */
 ncclUniqueId join_native_id(const struct cohort_unique_id *id,
                             const struct platform **platform);
 

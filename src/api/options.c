@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * Options of a group: defaults, older and newer callers, what is refused
- */
+/* Reads the options of a group: applies defaults, handles callers built against
+ * other versions, reads the environment, and checks the result */
 
 #include "api/options.h"
 
@@ -20,6 +19,7 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "dump/dump.h"
+#include "watch/symbolizer.h"
 
 #define DEFAULT_SLOTS 2048
 #define MAX_FACTOR 1000
@@ -43,13 +43,13 @@ void cohort_group_options_init(struct cohort_group_options *options)
 			.abort_ns = 10 * NS_PER_S,
 		},
 		.policy = COHORT_POLICY_ABORT,
-		.warn_percent = 50,
 		.adaptive_floor_ns = 10 * NS_PER_S,
 		.adaptive_warmup = 100,
 	};
 }
 
-/* Put the caller's options over the defaults. */
+/* Merge the caller's options over the defaults.  A member that is 0, or that
+ * the caller's version does not have, keeps its default. */
 static int options_merge(const struct cohort_group_options *given,
                          struct cohort_group_options *o)
 {
@@ -87,19 +87,15 @@ static int options_merge(const struct cohort_group_options *given,
 	READ(deadlines.close_ns)
 	READ(deadlines.abort_ns)
 	READ(policy)
-	READ(warn_percent)
 	READ(on_verdict)
 	READ(user)
 	READ(nccl_config)
-	READ(stream_priority)
 	READ(no_start_marks)
 	READ(allow_capture)
 	READ(dump_directory)
 	READ(dump_fifo)
 	READ(dump_signal)
 	READ(stack_signal)
-	READ(on_abort)
-	READ(on_slow)
 	READ(slow_ns)
 	READ(many)
 	READ(adaptive_factor)
@@ -114,8 +110,8 @@ static int options_merge(const struct cohort_group_options *given,
 	return COHORT_OK;
 }
 
-/* Why a signal may not ask for dumps; NULL: it may.  If the handler of a fault
- * returned, the fault would be raised for ever. */
+/* Return the reason why a signal cannot be used to request dumps, or NULL if it
+ * can.  A fault would be raised again and again if its handler returned. */
 static const char *signal_refused(int number)
 {
 	switch (number) {
@@ -125,19 +121,32 @@ static const char *signal_refused(int number)
 	case SIGILL:
 	case SIGTRAP:
 	case SIGSYS:
-		return "a fault, which has to end the process";
+		return "the signal of a fault, which must end the process";
 	case SIGABRT:
-		return "SIGABRT, which has to end the process";
+		return "SIGABRT, which must end the process";
 	case SIGCHLD:
-		return "SIGCHLD, which the end of each child sends";
+		return "SIGCHLD, which is sent whenever a child process ends";
 	case SIGKILL:
 	case SIGSTOP:
-		return "which cannot be handled";
+		return "a signal that cannot be handled";
 	}
 	return NULL;
 }
 
-/* Take from the environment what the program has not asked for. */
+static int refuse_without_directory(const char *source)
+{
+	return error_set(COHORT_INVALID,
+	                 "%s asks for dumps, but there is no directory: set "
+	                 "options->dump_directory or COHORT_DUMP_DIR",
+	                 source);
+}
+
+static bool is_text(const char *text)
+{
+	return text && *text;
+}
+
+/* Read dump options that the program has not set from the environment. */
 static int dump_merge(struct cohort_group_options *o)
 {
 	const char *signal = getenv("COHORT_DUMP_SIGNAL");
@@ -155,39 +164,20 @@ static int dump_merge(struct cohort_group_options *o)
 	if (*end || number < 1 || number > SIGRTMAX)
 		return error_set(COHORT_INVALID,
 		                 "COHORT_DUMP_SIGNAL is \"%s\" in the "
-		                 "environment, not a signal's number",
+		                 "environment, not the number of a signal",
 		                 signal);
 	if (signal_refused(o->dump_signal))
 		return error_set(COHORT_INVALID,
 		                 "COHORT_DUMP_SIGNAL is \"%s\" in the "
 		                 "environment: %s",
 		                 signal, signal_refused(o->dump_signal));
-	return COHORT_OK;
+	return is_text(o->dump_directory)
+	               ? COHORT_OK
+	               : refuse_without_directory("COHORT_DUMP_SIGNAL");
 }
 
-static const char *const many_names[] = { "auto", "group", "flat", "alone" };
-
-static int many_merge(struct cohort_group_options *o)
-{
-	const char *text = getenv("COHORT_MANY");
-	int way = COHORT_MANY_ALONE;
-
-	if (!o->many && text && *text) {
-		while (way >= 0 && strcmp(text, many_names[way]) != 0)
-			way--;
-		if (way < 0)
-			return error_set(COHORT_INVALID,
-			                 "COHORT_MANY is \"%s\" in the "
-			                 "environment, not auto, group, flat "
-			                 "or alone",
-			                 text);
-		o->many = way;
-	}
-	return COHORT_OK;
-}
-
-/* Take from the environment what it has set, whatever the program has:
- * deadlines for all calls, which then do not adapt, and a policy. */
+/* Let the environment override the program's policy and its call deadlines.
+ * Overridden deadlines do not adapt. */
 static int environment_merge(struct cohort_group_options *o)
 {
 	uint64_t ns = 0;
@@ -200,7 +190,6 @@ static int environment_merge(struct cohort_group_options *o)
 	return rc == COHORT_OK ? environment_policy(&o->policy) : rc;
 }
 
-/* True if the environment has set the deadlines. */
 static bool deadlines_are_fixed(void)
 {
 	uint64_t ns = 0;
@@ -208,20 +197,15 @@ static bool deadlines_are_fixed(void)
 	return environment_deadline(&ns) == COHORT_OK && ns;
 }
 
-static bool is_text(const char *text)
-{
-	return text && *text;
-}
-
-/* What has set @value, which the program could have set as @option: that, or
- * @variable of the environment. */
+/* Return the name of the source of @value: the environment @variable, or the
+ * program's @option. */
 static const char *source_of(const char *value, const char *option,
                              const char *variable)
 {
 	return value && value == getenv(variable) ? variable : option;
 }
 
-/* Refuse a path that is too long once it begins with the current directory. */
+/* Refuse a path that becomes too long when it is made absolute. */
 static int path_check(const char *source, const char *path)
 {
 	char here[DUMP_PATH] = "";
@@ -230,15 +214,19 @@ static int path_check(const char *source, const char *path)
 		return COHORT_OK;
 	if (*path != '/' && !getcwd(here, sizeof(here)))
 		return error_set(COHORT_SYSTEM,
-		                 "%s is \"%s\": no current directory", source,
-		                 path);
-	if (strlen(here) + 1 + strlen(path) >= DUMP_PATH)
-		return error_set(COHORT_INVALID, "%s is \"%s\", too long",
+		                 "%s is \"%s\", a relative path, but there is "
+		                 "no current directory",
 		                 source, path);
+	if (strlen(here) + 1 + strlen(path) >= DUMP_PATH)
+		return error_set(COHORT_INVALID,
+		                 "%s is \"%s\", which is too long: an absolute "
+		                 "path has at most %d bytes",
+		                 source, path, DUMP_PATH - 1);
 	return COHORT_OK;
 }
 
-/* Try the directory now, while an error can still be returned. */
+/* Test whether the directory is writable now, while an error can still be
+ * returned. */
 static int directory_check(const char *source, const char *directory)
 {
 	int err = dump_try(directory);
@@ -248,7 +236,8 @@ static int directory_check(const char *source, const char *directory)
 	           : COHORT_OK;
 }
 
-/* options->stack_signal without its flag; 0 if stacks are not wanted. */
+/* Return the signal number in options->stack_signal, without its flag; 0 if no
+ * stacks are wanted. */
 static int stack_signal(const struct cohort_group_options *o)
 {
 	return o->stack_signal & ~COHORT_STACK_ALL;
@@ -259,12 +248,12 @@ static int dump_check(const struct cohort_group_options *o)
 	const char *directory_source =
 		source_of(o->dump_directory, "options->dump_directory",
 	                  "COHORT_DUMP_DIR");
+	const char *fifo_source = source_of(o->dump_fifo, "options->dump_fifo",
+	                                    "COHORT_DUMP_FIFO");
 	int rc = path_check(directory_source, o->dump_directory);
 
 	if (rc == COHORT_OK)
-		rc = path_check(source_of(o->dump_fifo, "options->dump_fifo",
-		                          "COHORT_DUMP_FIFO"),
-		                o->dump_fifo);
+		rc = path_check(fifo_source, o->dump_fifo);
 	if (rc != COHORT_OK)
 		return rc;
 	if (signal_refused(o->dump_signal))
@@ -274,19 +263,21 @@ static int dump_check(const struct cohort_group_options *o)
 		                 signal_refused(o->dump_signal));
 	if (o->dump_signal && o->dump_signal == stack_signal(o))
 		return error_set(COHORT_INVALID,
-		                 "options->dump_signal is %d, but stack_signal "
-		                 "is %d, too",
-		                 o->dump_signal, stack_signal(o));
+		                 "options->dump_signal and "
+		                 "options->stack_signal are both %d: use two "
+		                 "signals",
+		                 o->dump_signal);
 	if (is_text(o->dump_directory))
 		return directory_check(directory_source, o->dump_directory);
-	if (o->dump_signal || is_text(o->dump_fifo))
-		return error_set(COHORT_INVALID,
-		                 "options->dump_directory is NULL, but "
-		                 "dump_signal or dump_fifo asks for dumps");
+	if (o->dump_signal)
+		return refuse_without_directory("options->dump_signal");
+	if (is_text(o->dump_fifo))
+		return refuse_without_directory(fifo_source);
 	return COHORT_OK;
 }
 
-/* Refuse a handle that can end no group that is still to be opened. */
+/* Refuse an abort handle that cannot end a group that will be opened with
+ * it. */
 static int abort_check(const struct cohort_abort *abort)
 {
 	if (!abort)
@@ -300,10 +291,9 @@ static int abort_check(const struct cohort_abort *abort)
 		return error_set(COHORT_STATE,
 		                 "options->abort is the handle of a group that "
 		                 "was opened before: make one for each");
-	return cause_error(cause_look(abort));
+	return cause_error(cause_peek(abort));
 }
 
-/* Let the environment win over the program. */
 static void log_merge(struct cohort_group_options *o)
 {
 	const char *text = getenv("COHORT_LOG");
@@ -315,7 +305,7 @@ static void log_merge(struct cohort_group_options *o)
 static int log_check(const struct cohort_group_options *o)
 {
 	const char *source = source_of(o->log, "options->log", "COHORT_LOG");
-	const struct log log = log_of(o->log);
+	const struct log log = log_parse(o->log);
 	int rc, err;
 
 	if (log.form == LOG_INVALID)
@@ -326,7 +316,7 @@ static int log_check(const struct cohort_group_options *o)
 	rc = log.form == LOG_FILE ? path_check(source, o->log) : COHORT_OK;
 	if (rc != COHORT_OK)
 		return rc;
-	err = log_try(&log);
+	err = log_check_file(&log);
 	return err ? error_set(COHORT_INVALID, "%s is \"%s\": %s", source,
 	                       o->log, strerror(err))
 	           : COHORT_OK;
@@ -351,8 +341,8 @@ static int options_check(const struct cohort_group_options *o)
 	if (o->policy == COHORT_POLICY_ASK && !o->on_verdict)
 		return error_set(COHORT_INVALID,
 		                 "options->on_verdict is NULL, but "
-		                 "options->policy is to ask it");
-	if (o->many < COHORT_MANY_AUTO || o->many > COHORT_MANY_ALONE)
+		                 "options->policy is COHORT_POLICY_ASK");
+	if (o->many < COHORT_MANY_AUTO || o->many > COHORT_MANY_FLAT)
 		return error_set(COHORT_INVALID,
 		                 "options->many is %d, not an enum cohort_many",
 		                 o->many);
@@ -368,14 +358,10 @@ static int options_check(const struct cohort_group_options *o)
 		                 "options->connect is %d, not an enum "
 		                 "cohort_connect",
 		                 o->connect);
-	if (o->warn_percent > 100)
-		return error_set(COHORT_INVALID,
-		                 "options->warn_percent is %u, not 1 to 100",
-		                 o->warn_percent);
 	if (o->adaptive_factor == 1 || o->adaptive_factor > MAX_FACTOR)
 		return error_set(COHORT_INVALID,
-		                 "options->adaptive_factor is %u, not 2 to "
-		                 "%d, or 0: deadlines do not adapt",
+		                 "options->adaptive_factor is %u, not 2 to %d, "
+		                 "or 0 for deadlines that do not adapt",
 		                 o->adaptive_factor, MAX_FACTOR);
 	if (o->stack_signal &&
 	    (stack_signal(o) < SIGRTMIN || stack_signal(o) > SIGRTMAX))
@@ -401,8 +387,6 @@ int options_read(const struct cohort_group_options *given,
 
 	if (rc == COHORT_OK)
 		rc = dump_merge(o);
-	if (rc == COHORT_OK)
-		rc = many_merge(o);
 	if (rc == COHORT_OK && !o->launch)
 		rc = environment_launch(&o->launch);
 	if (rc == COHORT_OK && !o->connect)
@@ -413,7 +397,7 @@ int options_read(const struct cohort_group_options *given,
 	return rc == COHORT_OK ? options_check(o) : rc;
 }
 
-/* Make a path absolute, as path_check() has found possible. */
+/* Make a path absolute.  path_check() has ensured that the result fits. */
 static const char *own_path(char to[DUMP_PATH], const char *path)
 {
 	struct text t = { to, DUMP_PATH };
@@ -431,13 +415,13 @@ void options_own(struct cohort_group_options *o, struct option_texts *t)
 {
 	text_copy(t->name, sizeof(t->name), o->name);
 	o->name = t->name;
-	/* Checked before. */
+	/* This cannot fail, because the configuration was checked before. */
 	config_read(o->nccl_config, &t->config);
 	if (o->nccl_config)
 		o->nccl_config = &t->config.native;
 	o->dump_directory = own_path(t->dump_directory, o->dump_directory);
 	o->dump_fifo = own_path(t->dump_fifo, o->dump_fifo);
-	if (log_of(o->log).form == LOG_FILE)
+	if (log_parse(o->log).form == LOG_FILE)
 		o->log = own_path(t->log, o->log);
 	else if (o->log)
 		o->log = strcpy(t->log, o->log);
@@ -457,7 +441,6 @@ struct clique_options options_of_clique(const struct cohort_group_options *o)
 		.generation = 1,
 		.config = {
 			.connect = o->connect,
-			.stream_priority = o->stream_priority,
 		},
 		.list_way = o->many,
 	};
@@ -470,11 +453,8 @@ struct watch_options options_of_watch(const struct cohort_group_options *o)
 {
 	struct watch_options options = {
 		.policy = o->policy,
-		.warn_percent = o->warn_percent,
 		.stack_signal = o->stack_signal,
 		.on_verdict = o->on_verdict,
-		.on_abort = o->on_abort,
-		.on_slow = o->on_slow,
 		.slow_ns = o->slow_ns,
 		.adaptive = {
 			.factor = o->adaptive_factor,
@@ -482,8 +462,12 @@ struct watch_options options_of_watch(const struct cohort_group_options *o)
 			.floor_ns = o->adaptive_floor_ns,
 		},
 		.user = o->user,
-		.dump = { .signal = o->dump_signal },
-		.log = log_of(o->log),
+		.dump = {
+			.signal = o->dump_signal,
+			.stack_signal = stack_signal(o),
+			.take_stacks = symbolizer_trace,
+		},
+		.log = log_parse(o->log),
 	};
 
 	if (o->dump_directory)

@@ -4,11 +4,11 @@
 
 #include "watch/watch.h"
 
-/* Store the caller's options over the defaults, checked. */
+/* Merge the caller's options with the defaults and the environment, and check
+ * the result. */
 int options_read(const struct cohort_group_options *given,
                  struct cohort_group_options *out);
 
-/* The texts that options point to. */
 struct option_texts {
 	char name[64];
 	struct comm_config config;
@@ -17,13 +17,14 @@ struct option_texts {
 	char log[DUMP_PATH];
 };
 
-/* Have checked options point to copies in @texts instead of the caller's texts;
- * paths become absolute. */
+/* Copy the strings of checked options to @texts and point @options to the
+ * copies.  Paths become absolute. */
 void options_own(struct cohort_group_options *options,
                  struct option_texts *texts);
 
-/* The options of a clique and of its watch.  The name is borrowed. */
+/* Return the options for a clique.  The name in them is not copied. */
 struct clique_options options_of_clique(const struct cohort_group_options *o);
+
 struct watch_options options_of_watch(const struct cohort_group_options *o);
 
 #endif

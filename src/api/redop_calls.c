@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * Premultiplied sums
- */
+/* Implements cohort_premul_sum_create() and cohort_op_destroy(), for sums whose
+ * inputs are multiplied by a scalar first */
 
 #include "api/communicator.h"
 #include "base/status.h"
@@ -20,6 +19,11 @@ static int sum_check(const void *scalar, int type, int residence, const int *op)
 		                 "premul_sum_create: type is %d, not an enum "
 		                 "cohort_type",
 		                 type);
+	if (!type_has_arithmetic(type))
+		return error_set(COHORT_INVALID,
+		                 "premul_sum_create: type is %s, which cannot "
+		                 "be reduced, only moved",
+		                 cohort_type_name(type));
 	if (residence != COHORT_SCALAR_DEVICE &&
 	    residence != COHORT_SCALAR_HOST)
 		return error_set(COHORT_INVALID,
@@ -55,8 +59,8 @@ int cohort_op_destroy(struct cohort_comm *comm, int op)
 	if (rc != COHORT_OK)
 		return rc;
 	rc = comm_await_detached(comm);
-	/* With the lock held, and so before the native communicator is
-	 * freed. */
+	/* The native communicator cannot be freed here, because the lock is
+	 * held. */
 	if (rc != COHORT_STATE)
 		rc = redop_destroy(comm, op,
 		                   cause_or_closing(comm->clique->end));

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * Registered memory
- */
+/* Registers, deregisters, allocates and frees memory that NCCL can access
+ * directly */
 
 #include "core/register.h"
 
@@ -13,9 +12,9 @@
 #include "core/launch_lock.h"
 #include "core/native.h"
 
-/* Take the lock, then a memory section.  With the lock held this waits for the
- * launch of a call whose caller has left, and that launch waits for the end of
- * every section. */
+/* Take the lock, then enter a memory section.  The section must come last,
+ * because comm_enter_on_device() may wait for the launch of a call whose caller
+ * has timed out, and that launch waits until all sections have ended. */
 static int enter_to_register(struct cohort_comm *c, struct device_scope *scope)
 {
 	int rc = comm_enter_on_device(c, false, scope);
@@ -52,8 +51,8 @@ int cohort_register(struct cohort_comm *comm, void *memory, size_t bytes,
 	if (bytes > UINTPTR_MAX - (uintptr_t)memory)
 		return error_set(
 			COHORT_INVALID,
-			"register: bytes is %zu, but memory is %p: the "
-			"end is no address",
+			"register: bytes is %zu and memory is %p: they reach "
+			"past the end of the address space",
 			bytes, memory);
 	rc = enter_to_register(comm, &scope);
 	if (rc == COHORT_OK) {
@@ -65,7 +64,7 @@ int cohort_register(struct cohort_comm *comm, void *memory, size_t bytes,
 	return rc;
 }
 
-/* Wait until no memory is registered with NCCL, once the clique has a cause. */
+/* After a cause, wait until the reaper has deregistered all memory. */
 static int await_reclaim(struct cohort_comm *c, const char *call)
 {
 	struct clique *q = c->clique;
@@ -83,9 +82,9 @@ static int await_reclaim(struct cohort_comm *c, const char *call)
 	                 call, c->rank);
 }
 
-int comm_give_back(struct cohort_comm *c,
-                   int (*inside)(struct cohort_comm *c, void *what), void *what,
-                   const char *call)
+int comm_release_memory(struct cohort_comm *c,
+                        int (*inside)(struct cohort_comm *c, void *what),
+                        void *what, const char *call)
 {
 	int rc;
 
@@ -97,14 +96,15 @@ int comm_give_back(struct cohort_comm *c,
 			comm_leave(c);
 		}
 		memory_section_end();
-		/* Without the lock and the section: the end of the clique needs
-		 * both. */
+		/* Wait without the lock and the section, because the reaper
+		 * needs both. */
 	} while (rc == COHORT_TIMED_OUT &&
 	         (rc = await_reclaim(c, call)) == COHORT_OK);
 	return rc;
 }
 
-/* COHORT_TIMED_OUT: the reaper has not deregistered it yet. */
+/* Deregister memory, with the lock held.  Return COHORT_TIMED_OUT if the clique
+ * has ended and the reaper has not deregistered the memory yet. */
 static int deregister_inside(struct cohort_comm *c, void *registration)
 {
 	const bool has_ended = cause_or_closing(c->clique->end);
@@ -112,8 +112,8 @@ static int deregister_inside(struct cohort_comm *c, void *registration)
 
 	if (!register_has(c, r) || r->is_allocated)
 		return error_set(COHORT_INVALID,
-		                 "deregister: registration is %p, not one of "
-		                 "rank %d",
+		                 "deregister: registration is %p, which is not "
+		                 "a registration of rank %d",
 		                 registration, c->rank);
 	if (has_ended && !clique_is_reclaimed(clique_update_state(c->clique)))
 		return COHORT_TIMED_OUT;
@@ -124,12 +124,10 @@ int cohort_deregister(struct cohort_comm *comm, void *registration)
 {
 	int rc = comm_check(comm);
 
-	return rc == COHORT_OK ? comm_give_back(comm, deregister_inside,
-	                                        registration, "deregister")
+	return rc == COHORT_OK ? comm_release_memory(comm, deregister_inside,
+	                                             registration, "deregister")
 	                       : rc;
 }
-
-/* ---- memory of NCCL's ------------------------------------------------- */
 
 static int alloc_inside(struct cohort_comm *c, size_t bytes, void **memory)
 {
@@ -180,8 +178,8 @@ int comm_free_registered(struct cohort_comm *c, struct registration *r,
 
 	if (!r->is_allocated || r->memory != memory)
 		return error_set(COHORT_STATE,
-		                 "memory is %p, which is registered with rank "
-		                 "%d: deregister it first",
+		                 "free: memory is %p, which is registered with "
+		                 "rank %d: deregister it first",
 		                 memory, c->rank);
 	rc = register_remove(c, r, has_ended);
 	return rc == COHORT_OK

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Respawning: a new generation over the devices of the ranks that are left
+ * Implements cohort_group_respawn(): opens a new generation on the devices of
+ * the remaining ranks
  *
- * The former generation stays as it is, to answer for its tickets; a call on
- * its communicators answers COHORT_STALE.
+ * The former generation is kept so that its tickets can still be checked.  New
+ * calls on its communicators return COHORT_STALE.
  */
 
 #include <stdlib.h>
 
+#include "api/communicator.h"
 #include "api/group.h"
 #include "base/clock.h"
 #include "base/status.h"
@@ -17,35 +19,19 @@
 #include "core/hazard.h"
 #include "core/launch_lock.h"
 
-/* Put the ranks in @lost, which may be of other processes, into the set. */
+/* Check the program's list of lost ranks, which may include ranks of other
+ * processes, and add them to @set. */
 static int lost_check(const struct clique *q, const int *lost, int n,
                       uint64_t *set)
 {
-	int i;
-
 	if (n < 0 || n >= q->world_size)
 		return error_set(COHORT_INVALID,
-		                 "n is %d, not 0 to %d: one of the %d ranks "
-		                 "must be left",
+		                 "n is %d, not 0 to %d: at least one of the %d "
+		                 "ranks must remain",
 		                 n, q->world_size - 1, q->world_size);
-	if (n && !lost)
-		return error_set(COHORT_INVALID, "lost_ranks is NULL");
-	for (i = 0; i < n; i++) {
-		if (lost[i] < 0 || lost[i] >= q->world_size)
-			return error_set(COHORT_INVALID,
-			                 "lost_ranks[%d] is %d, not 0 to %d", i,
-			                 lost[i], q->world_size - 1);
-		if (rank_set_has(set, lost[i]))
-			return error_set(COHORT_INVALID,
-			                 "lost_ranks[%d] is %d, as is one "
-			                 "before it",
-			                 i, lost[i]);
-		rank_set_add(set, lost[i]);
-	}
-	return COHORT_OK;
+	return rank_list_check("lost_ranks", lost, n, q->world_size, set);
 }
 
-/* Mark the ranks of this process that are in the set. */
 static void mark_lost(const struct clique *q, const uint64_t *set,
                       bool *is_lost)
 {
@@ -55,7 +41,7 @@ static void mark_lost(const struct clique *q, const uint64_t *set,
 		is_lost[r] = rank_set_has(set, q->comms[r].rank);
 }
 
-/* True if all that is left of a wedged clique is on lost ranks. */
+/* Return true if every rank of a wedged clique that still hangs is lost. */
 static bool is_lost_with(const struct clique *q, const bool *is_lost)
 {
 	int r, probing = atomic_load(&q->probing) - 1;
@@ -69,7 +55,7 @@ static bool is_lost_with(const struct clique *q, const bool *is_lost)
 	return !atomic_load(&q->reaping) || (reaping >= 0 && is_lost[reaping]);
 }
 
-/* True if every device of @child belongs to a lost rank of @q. */
+/* Return true if every device of @child belongs to a lost rank of @q. */
 static bool is_on_lost(const struct clique *child, const struct clique *q,
                        const bool *is_lost)
 {
@@ -82,8 +68,9 @@ static bool is_on_lost(const struct clique *child, const struct clique *q,
 	return true;
 }
 
-/* Wait until what was split from @of is out of the way; an error if that does
- * not come.  @q has the ranks that are lost. */
+/* Wait until the cliques that were split from @of have ended.  Return an error
+ * if one does not end and uses the device of a rank that is not lost.
+ * @is_lost: true for each lost rank of @q */
 static int children_check(const struct clique *of, const struct clique *q,
                           const bool *is_lost)
 {
@@ -99,15 +86,15 @@ static int children_check(const struct clique *of, const struct clique *q,
 		    !is_on_lost(child, q, is_lost))
 			return error_set(COHORT_STATE,
 			                 "\"%s\", which was split from the "
-			                 "group, has not come to its end",
+			                 "group, has not ended",
 			                 child->name);
 		rc = children_check(child, q, is_lost);
 	}
 	return rc;
 }
 
-/* Wait until the former generation is out of the way; an error if that does not
- * come. */
+/* Wait until the former generation has ended.  If it does not end, return an
+ * error if this affects a rank that is not lost. */
 static int former_check(struct generation *former, const bool *is_lost)
 {
 	struct clique *q = former->clique;
@@ -123,7 +110,6 @@ static int former_check(struct generation *former, const bool *is_lost)
 	return error_set(COHORT_STATE, "%s", text);
 }
 
-/* Free all but the last FORMER_KEPT former generations. */
 static void forget_former(struct cohort_group *group)
 {
 	struct generation **at = &atomic_load(&group->now)->former, *former;
@@ -139,35 +125,36 @@ static void forget_former(struct cohort_group *group)
 	}
 }
 
-/* Open the next generation over the devices of the ranks that are not lost,
- * with @room for two numbers of each rank. */
-static int succeed(struct cohort_group *group, const bool *is_lost, int *room,
-                   const struct process_part *part)
+/* Open the next generation on the devices of the ranks that are not lost.
+ * @ranks: room for all ranks */
+static int open_next_generation(struct cohort_group *group, const bool *is_lost,
+                                struct new_rank *ranks,
+                                const struct process_part *part)
 {
 	struct generation *former = atomic_load(&group->now);
 	struct clique *q = former->clique;
-	int *devices = room, *origins = room + q->size;
 	int r, n = 0, rc;
 
 	for (r = 0; r < q->size; r++) {
 		if (is_lost[r])
 			continue;
-		devices[n] = q->comms[r].device;
-		origins[n++] = q->comms[r].origin;
+		ranks[n].device = q->comms[r].device;
+		ranks[n++].origin = q->comms[r].origin;
 	}
-	rc = group_open_generation(group, devices, n, origins, part);
+	rc = group_open_generation(group, ranks, n, part);
 	if (rc != COHORT_OK)
 		return rc;
-	generation_pass(former);
+	generation_mark_replaced(former);
 	atomic_store(&group->split, false);
 	forget_former(group);
 	return COHORT_OK;
 }
 
-/* Begin the next generation, once the former one is out of the way here and in
- * all other processes. */
-static int begin_anew(struct cohort_group *group, const uint64_t *lost,
-                      bool *is_lost, int *room)
+/* Start the next generation once the former one has ended in this process and
+ * in all other processes. */
+static int start_next_generation(struct cohort_group *group,
+                                 const uint64_t *lost, bool *is_lost,
+                                 struct new_rank *ranks)
 {
 	struct generation *now = atomic_load(&group->now);
 	struct clique *q = now->clique;
@@ -178,23 +165,25 @@ static int begin_anew(struct cohort_group *group, const uint64_t *lost,
 	rc = former_check(now, is_lost);
 	if (rc == COHORT_OK)
 		rc = children_check(q, q, is_lost);
-	rc = group_meet(group, rc, q->size, lost, &part);
+	rc = group_exchange(group, rc, q->size, lost, &part);
 	if (rc != COHORT_OK)
 		return rc;
 	if (!group->processes)
-		return succeed(group, is_lost, room, NULL);
+		return open_next_generation(group, is_lost, ranks, NULL);
 	mark_lost(q, part.lost, is_lost);
-	return succeed(group, is_lost, room, &part);
+	return open_next_generation(group, is_lost, ranks, &part);
 }
 
-/* While no run and no other respawn is under way. */
+/* Respawn the group.  The caller ensures that no run and no other respawn is in
+ * progress. */
 static int respawn(struct cohort_group *group, const int *ranks, int n)
 {
 	struct generation *now = atomic_load(&group->now);
 	struct clique *q = now->clique;
 	uint64_t lost[COHORT_RANK_WORDS] = { 0 };
+	struct new_rank *next;
 	bool *is_lost;
-	int *room, rc;
+	int rc;
 
 	if (!clique_cause(q))
 		return error_set(COHORT_STATE,
@@ -207,11 +196,11 @@ static int respawn(struct cohort_group *group, const int *ranks, int n)
 	if (rc != COHORT_OK)
 		return rc;
 	is_lost = calloc((size_t)q->size, sizeof(*is_lost));
-	room = malloc(2 * (size_t)q->size * sizeof(*room));
-	rc = is_lost && room ? begin_anew(group, lost, is_lost, room)
+	next = calloc((size_t)q->size, sizeof(*next));
+	rc = is_lost && next ? start_next_generation(group, lost, is_lost, next)
 	                     : error_set(COHORT_NO_MEMORY,
 	                                 "no memory for %d ranks", q->size);
-	free(room);
+	free(next);
 	free(is_lost);
 	return rc;
 }
@@ -227,8 +216,10 @@ int cohort_group_respawn(struct cohort_group *group, const int *lost_ranks,
 		return rc;
 	if (atomic_exchange(&group->running, true))
 		return error_set(COHORT_STATE,
-		                 "a run or a respawn is under way");
-	hazard_announce(NULL); /* this thread is in no call of a communicator */
+		                 "a cohort_group_run() or "
+		                 "cohort_group_respawn() is in progress");
+	/* This thread is no longer in a call on a communicator. */
+	hazard_announce(NULL);
 	rc = respawn(group, lost_ranks, n);
 	atomic_store(&group->running, false);
 	return rc;

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What ranks are doing, for a program that asks: the facts of a verdict, from
- * memory and the system, without a lock
+ * Implements the calls that report what the ranks are doing
+ *
+ * A snapshot contains the same facts as a verdict.  These calls take no lock:
+ * they read memory, and the system's data about threads.
  */
 
 #include "watch/snapshot.h"
@@ -24,7 +26,8 @@ static int check(const struct clique *q, const struct cohort_rank_report *ranks,
 		                 "room is %d, less than the %d ranks", room,
 		                 q->size);
 	if (rank_size < offsetof(struct cohort_rank_report, reserved) ||
-	    rank_size > SIZED_MOST || /* elements of an array must be aligned */
+	    /* The elements of an array must be aligned. */
+	    rank_size > SIZED_MOST ||
 	    rank_size % _Alignof(struct cohort_rank_report))
 		return error_set(COHORT_INVALID,
 		                 "rank_size is %zu, not sizeof(struct "
@@ -33,8 +36,8 @@ static int check(const struct clique *q, const struct cohort_rank_report *ranks,
 	return COHORT_OK;
 }
 
-static int take(struct clique *q, struct cohort_rank_report *ranks, int room,
-                size_t rank_size)
+static int take_reports(struct clique *q, struct cohort_rank_report *ranks,
+                        int room, size_t rank_size)
 {
 	const struct cohort_rank_report none = { .rank = -1, .stack = "" };
 	struct snapshot s = {
@@ -52,7 +55,7 @@ static int take(struct clique *q, struct cohort_rank_report *ranks, int room,
 	s.front = snapshot_front(q);
 	for (i = 0; i < room; i++, to += rank_size) {
 		if (i < q->size) {
-			snapshot_closely(&r, &q->comms[i], s.front);
+			snapshot_details(&r, &q->comms[i], s.front);
 			s.now_ns = clock_now();
 			verdict_report(&s, &r, &report);
 		}
@@ -68,9 +71,9 @@ int cohort_group_snapshot(struct cohort_group *group,
 {
 	int rc = group_check(group);
 
-	return rc == COHORT_OK
-	               ? take(group_clique(group), ranks, room, rank_size)
-	               : rc;
+	return rc == COHORT_OK ? take_reports(group_clique(group), ranks, room,
+	                                      rank_size)
+	                       : rc;
 }
 
 int cohort_comm_snapshot(struct cohort_comm *comm,
@@ -79,6 +82,7 @@ int cohort_comm_snapshot(struct cohort_comm *comm,
 {
 	int rc = comm_check(comm);
 
-	return rc == COHORT_OK ? take(comm->clique, ranks, room, rank_size)
-	                       : rc;
+	return rc == COHORT_OK
+	               ? take_reports(comm->clique, ranks, room, rank_size)
+	               : rc;
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * cohort_comm_split(): communicators of some of a communicator's ranks
+ * Implements cohort_comm_split(): creates communicators for subsets of the
+ * ranks
  *
- * The child is a clique with a watch of its own.  It ends when its parent does
- * (core/clique_tree.h), and otherwise as the clique of ranks that have joined
- * by id: when its last rank is closed.
+ * The child is a clique with its own watch.  It ends with its parent
+ * (core/clique_tree.h), or when its last rank is closed.
  */
 
 #include <stdio.h>
@@ -22,62 +22,32 @@
 #include "core/split.h"
 #include "core/submit.h"
 
-/* The ranks of one color, by their rank in the child. */
-struct members {
-	int n;
-	int *index; /* among the parent's ranks of this process */
-	int *device;
-	int *rank;
-	int *origin;
-	struct connected *connected;
-};
-
-static void members_free(struct members *m)
+/* Store the ranks with the color of rank @i in @members, in the order of their
+ * ranks in the child.  Return their number. */
+static int find_members(struct clique *parent, const struct split_rank *ranks,
+                        int i, struct new_rank *members)
 {
-	free(m->index);
-	free(m->connected);
-}
+	int n = 0, k, at;
 
-static bool members_init(struct members *m, int most)
-{
-	size_t n = (size_t)most;
-
-	*m = (struct members){
-		.index = malloc(4 * n * sizeof(int)),
-		.connected = malloc(n * sizeof(struct connected)),
-	};
-	if (!m->index || !m->connected) {
-		members_free(m);
-		return false;
+	for (k = i; k < parent->size; k++) {
+		if (!ranks[k].connected.native ||
+		    ranks[k].color != ranks[i].color)
+			continue;
+		for (at = n++; at && members[at - 1].rank > ranks[k].rank; at--)
+			members[at] = members[at - 1];
+		members[at] = (struct new_rank){
+			.device = ranks[k].device,
+			.rank = ranks[k].rank,
+			.origin = parent->comms[k].origin,
+			.above = &parent->comms[k],
+			.connected = ranks[k].connected,
+		};
 	}
-	m->device = m->index + n;
-	m->rank = m->device + n;
-	m->origin = m->rank + n;
-	return true;
+	return n;
 }
 
-/* Insert rank number @i of @parent, in the order of the ranks in the child. */
-static void members_add(struct members *m, const struct clique *parent,
-                        const struct split_rank *ranks, int i)
-{
-	int k;
-
-	for (k = m->n++; k && m->rank[k - 1] > ranks[i].rank; k--) {
-		m->index[k] = m->index[k - 1];
-		m->device[k] = m->device[k - 1];
-		m->rank[k] = m->rank[k - 1];
-		m->origin[k] = m->origin[k - 1];
-		m->connected[k] = m->connected[k - 1];
-	}
-	m->index[k] = i;
-	m->device[k] = ranks[i].device;
-	m->rank[k] = ranks[i].rank;
-	m->origin[k] = parent->comms[i].origin;
-	m->connected[k] = ranks[i].connected;
-}
-
-/* Return an identity that all processes compute alike, since they split equally
- * often. */
+/* Return an identity for the child.  All processes compute an equal identity,
+ * because they have made the same number of splits. */
 static uint64_t identity_of(const struct clique *parent, int color)
 {
 	const uint64_t round = atomic_load(&parent->splits) + 1;
@@ -85,53 +55,31 @@ static uint64_t identity_of(const struct clique *parent, int color)
 	return hash_step(hash_step(parent->identity, round), (uint64_t)color);
 }
 
-/* Room for a color after the parent's name, with the zero. */
+/* Size of the color that is appended to the parent's name, with the terminating
+ * zero. */
 #define COLOR_SIZE 15
 
-static int open_child(struct clique *parent, const struct members *m, int color,
-                      int world)
+static int open_child(struct clique *parent, struct new_rank *members, int n,
+                      int color, int world)
 {
-	const struct generation *of = parent->owning_generation;
-	char name[sizeof(parent->name)]; /* the parent's, and the color */
-	const struct clique_options options = {
-		.name = name,
-		.slots = parent->slots,
-		.allow_capture = parent->allow_capture,
-		.no_start_marks = !parent->starts_are_marked,
-		.launch = clique_launch(parent),
-		.deadlines = parent->deadlines,
-		.deadlines_are_fixed = parent->deadlines_are_fixed,
-		.generation = parent->generation,
-		.identity = identity_of(parent, color),
-		.config = parent->config,
-		.list_way = parent->list_way,
-		.origins = m->origin,
-		.parent = parent,
-		.above = m->index,
-		.connected = m->connected,
-		.ranks = m->rank,
-		.world = world,
-	};
-	struct watch_options watch = of->options;
+	char name[sizeof(parent->name)]; /* the parent's name and the color */
+	struct clique_options options = generation_child_options(parent);
 	struct generation *g;
 	int i, rc;
 
-	watch.log.form = LOG_NONE; /* the parent's end is logged */
+	options.name = name;
+	options.identity = identity_of(parent, color);
+	options.world = world;
 	text_copy(name, sizeof(name) - COLOR_SIZE, parent->name);
 	text_add(&(struct text){ name + strlen(name), COLOR_SIZE }, ".%d",
 	         color);
-	rc = generation_open(parent->platform, m->device, m->n, &options,
-	                     &watch, of->peers, &g);
-	if (rc != COHORT_OK)
-		return rc;
-	g->clique->ends_with_last = true;
-	clique_tree_adopt(parent, g->clique);
-	for (i = 0; i < m->n; i++)
-		split_set_child(parent, m->index[i], &g->clique->comms[i]);
-	return COHORT_OK;
+	rc = generation_open_child(members, n, &options, &g);
+	for (i = 0; rc == COHORT_OK && i < n; i++)
+		members[i].above->split.child = &g->clique->comms[i];
+	return rc;
 }
 
-/* True if a rank before number @i has its color. */
+/* Return true if a rank before @i has the same color as rank @i. */
 static bool is_repeated(const struct split_rank *ranks, int i)
 {
 	int k;
@@ -143,29 +91,23 @@ static bool is_repeated(const struct split_rank *ranks, int i)
 	return false;
 }
 
-/* Open every color, or give it back, even after another one has failed. */
+/* Open a child for every color.  Continue after a failure; return the first
+ * error. */
 static int open_children(struct clique *parent, const struct split_rank *ranks,
-                         int n)
+                         struct new_rank *members)
 {
-	struct members m;
-	int i, k, rc, first = COHORT_OK;
+	int i, n, rc, first = COHORT_OK;
 
 	generation_sweep(parent);
-	if (!members_init(&m, n))
-		return split_discard(parent, ranks, n);
-	for (i = 0; i < n; i++) {
+	for (i = 0; i < parent->size; i++) {
 		if (!ranks[i].connected.native || is_repeated(ranks, i))
 			continue;
-		m.n = 0;
-		for (k = i; k < n; k++)
-			if (ranks[k].connected.native &&
-			    ranks[k].color == ranks[i].color)
-				members_add(&m, parent, ranks, k);
-		rc = open_child(parent, &m, ranks[i].color, ranks[i].size);
+		n = find_members(parent, ranks, i, members);
+		rc = open_child(parent, members, n, ranks[i].color,
+		                ranks[i].size);
 		if (first == COHORT_OK)
 			first = rc;
 	}
-	members_free(&m);
 	return first;
 }
 
@@ -193,7 +135,8 @@ int cohort_comm_split(struct cohort_comm *comm, int color, int key,
 		                 color);
 	if (batch_is_open(comm))
 		return error_set(COHORT_STATE,
-		                 "comm_split: a batch is open on rank %d",
+		                 "comm_split: a batch is open on rank %d: end "
+		                 "it first",
 		                 comm->rank);
 	return submit(comm, 1, &op, NULL);
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * cohort_group_run(): a thread per rank
+ * Implements cohort_group_run(): runs a function on one thread per rank
  *
- * All threads are started before any worker runs, so that a run happens on
- * every rank or on none.  A worker that fails ends the clique before its thread
- * ends, which unblocks the other workers.  A worker that does not return after
- * an abort is left behind: it keeps the memory of the run and of the clique
- * until it returns.
+ * All threads are started before any worker runs, so that either every rank
+ * runs or no rank does.  A worker that fails ends the clique before its thread
+ * exits, which unblocks the other workers.  A worker that does not return after
+ * an abort is abandoned: the memory of the run and of the clique stays
+ * allocated until it returns.
  */
 
 #include <sched.h>
@@ -27,12 +27,12 @@
 #include "core/native.h"
 #include "watch/gave_up.h"
 
-/* How often a run looks whether the clique has ended. */
+/* Interval at which a run checks whether the clique has a cause. */
 #define LOOK_NS (20 * UINT64_C(1000000))
 
-/* How long to wait for workers after an abort was given up: those that were
- * waiting for it inside the library get their answer only then, and need a
- * moment to return. */
+/* Time to wait for workers after the clique has become WEDGED.  Workers that
+ * wait inside the library get COHORT_WEDGED only then, and need a moment to
+ * return. */
 #define RETURN_NS (250 * UINT64_C(1000000))
 
 struct worker {
@@ -43,23 +43,24 @@ struct worker {
 
 	/* Guarded by the run's lock. */
 	bool has_ended;
-	bool is_abandoned; /* the run has stopped waiting for it */
+	bool is_abandoned; /* true if the run no longer waits for the worker */
 };
 
-/* A run.  Freed by the last of its workers and its caller to use it. */
+/* State of one call of cohort_group_run().  The last thread that uses it frees
+ * it: the caller or a worker. */
 struct run {
 	/* Constant while threads run. */
 	struct clique *clique;
 	cohort_worker_fn fn;
 	void *user;
-	sigset_t signals; /* the caller's, for the workers */
+	sigset_t signals; /* signal mask of the caller, for the workers */
 
-	/* Guarded by lock. */
+	/* The following members are guarded by lock. */
 	pthread_mutex_t lock;
-	pthread_cond_t changed; /* go or running has changed */
-	int go;                 /* 1: run; -1: a thread could not be started */
-	int running;            /* workers that have not returned */
-	int users;              /* of this memory */
+	pthread_cond_t changed; /* signaled when go or running changes */
+	int go;                 /* 1 to run, -1 if a thread did not start */
+	int running;            /* number of workers that have not returned */
+	int users;              /* number of threads that use this memory */
 	struct worker workers[];
 };
 
@@ -85,7 +86,7 @@ static struct run *run_create(struct clique *q, cohort_worker_fn fn, void *user)
 	return run;
 }
 
-/* Put a reference.  Unlocks. */
+/* Drop a reference to the run.  Releases the lock. */
 static void run_put_locked(struct run *run)
 {
 	bool last = --run->users == 0;
@@ -98,9 +99,7 @@ static void run_put_locked(struct run *run)
 	free(run);
 }
 
-/* ---- workers ---------------------------------------------------------- */
-
-static bool worker_may_go(struct run *run)
+static bool worker_await_start(struct run *run)
 {
 	int go;
 
@@ -112,7 +111,7 @@ static bool worker_may_go(struct run *run)
 	return go > 0;
 }
 
-static void decide(struct run *run, int go)
+static void start_workers(struct run *run, int go)
 {
 	pthread_mutex_lock(&run->lock);
 	run->go = go;
@@ -120,8 +119,8 @@ static void decide(struct run *run, int go)
 	pthread_mutex_unlock(&run->lock);
 }
 
-/* End the clique because the worker has returned something else than 0. */
-static void worker_fails(struct cohort_comm *comm, int returned)
+/* End the clique because a worker has returned a value other than 0. */
+static void worker_report_failure(struct cohort_comm *comm, int returned)
 {
 	struct cohort_cause cause = {
 		.status = COHORT_WORKER,
@@ -146,7 +145,6 @@ static void worker_fails(struct cohort_comm *comm, int returned)
 		            returned);
 }
 
-/* Run the user's function, bound and on the rank's device. */
 static void worker_run(struct cohort_comm *comm, struct run *run)
 {
 	const struct platform *p = comm->clique->platform;
@@ -166,18 +164,19 @@ static void worker_run(struct cohort_comm *comm, struct run *run)
 			            comm->rank, cohort_last_error());
 		return;
 	}
-	error_forget(); /* left by failed attempts to bind */
+	error_forget(); /* error of a failed attempt to bind */
+	atomic_store(&comm->thread.is_run_over, false);
 	returned = run->fn(comm, run->user);
 	if (returned) {
-		worker_fails(comm, returned);
+		worker_report_failure(comm, returned);
 		return;
 	}
 	atomic_store(&comm->thread.returned, true);
 	watch_wake_all(comm->clique);
 }
 
-/* Bind the rank, which is not run without an owner: the exit of its thread
- * would not be seen. */
+/* Bind the rank to this thread.  Do not run a rank that cannot be bound,
+ * because the library would not notice the exit of its thread. */
 static bool worker_bind(struct cohort_comm *comm)
 {
 	struct cohort_cause cause = {
@@ -185,8 +184,8 @@ static bool worker_bind(struct cohort_comm *comm)
 		.rank = comm->rank,
 	};
 
-	/* BUSY: another thread is inside, which leaves in a moment, or
-	 * hangs. */
+	/* COHORT_BUSY means that another thread is in a call on the rank.  That
+	 * thread may return in a moment, or hang. */
 	do
 		cause.status = cohort_comm_bind(comm);
 	while (cause.status == COHORT_BUSY && !clique_cause(comm->clique) &&
@@ -198,22 +197,22 @@ static bool worker_bind(struct cohort_comm *comm)
 	return false;
 }
 
-/* Drop a batch that the worker has opened and not ended. */
 static void leave_batch(struct cohort_comm *comm)
 {
 	if (batch_check(comm) == COHORT_OK)
 		batch_drop(comm);
 }
 
-/* Runs when the worker's thread ends, by return or by pthread_exit(). */
-static void worker_ends(void *arg)
+/* Account for the end of a worker's thread, by return or by pthread_exit(). */
+static void worker_cleanup(void *arg)
 {
 	struct worker *w = arg;
 	struct run *run = w->run;
 	struct clique *q = run->clique;
 	bool is_abandoned;
 
-	/* Needed after pthread_exit() or a cancellation. */
+	/* A thread that was canceled or has called pthread_exit() has skipped
+	 * worker_leave(). */
 	deadlines_reset(w->comm);
 	leave_batch(w->comm);
 	pthread_mutex_lock(&run->lock);
@@ -223,11 +222,11 @@ static void worker_ends(void *arg)
 	pthread_cond_broadcast(&run->changed);
 	run_put_locked(run);
 	if (is_abandoned)
-		clique_put_straggler(q);
+		clique_put_abandoned(q);
 }
 
-/* Clean up after the user's function has returned: this thread is in no native
- * call, and holds up no other. */
+/* Clean up after the user's function: leave native calls, undo pushed deadlines
+ * and pauses, and unbind the rank. */
 static void worker_leave(struct cohort_comm *comm)
 {
 	cohort_comm_native_leave(comm);
@@ -241,13 +240,13 @@ static void *worker_main(void *arg)
 {
 	struct worker *w = arg;
 
-	pthread_cleanup_push(worker_ends, w);
-	if (worker_may_go(w->run)) {
+	pthread_cleanup_push(worker_cleanup, w);
+	if (worker_await_start(w->run)) {
 		pthread_sigmask(SIG_SETMASK, &w->run->signals, NULL);
 		if (worker_bind(w->comm)) {
-			/* The user's function may give this thread a signal
-			 * stack. */
-			thread_look_again();
+			/* The user's function may set another signal stack, so
+			 * have the stack checked again. */
+			thread_recheck_signal_stack();
 			worker_run(w->comm, w->run);
 		}
 		worker_leave(w->comm);
@@ -256,10 +255,8 @@ static void *worker_main(void *arg)
 	return NULL;
 }
 
-/* ---- the run ---------------------------------------------------------- */
-
-/* Start all threads, and have all of them run, or none; 0, or an errno
- * value. */
+/* Start all threads, then let all of them run.  If one could not be started,
+ * let none run.  Return 0 or an errno value. */
 static int start_all(struct run *run)
 {
 	struct worker *w = run->workers;
@@ -280,11 +277,12 @@ static int start_all(struct run *run)
 		run->running--;
 		pthread_mutex_unlock(&run->lock);
 	}
-	decide(run, err ? -1 : 1);
+	start_workers(run, err ? -1 : 1);
 	return err;
 }
 
-/* When a run must be over; without a cause, never. */
+/* Return the time at which a run stops waiting for its workers, or UINT64_MAX
+ * if there is no cause. */
 static uint64_t run_deadline(struct clique *q)
 {
 	const struct cohort_cause *cause = clique_cause(q);
@@ -296,7 +294,8 @@ static uint64_t run_deadline(struct clique *q)
 	       (clique_update_state(q) == CLIQUE_WEDGED ? RETURN_NS : 0);
 }
 
-/* Wait for the workers; after an abort, until its deadline. */
+/* Wait until all workers have returned.  After an abort, wait only until
+ * run_deadline(). */
 static void await_locked(struct run *run)
 {
 	uint64_t deadline, look;
@@ -304,28 +303,27 @@ static void await_locked(struct run *run)
 
 	while (run->running) {
 		deadline = run_deadline(run->clique);
-		/* Strictly later: the clique is wedged only then. */
+		/* Use ">", because the clique becomes WEDGED only after the
+		 * deadline, which then moves. */
 		if (clock_now() > deadline &&
 		    deadline == run_deadline(run->clique))
 			return;
-		/* A cause wakes no run, as it may come from a signal handler:
-		 * look now and then. */
+		/* Poll for a cause.  A new cause cannot wake this thread,
+		 * because a signal handler may have set the cause. */
 		look = clock_deadline(LOOK_NS);
 		until = clock_timespec(deadline < look ? deadline : look);
 		pthread_cond_timedwait(&run->changed, &run->lock, &until);
 	}
 }
 
-/* Leave a worker behind. */
 static void abandon_locked(struct worker *w)
 {
 	w->is_abandoned = true;
 	atomic_store(&w->comm->thread.abandoned, true);
-	clique_get_straggler(w->run->clique);
+	clique_get_abandoned(w->run->clique);
 	pthread_detach(w->thread);
 }
 
-/* Wait for all workers, and leave behind those that do not return. */
 static void end_all(struct run *run)
 {
 	struct worker *w;
@@ -340,8 +338,11 @@ static void end_all(struct run *run)
 	for (i = 0, w = run->workers; i < run->clique->size; i++, w++)
 		if (w->is_started && !w->is_abandoned) {
 			pthread_join(w->thread, NULL);
-			/* Another thread, or the next run, may call for it. */
-			atomic_store(&w->comm->thread.returned, false);
+			/* Another thread, or the next run, may make calls for
+			 * the rank again. */
+			atomic_store(&w->comm->thread.is_run_over,
+			             atomic_exchange(&w->comm->thread.returned,
+			                             false));
 		}
 }
 
@@ -364,7 +365,7 @@ static int run_all(struct clique *q, cohort_worker_fn fn, void *user)
 	return clique_error(q);
 }
 
-/* What keeps a rank from being run; NULL: nothing does. */
+/* Return the reason why a rank cannot be run, or NULL if it can. */
 static const char *obstacle(const struct cohort_comm *comm)
 {
 	return atomic_load(&comm->lock.closed)        ? "closed"
@@ -374,9 +375,9 @@ static const char *obstacle(const struct cohort_comm *comm)
 	                                              : NULL;
 }
 
-/* Check whether every rank can be run now.  Another process may end the group
- * before this one runs it, which must be told as if it had happened during the
- * run. */
+/* Check that every rank can be run now.  With several processes, another
+ * process may end the group just before this one runs it.  Report such an end
+ * in the same way as an end during the run. */
 static int run_check(const struct cohort_group *group, struct clique *q)
 {
 	const struct cohort_cause *cause = clique_explained_cause(q);
@@ -417,13 +418,14 @@ int cohort_group_run(struct cohort_group *group, cohort_worker_fn worker,
 		cause_copy(q, cause);
 	if (atomic_exchange(&group->running, true))
 		return error_set(COHORT_STATE,
-		                 "another run, or a respawn, is under way");
+		                 "another cohort_group_run(), or "
+		                 "cohort_group_respawn(), is in progress");
 	q = group_clique(group);
 	rc = run_check(group, q);
 	if (rc == COHORT_OK) {
 		was_split = atomic_exchange(&group->split, true);
 		rc = run_all(q, worker, user);
-		/* No worker has run: the group is as before. */
+		/* No worker has run, so restore the state before the call. */
 		if (rc != COHORT_OK && !clique_cause(q))
 			atomic_store(&group->split, was_split);
 	}

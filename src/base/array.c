@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Arrays that grow (see array.h) */
-
 #include "base/array.h"
 
 #include <stdlib.h>

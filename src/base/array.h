@@ -2,9 +2,7 @@
 #ifndef BASE_ARRAY_H
 #define BASE_ARRAY_H
 
-/*
- * Arrays that grow
- */
+/* Growing arrays */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,10 +11,14 @@ bool array_double(void *at, const void *own, size_t count, size_t *room,
                   size_t size);
 
 /*
- * Make room for one more than @count elements of @size bytes in the array whose
- * pointer is at @at, and which has room for *@room.  An array that begins as
- * @own, not from malloc(), is copied, else @own is NULL.  False without memory:
- * then it is as it was.
+ * Make room for one more element in a growing array.  Return false if there is
+ * no memory; the array is then unchanged.
+ * @at:    address of the array's pointer
+ * @own:   initial array that is not from malloc(), or NULL; it is copied, not
+ *         freed
+ * @count: elements in use
+ * @room:  allocated elements, updated
+ * @size:  bytes of an element
  */
 static inline bool array_grow(void *at, const void *own, size_t count,
                               size_t *room, size_t size)

@@ -2,9 +2,7 @@
 #ifndef BASE_ATOMICS_H
 #define BASE_ATOMICS_H
 
-/*
- * Short names for atomic accesses with an explicit order
- */
+/* Short names for atomic accesses with an explicit memory order */
 
 #include <stdatomic.h>
 

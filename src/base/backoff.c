@@ -18,14 +18,13 @@
 #define NAP_MIN_NS 50000
 #define NAP_MAX_NS 1000000
 
-/* Time of a core between the naps of all threads, a few times what waking one
- * costs. */
+/* CPU time to allow per nap of a thread: a few times the cost of a wakeup. */
 #define NAP_SHARE_NS 40000
 
 int cpu_count(void)
 {
-	/* Atomic; 0: not asked yet.  Relaxed: all threads get the same
-	 * number. */
+	/* Atomic; number of cores, or 0 before the first call.  Relaxed order
+	 * is enough, because all threads compute the same number. */
 	static atomic_int count;
 	int n = atomic_load_explicit(&count, memory_order_relaxed);
 	cpu_set_t allowed;
@@ -46,7 +45,6 @@ struct backoff backoff_among(int threads)
 	};
 }
 
-/* The half of the word that a futex can wait on. */
 static void *lower_half(struct waited_word *w)
 {
 	const bool is_second = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
@@ -54,7 +52,7 @@ static void *lower_half(struct waited_word *w)
 	return (void *)((uintptr_t)&w->word + is_second * sizeof(uint32_t));
 }
 
-/* Sleep for that time, or until the word is another. */
+/* Sleep for the time @t, or until the word differs from @value. */
 static void sleep_on(struct waited_word *w, uint64_t value,
                      const struct timespec *t)
 {
@@ -64,14 +62,15 @@ static void sleep_on(struct waited_word *w, uint64_t value,
 	atomic_fetch_sub(&w->sleepers, 1);
 }
 
-/* Sleep for a sixteenth of the time waited so far, within bounds: many waiters
- * on a long hang must not eat the cores, and a short wait must not become a
- * long one.  Hundreds of threads sleep longer, so that waking them leaves time
- * for the one they wait for. */
-static void nap(uint64_t waited, uint64_t left, struct waited_word *w,
-                uint64_t value)
+/* Sleep for a sixteenth of the time waited so far, within bounds: threads that
+ * wait for a long time must not use up the cores, and a short wait must not
+ * become a long one.  If hundreds of threads nap, each sleeps longer, so that
+ * their wakeups leave CPU time for the thread that they wait for. */
+static void backoff_sleep(uint64_t waited, uint64_t left, struct waited_word *w,
+                          uint64_t value)
 {
-	/* Atomic; threads of the process that nap now.  Relaxed: a number. */
+	/* Atomic; number of threads of this process in a nap.  Relaxed order is
+	 * enough, because no other data depends on it. */
 	static atomic_uint napping;
 	const uint64_t n =
 		atomic_fetch_add_explicit(&napping, 1, memory_order_relaxed);
@@ -103,8 +102,9 @@ void backoff_wait_on(struct backoff *b, uint64_t deadline_ns,
 	if (now - b->started_ns < YIELD_NS)
 		sched_yield();
 	else
-		nap(now - b->started_ns,
-		    deadline_ns > now ? deadline_ns - now : 0, w, value);
+		backoff_sleep(now - b->started_ns,
+		              deadline_ns > now ? deadline_ns - now : 0, w,
+		              value);
 }
 
 void backoff_wait(struct backoff *b, uint64_t deadline_ns)
@@ -114,8 +114,9 @@ void backoff_wait(struct backoff *b, uint64_t deadline_ns)
 
 void backoff_wake(struct waited_word *w)
 {
-	/* seq_cst, after the change: a sleeper is counted before it looks at
-	 * the word. */
+	/* This seq_cst load follows the seq_cst change of the word.  A sleeper
+	 * adds itself to sleepers before it checks the word, so one of the two
+	 * threads sees the other. */
 	if (atomic_load(&w->sleepers))
 		syscall(SYS_futex, lower_half(w), FUTEX_WAKE_PRIVATE, INT_MAX);
 }

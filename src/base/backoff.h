@@ -3,11 +3,12 @@
 #define BASE_BACKOFF_H
 
 /*
- * Waiting for a word that another thread or a device will change: pause a
- * little when there is a core to spare, then yield, and only after half a
- * millisecond sleep in short naps.  (Waking a sleeper costs more than most of
- * these waits last, and with more ranks than cores a spinning thread keeps the
- * one it waits for from running.)
+ * Wait for a word that another thread or a device will change
+ *
+ * A waiter spins briefly if there is a core to spare, then yields, and after
+ * half a millisecond sleeps in short naps.  Most waits end before a sleeping
+ * thread could wake up.  With more ranks than cores, a spinning thread would
+ * keep the thread that it waits for from running.
  *
  *	struct backoff b = BACKOFF;
  *	while (!done())
@@ -18,7 +19,7 @@
 #include <stdint.h>
 
 struct backoff {
-	uint64_t started_ns; /* 0: not yet read */
+	uint64_t started_ns; /* 0 until the clock is first read */
 	unsigned rounds;
 };
 
@@ -27,14 +28,13 @@ struct backoff {
 		.rounds = 0                                                    \
 	}
 
-/* A backoff for one of @threads threads that wait for each other: if there are
- * more of them than cores, it yields from the start instead of pausing. */
+/* Return a backoff for one of @threads threads that wait for each other.  If
+ * they outnumber the cores, it yields from the start instead of spinning. */
 struct backoff backoff_among(int threads);
 
-/* How many cores this process may run on, as of the first call. */
+/* Return the number of cores that this process could use at the first call. */
 int cpu_count(void);
 
-/* Tell the processor that this thread spins. */
 static inline void cpu_pause(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
@@ -44,24 +44,22 @@ static inline void cpu_pause(void)
 #endif
 }
 
-/* Wait a little, and not past @deadline_ns: at most a millisecond, or longer if
+/* Wait briefly, but not past @deadline_ns: at most a millisecond, or longer if
  * hundreds of threads wait. */
 void backoff_wait(struct backoff *b, uint64_t deadline_ns);
 
-/*
- * A word whose changes wake the threads of this process that wait for it
- *
- * backoff_wait_on - like backoff_wait(), but wait no longer once the lower half
- *                   of the word differs from that of @value
- * backoff_wake    - wake all that wait, after a seq_cst change of the word
- */
+/* A word that threads of this process can wait for. */
 struct waited_word {
 	_Atomic uint64_t word;
 	atomic_int sleepers;
 };
 
+/* Wait like backoff_wait(), but return early once the lower half of the word
+ * differs from that of @value. */
 void backoff_wait_on(struct backoff *b, uint64_t deadline_ns,
                      struct waited_word *w, uint64_t value);
+
+/* Wake all threads that wait for the word.  Call after a seq_cst change. */
 void backoff_wake(struct waited_word *w);
 
 #endif

@@ -2,9 +2,7 @@
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
 
-/*
- * Monotonic time in nanoseconds, and deadlines in it
- */
+/* Monotonic time in nanoseconds, and deadlines on that clock */
 
 #include <errno.h>
 #include <pthread.h>
@@ -28,22 +26,23 @@ static inline uint64_t clock_now(void)
 	return clock_read(CLOCK_MONOTONIC);
 }
 
-/* The time @timeout_ns after @now_ns; UINT64_MAX stays "never". */
+/* Return the time @timeout_ns after @now_ns.  UINT64_MAX means never. */
 static inline uint64_t clock_after(uint64_t now_ns, uint64_t timeout_ns)
 {
 	return timeout_ns > UINT64_MAX - now_ns ? UINT64_MAX
 	                                        : now_ns + timeout_ns;
 }
 
-/* The time @timeout_ns from now on; UINT64_MAX stays "never". */
+/* Return the time @timeout_ns from now.  UINT64_MAX means never. */
 static inline uint64_t clock_deadline(uint64_t timeout_ns)
 {
-	if (timeout_ns == UINT64_MAX) /* spares the reading of the clock */
+	if (timeout_ns == UINT64_MAX) /* saves reading the clock */
 		return UINT64_MAX;
 	return clock_after(clock_now(), timeout_ns);
 }
 
-/* A time of this clock for the system, which takes no larger one. */
+/* Convert a time for a system call.  The system accepts no time above
+ * INT64_MAX. */
 static inline struct timespec clock_timespec(uint64_t time_ns)
 {
 	if (time_ns > INT64_MAX)
@@ -54,7 +53,7 @@ static inline struct timespec clock_timespec(uint64_t time_ns)
 	};
 }
 
-/* A condition whose timed waits go by this clock. */
+/* Initialize a condition variable whose timed waits use CLOCK_MONOTONIC. */
 static inline void clock_cond_init(pthread_cond_t *cond)
 {
 	pthread_condattr_t attr;
@@ -65,7 +64,8 @@ static inline void clock_cond_init(pthread_cond_t *cond)
 	pthread_condattr_destroy(&attr);
 }
 
-/* Wait for a post until the clock shows @deadline_ns: true if there was one. */
+/* Wait until @sem is posted or @deadline_ns has passed.  Return true if it was
+ * posted. */
 static inline bool clock_await(sem_t *sem, uint64_t deadline_ns)
 {
 	struct timespec until = clock_timespec(deadline_ns);

@@ -15,48 +15,47 @@
 #include "base/status.h"
 #include "base/thread.h"
 
-/* Idle workers in peace: while one ends a clique, another calls on_verdict.
- * One more, at first, becomes the prober, see crew_refill(). */
+/* Number of workers to keep idle: while one ends a clique, the other can call
+ * on_verdict.  The crew starts with one more, which becomes the prober; see
+ * crew_refill(). */
 #define IDLE 2
 #define AT_FIRST (IDLE + 1)
 
 struct worker {
 	pthread_t thread;
 
-	/* Guarded by lock. */
+	/* The following members are guarded by lock. */
 	bool has_begun;
 	bool is_busy;
-	bool is_tainted; /* by a job with native calls */
-	bool is_left;    /* nobody joins it: it frees this */
-	bool is_extra;   /* others had become idle before it began: it ends */
+	bool is_tainted; /* has run a job with native calls */
+	bool is_left;    /* abandoned; the worker frees this struct itself */
+	bool is_extra;   /* not needed; ends unless a job is waiting */
 	struct worker *next;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Signaled for an idle worker when there is a job, or the crew ends. */
+/* Signaled if there is a job for an idle worker, and when the crew ends. */
 static pthread_cond_t wanted = PTHREAD_COND_INITIALIZER;
 
-/* Signaled when a job is done, and when a worker begins or ends; made by the
- * first crew_get(). */
+/* Signaled when a job is done, and when a worker starts or ends; initialized by
+ * the first crew_get(). */
 static pthread_cond_t done;
 
-/* Posted for the thread that refills. */
+/* Posted to wake the thread in crew_refill(). */
 static sem_t missing;
 
 /* Guarded by lock. */
-static struct job *first, **end = &first; /* the jobs that wait */
-static int waiting;                       /* how many */
+static struct job *first, **end = &first; /* waiting jobs */
+static int waiting;                       /* number of waiting jobs */
 static int idle;                          /* workers without a job */
 static bool ends;
-static struct worker *workers;  /* that may get a job */
-static struct worker *finished; /* to be joined */
+static struct worker *workers;  /* workers that may get a job */
+static struct worker *finished; /* workers yet to be joined */
 
-/* Held while the crew is got or put; taken before the other lock. */
+/* Held during crew_get() and crew_put().  Acquired before `lock`. */
 static pthread_mutex_t life_lock = PTHREAD_MUTEX_INITIALIZER;
 static int users; /* guarded by life_lock */
-
-/* ---- workers ---------------------------------------------------------- */
 
 static struct job *take_locked(struct worker *w)
 {
@@ -80,7 +79,7 @@ static void set_name(const char *name)
 static void queue_locked(struct job *job)
 {
 	job->state = JOB_WAITS;
-	job->again = false;
+	job->rerun = false;
 	job->next = NULL;
 	*end = job;
 	end = &job->next;
@@ -89,7 +88,7 @@ static void queue_locked(struct job *job)
 	pthread_cond_signal(&wanted);
 }
 
-/* Run the job, without the lock. */
+/* Run the job with the lock released. */
 static void run_locked(struct worker *w, struct job *job)
 {
 	bool exists;
@@ -102,7 +101,7 @@ static void run_locked(struct worker *w, struct job *job)
 	pthread_mutex_lock(&lock);
 	w->is_busy = false;
 	idle++;
-	if (exists && job->again) {
+	if (exists && job->rerun) {
 		queue_locked(job);
 	} else if (exists) {
 		job->state = JOB_DONE;
@@ -110,13 +109,14 @@ static void run_locked(struct worker *w, struct job *job)
 	}
 }
 
-/* True if the worker is to stay after a job. */
+/* Return true if the worker must not end after its job. */
 static bool is_needed_locked(const struct worker *w)
 {
 	return !w->is_left && (first || idle <= (w->is_tainted ? 1 : IDLE));
 }
 
-/* By the thread that has started it. */
+/* Register a new worker as idle, which lets its thread start to work.  Called
+ * by the thread that has created the worker. */
 static void begin_locked(struct worker *w, int most)
 {
 	list_add(workers, w, next);
@@ -141,7 +141,8 @@ static void *worker_main(void *arg)
 	struct worker *w = arg;
 	bool is_needed = true, is_left;
 
-	/* Here, as another thread needs a file descriptor for it. */
+	/* The thread sets its own name, because setting another thread's name
+	 * takes a file descriptor. */
 	set_name("cohort/spare");
 	pthread_mutex_lock(&lock);
 	while (!w->has_begun)
@@ -164,8 +165,8 @@ static void *worker_main(void *arg)
 	return NULL;
 }
 
-/* Start a worker, which stays if no more than @most are idle then.  Returns 0
- * or an errno value. */
+/* Start a worker.  If more than @most workers are then idle, it ends unless a
+ * job is waiting.  Return 0 or an errno value. */
 static int start_one(int most)
 {
 	struct worker *w = calloc(1, sizeof(*w));
@@ -183,8 +184,6 @@ static int start_one(int most)
 	pthread_mutex_unlock(&lock);
 	return 0;
 }
-
-/* ---- life ------------------------------------------------------------- */
 
 static void prepare(void)
 {
@@ -207,7 +206,7 @@ static void join_finished(void)
 	}
 }
 
-/* End the idle workers, and leave those behind that do not come back. */
+/* End the idle workers and abandon the busy ones. */
 static void stop(void)
 {
 	struct worker *w, *next;
@@ -233,7 +232,7 @@ static int start(void)
 {
 	int i, err = 0;
 
-	ends = false; /* there are no workers */
+	ends = false; /* there are no workers now */
 	for (i = 0; i < AT_FIRST && !err; i++)
 		err = start_one(AT_FIRST);
 	if (!err)
@@ -265,22 +264,20 @@ void crew_put(void)
 	pthread_mutex_unlock(&life_lock);
 }
 
-/* ---- jobs ------------------------------------------------------------- */
-
 void crew_run(struct job *job, bool (*fn)(void *arg), void *arg,
               const char *format, ...)
 {
 	va_list args;
 
 	pthread_mutex_lock(&lock);
-	job->again = job->state == JOB_RUNS;
+	job->rerun = job->state == JOB_RUNS;
 	if (job->state == JOB_DONE) {
 		job->fn = fn;
 		job->arg = arg;
 		va_start(args, format);
 		vsnprintf(job->name, sizeof(job->name), format, args);
 		va_end(args);
-		thread_mend_name(job->name);
+		thread_sanitize_name(job->name);
 		queue_locked(job);
 	}
 	pthread_mutex_unlock(&lock);
@@ -331,20 +328,20 @@ bool crew_await(struct job *job, uint64_t deadline_ns)
 	return is_done;
 }
 
-void crew_poke(void)
+void crew_wake_refill(void)
 {
 	sem_post(&missing);
 }
 
 void crew_fill(void)
 {
-	/* A worker must not be joined while another thread is still starting
-	 * it. */
+	/* Held so that no thread joins a worker while another thread is still
+	 * starting it. */
 	static pthread_mutex_t fill_lock = PTHREAD_MUTEX_INITIALIZER;
 	int lacking, err = 0;
 
 	if (pthread_mutex_trylock(&fill_lock))
-		return; /* another thread fills */
+		return; /* another thread is filling the crew */
 	join_finished();
 	pthread_mutex_lock(&lock);
 	lacking = IDLE + waiting - idle;

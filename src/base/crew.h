@@ -3,68 +3,78 @@
 #define BASE_CREW_H
 
 /*
- * Threads for work that takes time or may hang: the end of a clique, stacks,
- * names of functions, callbacks, dump files
+ * A pool of threads for work that takes time or may hang: ending a clique,
+ * taking stacks, looking up names of functions, calling callbacks, writing
+ * dumps
  *
- * Starting a thread takes memory, and so the allocator's lock, which a hung
- * thread may hold.  So a few workers are always idle, and a job begins on one
- * of them without a new thread.  More are started by the thread that calls
- * crew_refill(), which is the prober: no thread that must not hang starts one.
+ * Starting a thread allocates memory, which takes a lock that a hung thread may
+ * hold.  So a few workers are always idle, and a job can start without a new
+ * thread.  The prober calls crew_refill() to replace busy workers; threads that
+ * must not hang never start a thread.
  *
- *  A. No call here but crew_get(), crew_fill() and crew_refill() starts a
- *     thread or takes memory.
- *  B. A job runs as soon as a worker is idle, in the order of crew_run().
- *  C. A job that hangs costs its worker.  The last crew_put() leaves that
- *     worker behind.
+ *  A. Only crew_get(), crew_fill() and crew_refill() start threads or allocate
+ *     memory.
+ *  B. A job starts as soon as a worker is idle, in the order of the calls of
+ *     crew_run().
+ *  C. A job that hangs occupies its worker.  The last crew_put() abandons that
+ *     worker.
  */
 
 #include <stdbool.h>
 #include <stdint.h>
 
 struct job {
-	/* Owned by the crew from crew_run() until the job is done. */
+	/* The crew owns the job from crew_run() until it is done. */
 	bool (*fn)(void *arg);
 	void *arg;
-	char name[16]; /* the thread's, while it runs */
+	char name[16]; /* name of the thread while the job runs */
 
-	/* Constant; the job makes native calls, and by that changes what later
-	 * calls of its thread do.  So that thread ends after it, unless it is
-	 * the only one that is idle. */
+	/* Constant; true if the job makes native calls, which affect later
+	 * calls of its thread.  So the thread ends after the job, unless it is
+	 * the only idle one. */
 	bool is_native;
 
 	/* Guarded by the lock in crew.c. */
 	enum { JOB_DONE, JOB_WAITS, JOB_RUNS } state;
-	bool again; /* it was to be run while it ran */
+	bool rerun; /* crew_run() was called while the job ran */
 	struct job *next;
 };
 
-/* Start the idle workers if there are none.  COHORT_OK or COHORT_SYSTEM; each
- * success is undone by one crew_put(), the last of which ends the workers. */
+/* Acquire a reference to the crew.  The first reference starts the idle
+ * workers.  Return COHORT_OK or COHORT_SYSTEM. */
 int crew_get(void);
+
+/* Release a reference.  The release of the last reference ends the workers. */
 void crew_put(void);
 
-/* Run @fn(@arg) on a worker named by @format.  @job is zeroed at first.  A job
- * that waits already runs once; one that runs already, with the same arguments,
- * runs once more after that.  @fn returns false if it has freed @job. */
+/* Run @fn(@arg) on a worker whose thread is named by @format.  If @job is
+ * waiting already, it still runs once.  If the job is running with the same
+ * arguments, it runs again afterwards.
+ * @job: zeroed before the first call
+ * @fn:  returns false if it has freed @job */
 void crew_run(struct job *job, bool (*fn)(void *arg), void *arg,
               const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-/* True if the job is done, or was never run. */
+/* Return true if the job is done or was never run. */
 bool crew_is_done(struct job *job);
 
-/* Take back a job that no worker has begun: it is done.  False if one has. */
+/* Cancel the job if no worker has started it.  Return true if the job is now
+ * done, or was done before; false if it is running. */
 bool crew_cancel(struct job *job);
 
-/* Wait until the job is done; false if it is not by @deadline_ns. */
+/* Wait until the job is done.  Return false if it is not done by
+ * @deadline_ns. */
 bool crew_await(struct job *job, uint64_t deadline_ns);
 
-/* Sleep until a job finds no idle worker, crew_poke() is called, or
- * @deadline_ns; then crew_fill().  One thread at a time. */
+/* Sleep until a job finds no idle worker, crew_wake_refill() is called, or
+ * @deadline_ns passes; then call crew_fill().  Only one thread at a time may
+ * call this. */
 void crew_refill(uint64_t deadline_ns);
-void crew_poke(void);
 
-/* Start the workers that are missing: also called by a thread of the program
- * that is about to run a job, because there may be no prober. */
+void crew_wake_refill(void);
+
+/* Start the missing workers.  A program's thread also calls this before it runs
+ * a job, because there may be no prober. */
 void crew_fill(void);
 
 #endif

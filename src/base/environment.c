@@ -13,7 +13,8 @@
 
 #define PREFIX "COHORT_"
 
-/* All variables that are read: scripts/lint.sh looks for others. */
+/* All variables that the library reads; scripts/lint.sh checks that there are
+ * no others. */
 /* clang-format off */
 static const char *const known[] = {
 	"COHORT_CONNECT",
@@ -26,21 +27,20 @@ static const char *const known[] = {
 	"COHORT_HOST_CONNECT",
 	"COHORT_HOST_DEVICES",
 	"COHORT_HOST_NCCL",
-	"COHORT_HOST_QUIET",
 	"COHORT_HOST_SHARED",
 	"COHORT_HOST_STRICT",
 	"COHORT_HOST_SYNC",
 	"COHORT_JOB",
 	"COHORT_LAUNCH",
-	"COHORT_LIB_DIR", /* of the build of bindings/rust */
+	"COHORT_LIB_DIR", /* read by the build of bindings/rust */
 	"COHORT_LOCAL_PROCESS",
 	"COHORT_LOCAL_PROCESSES",
 	"COHORT_LOG",
-	"COHORT_MANY",
 	"COHORT_PLATFORM",
 	"COHORT_POLICY",
 	"COHORT_PROCESS",
 	"COHORT_PROCESSES",
+	"COHORT_WATCH",
 };
 /* clang-format on */
 
@@ -63,9 +63,9 @@ size_t environment_distance(const char *a, size_t n, const char *b)
 	return row[n];
 }
 
-/* The known name closest to @name (equal to it if @name is known), or NULL if
- * every known name differs from it by more than a third of its length. */
-const char *environment_meant(const char *name, size_t n)
+/* A known name is close if @name differs from it by at most a third of its
+ * length. */
+const char *environment_closest(const char *name, size_t n)
 {
 	const char *best = NULL;
 	size_t i, d, least_d = ENVIRONMENT_NAME_SIZE;
@@ -80,7 +80,7 @@ const char *environment_meant(const char *name, size_t n)
 	return best;
 }
 
-bool environment_knows(const char *name, size_t n)
+bool environment_is_known(const char *name, size_t n)
 {
 	size_t i;
 
@@ -92,9 +92,9 @@ bool environment_knows(const char *name, size_t n)
 
 static void add(struct text *t, const char *name, size_t n, const char *end)
 {
-	const char *meant = environment_meant(name, n);
+	const char *meant = environment_closest(name, n);
 
-	if (environment_knows(name, n))
+	if (environment_is_known(name, n))
 		return;
 	text_add(t, "%.*s is set in the environment but means nothing", (int)n,
 	         name);
@@ -104,9 +104,9 @@ static void add(struct text *t, const char *name, size_t n, const char *end)
 		text_add(t, ".%s", end);
 }
 
-/* Store the number of the name in @text, the value of @variable, if that is
- * set: from 1 on, as in an enum of the options whose 0 is the default.
- * @all: the @n names, for the error. */
+/* Look up @text, the value of @variable, in @names and store its index, which
+ * is at most @n.  Do nothing if it is not set or empty.
+ * @all: the names, for the error */
 static int choose(const char *variable, const char *text,
                   const char *const *names, int n, const char *all, int *out)
 {
@@ -114,8 +114,8 @@ static int choose(const char *variable, const char *text,
 
 	if (!text || !*text)
 		return COHORT_OK;
-	for (i = 1; i <= n; i++)
-		if (strcmp(text, names[i]) == 0) {
+	for (i = 0; i <= n; i++)
+		if (names[i] && strcmp(text, names[i]) == 0) {
 			*out = i;
 			return COHORT_OK;
 		}
@@ -147,10 +147,7 @@ int environment_connect(int *connect)
 	              COHORT_CONNECT_NONE, "collectives, all or none", connect);
 }
 
-/* ---- what overrides the program ---------------------------------------- */
-
-/* Read "30s".  False for a time that is 0, has no unit, or is too long. */
-static bool read_time(const char *text, uint64_t *ns)
+bool environment_read_time(const char *text, uint64_t *ns)
 {
 	static const struct {
 		const char *name;
@@ -178,7 +175,7 @@ int environment_deadline(uint64_t *ns)
 {
 	const char *text = getenv("COHORT_DEADLINE");
 
-	if (!text || !*text || read_time(text, ns))
+	if (!text || !*text || environment_read_time(text, ns))
 		return COHORT_OK;
 	if (strcmp(text, "off") != 0)
 		return error_set(
@@ -207,7 +204,7 @@ int environment_policy(int *policy)
 
 void environment_add_overrides(struct text *t)
 {
-	/* Each name is in one line with its getenv(): see scripts/lint.sh. */
+	/* Each name is on one line with its getenv(), see scripts/lint.sh. */
 	const struct {
 		const char *name, *value, *options;
 	} all[] = {
@@ -226,8 +223,6 @@ void environment_add_overrides(struct text *t)
 		gap = "; ";
 	}
 }
-
-/* ---- what means nothing ------------------------------------------------ */
 
 void environment_add_unknown(struct text *t, const char *end)
 {

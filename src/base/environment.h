@@ -2,9 +2,8 @@
 #ifndef BASE_ENVIRONMENT_H
 #define BASE_ENVIRONMENT_H
 
-/*
- * The environment variables of this project, and those that only look like one
- */
+/* Read the library's environment variables, and report COHORT_ variables that
+ * the library does not know */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,48 +12,57 @@
 #include "base/log.h"
 #include "base/text.h"
 
-/* Store what COHORT_LAUNCH asks for, an enum cohort_launch; *@launch is
- * untouched if the variable is not set.  COHORT_INVALID for another value. */
+/* Store the enum cohort_launch that COHORT_LAUNCH selects.  Leave *@launch
+ * unchanged if the variable is not set.  Return COHORT_INVALID if its value is
+ * not valid. */
 int environment_launch(int *launch);
 
-/* As environment_launch(), of COHORT_CONNECT and an enum cohort_connect. */
+/* Read COHORT_CONNECT, an enum cohort_connect, like environment_launch(). */
 int environment_connect(int *connect);
 
-/* Store the deadline that COHORT_DEADLINE sets, COHORT_FOREVER for "off"; *@ns
- * is untouched if the variable is not set.  COHORT_INVALID for another
- * value. */
+/* Read a time such as "500ms", "30s", "5m" or "1h".  Return false if @text is
+ * not a time, or if the time is 0 or too long. */
+bool environment_read_time(const char *text, uint64_t *ns);
+
+/* Store the deadline that COHORT_DEADLINE sets, or COHORT_FOREVER for "off".
+ * Leave *@ns unchanged if the variable is not set.  Return COHORT_INVALID if
+ * its value is not valid. */
 int environment_deadline(uint64_t *ns);
 
-/* As environment_launch(), of COHORT_POLICY and an enum cohort_policy. */
+/* Read COHORT_POLICY, an enum cohort_policy, like environment_launch(). */
 int environment_policy(int *policy);
 
-/* Add which variables of the environment override the program's options, and
- * which options these are: "COHORT_DEADLINE=30s sets join_ns and exec_ns".
- * Adds nothing if there is no such variable.  Their values must have been
- * checked. */
+/* Append the environment variables that override options of the program, such
+ * as "COHORT_DEADLINE=30s sets join_ns and exec_ns", or nothing if there are
+ * none.  The values must have been checked. */
 void environment_add_overrides(struct text *t);
 
-/* True if the @n bytes at @name are a variable that means something; else the
- * one that may have been meant, or NULL. */
-bool environment_knows(const char *name, size_t n);
-const char *environment_meant(const char *name, size_t n);
+/* Return true if the @n bytes at @name are the name of a variable that the
+ * library reads. */
+bool environment_is_known(const char *name, size_t n);
 
-/* Room for a name that is compared.  Longer names resemble none. */
+/* Return the variable that the @n bytes at @name were probably meant to be, or
+ * NULL if none is close enough. */
+const char *environment_closest(const char *name, size_t n);
+
+/* Maximum size of a variable name that is compared, including the terminating
+ * zero.  Longer names resemble no known variable. */
 #define ENVIRONMENT_NAME_SIZE 64
 
-/* How many bytes must be added, left out or replaced to make one name the
- * other; the @n bytes at @a are less than ENVIRONMENT_NAME_SIZE. */
+/* Return how many bytes must be inserted, deleted or replaced to turn one name
+ * into the other.  @n is less than ENVIRONMENT_NAME_SIZE. */
 size_t environment_distance(const char *a, size_t n, const char *b);
 
-/* Add a sentence, and @end, for each variable COHORT_... in the environment
- * that means nothing, with the one that may have been meant. */
+/* For each COHORT_ variable in the environment that the library does not read,
+ * append a sentence that names it and the variable that was probably meant,
+ * followed by @end. */
 void environment_add_unknown(struct text *t, const char *end);
 
 /* Log the COHORT_ variables that override options or are unknown, once per
- * process.  Called when a group opens. */
+ * process.  Called when a group is opened. */
 void environment_report(const struct log *log);
 
-/* Log the unknown COHORT_ variables only, once per process. */
+/* Log only the unknown COHORT_ variables, once per process. */
 void environment_report_unknown(const struct log *log);
 
 #endif

@@ -2,9 +2,8 @@
 #ifndef BASE_HALF_H
 #define BASE_HALF_H
 
-/*
- * float16 and bfloat16 as bits: to nearest even, subnormals kept, one quiet NaN
- */
+/* Conversions to float16 and bfloat16 as bits: rounded to nearest even, with
+ * subnormals, and with a single quiet NaN */
 
 #include <stdint.h>
 
@@ -30,11 +29,11 @@ static inline float f32_of_bits(uint32_t bits)
 
 #define F32_INFINITY UINT32_C(0x7f800000)
 
-/* Round to odd: a result that is not exact has a last bit of 1, so that
- * rounding it again, to a type with at least two bits less, gives what rounding
- * @x once does (Boldo, Melquiond, "Emulation of FMA and Correctly Rounded Sums:
- * Proved Algorithms Using Rounding to Odd", IEEE Transactions on Computers
- * 57(4), 2008). */
+/* Round to float by rounding to odd: the last bit of an inexact result is 1.
+ * Rounding the result again, to a type with at least two bits fewer, is
+ * equivalent to rounding @x once (Boldo, Melquiond, "Emulation of FMA and
+ * Correctly Rounded Sums: Proved Algorithms Using Rounding to Odd", IEEE
+ * Transactions on Computers 57(4), 2008). */
 static inline float f32_to_odd(double x)
 {
 	float f = (float)x;
@@ -42,7 +41,7 @@ static inline float f32_to_odd(double x)
 
 	if ((double)f == x || x != x)
 		return f;
-	/* First the neighbour that is nearer to 0, then the odd one. */
+	/* Take the neighbor of @x that is nearer to 0, and set its last bit. */
 	if (x > 0.0 ? (double)f > x : (double)f < x)
 		bits--;
 	return f32_of_bits(bits | 1);
@@ -52,12 +51,12 @@ static inline uint16_t f16_from_f32(float x)
 {
 	uint32_t bits = f32_bits(x), rest = bits & 0x7fffffff;
 	uint32_t sign = bits >> 16 & 0x8000;
-	/* Round by adding half of the last place that stays, less one unless
-	 * that place is odd; a carry goes into the exponent, and on to
-	 * infinity. */
+	/* Add half a unit of the last bit that is kept, or one bit less if that
+	 * bit is 0.  A carry increments the exponent, up to infinity. */
 	uint32_t normal =
 		(rest - (UINT32_C(112) << 23) + 0xfff + (rest >> 13 & 1)) >> 13;
-	/* The last place of 0.5 is that of subnormals. */
+	/* Adding 0.5 rounds to a multiple of 2^-24, the unit of float16's
+	 * subnormals. */
 	uint32_t tiny = f32_bits(f32_of_bits(rest) + 0.5f) - f32_bits(0.5f);
 
 	return (uint16_t)(rest > F32_INFINITY          ? 0x7e00

@@ -2,21 +2,18 @@
 #ifndef BASE_HASH_H
 #define BASE_HASH_H
 
-/*
- * A hash of numbers, one after the other
- */
+/* A hash over a sequence of numbers */
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* One step of a multiplicative hash: every bit of @x reaches the high bits. */
+/* Add @x to a multiplicative hash.  Every bit of @x reaches the high bits. */
 static inline uint64_t hash_step(uint64_t hash, uint64_t x)
 {
 	hash = (hash ^ x) * UINT64_C(0x9e3779b97f4a7c15);
 	return hash ^ hash >> 29;
 }
 
-/* A step for each of @n bytes. */
 static inline uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t n)
 {
 	const unsigned char *at = bytes;

@@ -9,13 +9,14 @@
 #include "base/text.h"
 #include "base/util.h"
 
-/* The most program headers, symbols and bytes of notes that are read.  The
- * largest programs have a dozen, a million and a few hundred. */
+/* Limits on the program headers, symbols and bytes of notes that are read.  The
+ * largest programs have about 12 program headers, a million symbols and a few
+ * hundred bytes of notes. */
 #define SEGMENTS_MOST 128
 #define SYMBOLS_MOST (UINT64_C(1) << 22)
 #define NOTES_MOST 4096
 
-/* Entries of a table that are read at a time. */
+/* Number of table entries that are read at a time. */
 #define BLOCK 256
 
 #if UINTPTR_MAX == UINT64_MAX
@@ -24,14 +25,12 @@
 #define CLASS ELFCLASS32
 #endif
 
-/* The dynamic linker's macro has no name for these. */
+/* ElfW() has no names for these macros. */
 #define TYPE(info) ((info)&0xf)
 #define BINDING(info) ((info) >> 4)
 
-/* ---- reading ---------------------------------------------------------- */
-
-/* Read up to @n bytes.  Returns how many, 0 at the end of the file or on an
- * error. */
+/* Read up to @n bytes.  Return how many were read: 0 at the end of the file or
+ * on an error. */
 static size_t read_some(const struct image *e, uint64_t offset, void *to,
                         size_t n)
 {
@@ -48,8 +47,8 @@ static bool read_all(const struct image *e, uint64_t offset, void *to, size_t n)
 	return read_some(e, offset, to, n) == n;
 }
 
-/* Read entries of @size bytes from a table of @n, from entry @i on.  Returns
- * how many were read, at most BLOCK. */
+/* Read entries of @size bytes from a table of @n entries, starting at entry
+ * @i.  Return how many were read, at most BLOCK. */
 static size_t read_entries(const struct image *e, uint64_t table, uint64_t n,
                            uint64_t i, void *to, size_t size)
 {
@@ -75,9 +74,6 @@ bool image_begin(struct image *e, int fd, uint64_t base)
 	       (!h->e_shnum || h->e_shentsize == sizeof(ElfW(Shdr)));
 }
 
-/* ---- segments --------------------------------------------------------- */
-
-/* Read the segment with number @i; false if there is none. */
 static bool read_segment(const struct image *e, int i, ElfW(Phdr) * segment)
 {
 	return i < e->header.e_phnum && i < SEGMENTS_MOST &&
@@ -112,11 +108,10 @@ static void add_hex(char *to, const unsigned char *from, size_t n)
 	*to = '\0';
 }
 
-/* Find the build ID in @n bytes of notes. */
 static bool find_build_id(const unsigned char *at, uint64_t n, uint64_t align,
                           char *id)
 {
-	uint64_t name, all; /* with what stands before them */
+	uint64_t name, all; /* end of the name, and of the note */
 	ElfW(Nhdr) h;
 
 	for (; n >= sizeof(h); at += all, n -= all) {
@@ -155,15 +150,11 @@ void image_build_id(const struct image *e, char id[2 * IMAGE_BUILD_ID + 1])
 	}
 }
 
-/* ---- symbols ---------------------------------------------------------- */
-
-/* A symbol table, and the strings that it uses. */
 struct table {
 	uint64_t symbols, n;
 	uint64_t strings, strings_size;
 };
 
-/* Find the first section of a type; false if there is none. */
 static bool find_section(const struct image *e, unsigned type, ElfW(Shdr) * out)
 {
 	ElfW(Shdr) sections[BLOCK];
@@ -211,8 +202,9 @@ static bool is_function(const ElfW(Sym) * s)
 	       s->st_shndx != SHN_UNDEF && s->st_size;
 }
 
-/* How good the name of a symbol is; the lowest is best: names without
- * underscores in front, and then global ones. */
+/* Return a rank for a symbol's name; the lowest is best.  A name with fewer
+ * leading underscores is better.  On a tie, a global symbol is better than a
+ * weak one, and a weak one better than a local one. */
 static int rank_of(const struct image *e, const ElfW(Sym) * s, uint64_t name_at)
 {
 	const int binding = BINDING(s->st_info);
@@ -225,7 +217,8 @@ static int rank_of(const struct image *e, const ElfW(Sym) * s, uint64_t name_at)
 	                              : 2);
 }
 
-/* The first function with an address from @address on. */
+/* Return the index of the first function with an address of at least
+ * @address. */
 static size_t first_from(const struct image_function *f, size_t n,
                          uint64_t address)
 {
@@ -241,10 +234,11 @@ static size_t first_from(const struct image_function *f, size_t n,
 	return low;
 }
 
-/* Offer a symbol to the functions whose addresses it spans.  Where symbols
- * nest, the innermost one wins. */
-static void offer(const struct image *e, const struct table *t,
-                  const ElfW(Sym) * s, struct image_function *f, size_t n)
+/* Assign a symbol to all functions whose addresses it spans.  If symbols nest,
+ * the innermost wins. */
+static void assign_symbol(const struct image *e, const struct table *t,
+                          const ElfW(Sym) * s, struct image_function *f,
+                          size_t n)
 {
 	size_t i = first_from(f, n, s->st_value);
 	uint64_t name_at = t->strings + s->st_name;
@@ -284,7 +278,7 @@ void image_find(const struct image *e, struct image_function *f, size_t n)
 		for (k = 0; k < got; k++)
 			if (is_function(&symbols[k]) &&
 			    symbols[k].st_name < t.strings_size)
-				offer(e, &t, &symbols[k], f, n);
+				assign_symbol(e, &t, &symbols[k], f, n);
 	}
 }
 
@@ -299,7 +293,7 @@ bool image_name(const struct image *e, const struct image_function *f,
 	n = read_some(e, f->name_at, name, size - 1);
 	name[n] = '\0';
 	name[strcspn(name, "@")] = '\0';
-	/* A name goes into messages: it must be plain text. */
+	/* The name goes into messages, so it must be plain text. */
 	for (i = 0; name[i]; i++)
 		if ((unsigned char)name[i] <= ' ' || name[i] == 127)
 			name[i] = '?';

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* JSON writer, see json.h. */
-
 #include "base/json.h"
 
 #include <math.h>
@@ -11,7 +9,7 @@
 #include "base/outfile.h"
 #include "base/text.h"
 
-static void put(struct json *json, const char *bytes, size_t n)
+static void write_bytes(struct json *json, const char *bytes, size_t n)
 {
 	if (json->file)
 		outfile_put(json->file, bytes, n);
@@ -21,10 +19,15 @@ static void put(struct json *json, const char *bytes, size_t n)
 
 static void put_char(struct json *json, char c)
 {
-	put(json, &c, 1);
+	struct outfile *f = json->file;
+
+	if (f && f->used < f->size)
+		f->buffer[f->used++] = c;
+	else
+		write_bytes(json, &c, 1);
 }
 
-/* True if the byte stands for itself. */
+/* Return true if the byte needs no escape. */
 static bool is_plain(unsigned char c)
 {
 	static const bool plain[256] = {
@@ -36,22 +39,22 @@ static bool is_plain(unsigned char c)
 	return plain[c];
 }
 
-/* Write the character of @n bytes at @s, escaped if need be; 0: it is not a
- * character. */
+/* Write the character of @n bytes at @s, escaped if necessary.  If @n is 0, the
+ * byte at @s is not a valid character. */
 static void put_special(struct json *json, const unsigned char *s, int n)
 {
 	static const char digits[] = "0123456789abcdef";
 
 	if (n == 0) {
-		put(json, "\\ufffd", 6);
+		write_bytes(json, "\\ufffd", 6);
 	} else if (*s < 0x20 || *s == 0x7f) {
-		put(json, "\\u00", 4);
+		write_bytes(json, "\\u00", 4);
 		put_char(json, digits[*s >> 4]);
 		put_char(json, digits[*s & 15]);
 	} else {
 		if (*s == '"' || *s == '\\')
 			put_char(json, '\\');
-		put(json, (const char *)s, (size_t)n);
+		write_bytes(json, (const char *)s, (size_t)n);
 	}
 }
 
@@ -64,7 +67,7 @@ static void put_text(struct json *json, const char *text)
 	while (*s) {
 		for (from = s; is_plain(*s);)
 			s++;
-		put(json, (const char *)from, (size_t)(s - from));
+		write_bytes(json, (const char *)from, (size_t)(s - from));
 		if (!*s)
 			break;
 		n = text_character((const char *)s);
@@ -74,84 +77,19 @@ static void put_text(struct json *json, const char *text)
 	put_char(json, '"');
 }
 
-/* ---- short pieces ----------------------------------------------------- */
-
-/* A value is put together with what stands before it, in the file's buffer if
- * there is one: a dump has millions of them. */
-struct piece {
-	char *at;
-	char *from;
-	bool is_own; /* else of the file */
-	char own[192];
-};
-
-/* Room in a piece for a text with its key, both with their quotes. */
-#define SHORT 64
-
-static void piece_begin(struct json *json, struct piece *p)
+static void begin(struct json *json, const char *key)
 {
-	p->from = json->file ? outfile_room(json->file, sizeof(p->own)) : NULL;
-	p->is_own = !p->from;
-	if (p->is_own)
-		p->from = p->own;
-	p->at = p->from;
-}
-
-static void piece_end(struct json *json, struct piece *p)
-{
-	size_t n = (size_t)(p->at - p->from);
-
-	if (p->is_own)
-		put(json, p->from, n);
-	else
-		outfile_did_put(json->file, n);
-}
-
-/* Add a text with its quotes, if it is short and needs no escape; false: it was
- * not added. */
-static bool add_text(struct piece *p, const char *text)
-{
-	char *at = p->at, *end = at + SHORT;
-
-	*at++ = '"';
-	while (is_plain((unsigned char)*text) && at < end)
-		*at++ = *text++;
-	if (*text)
-		return false;
-	*at++ = '"';
-	p->at = at;
-	return true;
-}
-
-/* Add what stands before a value: the comma and the key. */
-static void begin_piece(struct json *json, struct piece *p, const char *key)
-{
-	piece_begin(json, p);
 	if (json->comma)
-		*p->at++ = ',';
+		put_char(json, ',');
 	if (json->line)
-		*p->at++ = '\n';
+		put_char(json, '\n');
 	json->comma = true;
 	json->line = false;
 	if (!key)
 		return;
-	if (!add_text(p, key)) {
-		piece_end(json, p);
-		put_text(json, key);
-		piece_begin(json, p);
-	}
-	*p->at++ = ':';
+	put_text(json, key);
+	put_char(json, ':');
 }
-
-static void begin(struct json *json, const char *key)
-{
-	struct piece p;
-
-	begin_piece(json, &p, key);
-	piece_end(json, &p);
-}
-
-/* ---- values ----------------------------------------------------------- */
 
 void json_line(struct json *json)
 {
@@ -160,11 +98,8 @@ void json_line(struct json *json)
 
 void json_open(struct json *json, const char *key, char bracket)
 {
-	struct piece p;
-
-	begin_piece(json, &p, key);
-	*p.at++ = bracket;
-	piece_end(json, &p);
+	begin(json, key);
+	put_char(json, bracket);
 	json->comma = false;
 }
 
@@ -180,23 +115,17 @@ void json_close(struct json *json, char bracket)
 static void put_raw(struct json *json, const char *key, const char *text)
 {
 	begin(json, key);
-	put(json, text, strlen(text));
+	write_bytes(json, text, strlen(text));
 }
 
 void json_string(struct json *json, const char *key, const char *text)
 {
-	struct piece p;
-	bool is_short;
-
 	if (!text) {
 		json_null(json, key);
 		return;
 	}
-	begin_piece(json, &p, key);
-	is_short = add_text(&p, text);
-	piece_end(json, &p);
-	if (!is_short)
-		put_text(json, text);
+	begin(json, key);
+	put_text(json, text);
 }
 
 void json_bool(struct json *json, const char *key, bool value)
@@ -209,14 +138,14 @@ void json_null(struct json *json, const char *key)
 	put_raw(json, key, "null");
 }
 
-/* Add a number, with a point before the last @digits, or none for 0.  (A dump
- * has millions of numbers, for which printf() is too slow.) */
+/* Write a number with a decimal point before its last @digits digits, or
+ * without a point if @digits is 0.  printf() would be too slow, because a dump
+ * has millions of numbers. */
 static void put_number(struct json *json, const char *key, uint64_t value,
                        bool is_negative, int digits)
 {
-	char text[48], *at = text + sizeof(text);
+	char text[48], *end = text + sizeof(text), *at = end;
 	bool has_point = digits;
-	struct piece p;
 
 	do {
 		*--at = (char)('0' + value % 10);
@@ -226,10 +155,8 @@ static void put_number(struct json *json, const char *key, uint64_t value,
 	} while (value || (has_point && digits >= 0));
 	if (is_negative)
 		*--at = '-';
-	begin_piece(json, &p, key);
-	while (at < text + sizeof(text))
-		*p.at++ = *at++;
-	piece_end(json, &p);
+	begin(json, key);
+	write_bytes(json, at, (size_t)(end - at));
 }
 
 void json_int(struct json *json, const char *key, int64_t value)
@@ -248,18 +175,6 @@ void json_uint(struct json *json, const char *key, uint64_t value)
 void json_fixed(struct json *json, const char *key, uint64_t value, int digits)
 {
 	put_number(json, key, value, false, digits);
-}
-
-void json_float(struct json *json, const char *key, float value)
-{
-	char text[32] = "null";
-
-	for (int digits = 1; isfinite(value) && digits <= 9; digits++) {
-		snprintf(text, sizeof(text), "%.*g", digits, (double)value);
-		if (strtof(text, NULL) == value)
-			break;
-	}
-	put_raw(json, key, text);
 }
 
 void json_double(struct json *json, const char *key, double value)

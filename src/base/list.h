@@ -9,7 +9,7 @@
  * member of an item that points to the following one.
  */
 
-/* Insert @item as the first one. */
+/* Insert @item as the first item. */
 #define list_add(list, item, next) ((item)->next = (list), (list) = (item))
 
 /* Remove @item, which may be NULL or missing from the list. */
@@ -22,7 +22,7 @@
 			*at_ = (*at_)->next;                                   \
 	} while (0)
 
-/* Set @item to the first one for which @condition is true, or to NULL. */
+/* Set @item to the first item for which @condition is true, or to NULL. */
 #define list_find(item, list, next, condition)                                 \
 	do {                                                                   \
 		(item) = (list);                                               \

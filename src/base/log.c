@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * Lines and verdicts on stderr, or in a file
- */
-
 #include "base/log.h"
 
 #include <errno.h>
@@ -23,16 +19,17 @@
 #define LINE_SIZE 500
 #define VERDICT_SIZE 16384
 
-/* A pipe that poll() calls writable takes this many bytes without blocking. */
+/* Number of bytes that can be written without blocking to a pipe that poll()
+ * reports as writable. */
 #define CHUNK 4096
 
-/* How long a verdict waits for stderr to become writable. */
+/* Time that a verdict waits for stderr to become writable. */
 #define PATIENCE_MS 1000
 
-/* Atomic; lines that were dropped since the last line that was written. */
+/* Atomic; number of lines dropped since the last line that was written. */
 static atomic_uint dropped;
 
-struct log log_of(const char *text)
+struct log log_parse(const char *text)
 {
 	static const char *const names[] = { "line", "none", "verdict" };
 	struct log log = { .form = LOG_INVALID };
@@ -55,7 +52,8 @@ bool log_wants_verdicts(const struct log *log)
 	return log->form == LOG_VERDICT || log->form == LOG_FILE;
 }
 
-/* Not blocking, so that a FIFO without a reader is an error. */
+/* Open the log's file in nonblocking mode, so that opening a FIFO without a
+ * reader is an error. */
 static int open_file(const struct log *log)
 {
 	return open(log->path,
@@ -64,7 +62,7 @@ static int open_file(const struct log *log)
 	            0600);
 }
 
-int log_try(const struct log *log)
+int log_check_file(const struct log *log)
 {
 	int fd = log->form == LOG_FILE ? open_file(log) : -1;
 
@@ -73,9 +71,10 @@ int log_try(const struct log *log)
 	return log->form == LOG_FILE && fd < 0 ? errno : 0;
 }
 
-/* Write in pieces that do not block, if @fd becomes writable in time for
- * each. */
-static bool put(int fd, const char *bytes, size_t n, int patience_ms)
+/* Write in pieces that do not block.  Return false if @fd does not become
+ * writable within @patience_ms. */
+static bool write_in_pieces(int fd, const char *bytes, size_t n,
+                            int patience_ms)
 {
 	struct pollfd ready = { .fd = fd, .events = POLLOUT };
 	ssize_t piece, written;
@@ -95,20 +94,22 @@ static bool put(int fd, const char *bytes, size_t n, int patience_ms)
 	return true;
 }
 
-/* Append to the log's file.  If that fails, stderr gets the bytes. */
+/* Append to the log's file.  If that fails, write to stderr. */
 static bool put_log(const struct log *log, const char *bytes, size_t n,
                     int patience_ms)
 {
 	int fd = log->form == LOG_FILE ? open_file(log) : -1;
-	bool is_written = fd >= 0 && put(fd, bytes, n, patience_ms);
+	bool is_written = fd >= 0 && write_in_pieces(fd, bytes, n, patience_ms);
 
 	if (fd >= 0)
 		close(fd);
-	return is_written || put(STDERR_FILENO, bytes, n, patience_ms);
+	return is_written ||
+	       write_in_pieces(STDERR_FILENO, bytes, n, patience_ms);
 }
 
-/* End the line that begins at @line, unless the text was cut in an earlier
- * line.  The buffer has one byte more than @t. */
+/* End the line that starts at @line with a newline, and replace its control
+ * characters.  Does nothing if the text was truncated in an earlier line.  The
+ * buffer must be one byte larger than the room in @t. */
 static void end_line(struct text *t, char *line)
 {
 	for (; *line; line++)
@@ -133,8 +134,8 @@ void log_line(const struct log *log, const char *format, ...)
 	before = atomic_exchange(&dropped, 0);
 	text_add(&t, PREFIX);
 	if (before)
-		text_add(&t, "(%u earlier lines are lost: stderr was full) ",
-		         before);
+		text_add(&t, "(%u earlier line%s lost: stderr was full) ",
+		         before, before > 1 ? "s were" : " was");
 	va_start(args, format);
 	text_vadd(&t, format, args);
 	va_end(args);
@@ -156,7 +157,6 @@ static bool is_blamed(const struct cohort_verdict *v, int rank)
 	return rank == v->rank || v->missing[rank / 64] >> rank % 64 & 1;
 }
 
-/* Add the reports on the ranks to blame, or on the others. */
 static void add_reports(struct text *t, const struct cohort_verdict *v,
                         bool blamed)
 {

@@ -13,22 +13,21 @@
 
 #include "base/thread.h"
 
-/* How many temporary names are tried if others are taken. */
+/* Number of temporary names to try if some of them are taken. */
 #define TRIES 1000
 
-/* Keep the first error. */
 static void fail(struct outfile *f)
 {
 	if (!f->err)
 		f->err = errno ? errno : EIO;
 }
 
-/* Open a file that no other process has: another machine or container may have
- * a process with the same number. */
+/* Create a temporary file.  The name may be taken: another machine or container
+ * may have a process with the same pid. */
 static int open_temporary(struct outfile *f)
 {
-	/* Atomic; counts the files of this process.  Relaxed: it orders
-	 * nothing. */
+	/* Atomic; number of files of this process.  Relaxed order is enough,
+	 * because no other data depends on it. */
 	static atomic_uint count;
 	int fd, tries = TRIES;
 
@@ -42,7 +41,7 @@ static int open_temporary(struct outfile *f)
 		                    O_CLOEXEC,
 		            0644);
 	} while (fd < 0 && errno == EEXIST && --tries);
-	/* The lock tells others that the file is being written. */
+	/* The lock shows other processes that the file is being written. */
 	if (fd >= 0)
 		flock(fd, LOCK_EX | LOCK_NB);
 	return fd;
@@ -67,7 +66,7 @@ static void write_all(struct outfile *f, const char *bytes, size_t n)
 	ssize_t written;
 
 	while (n && !f->err) {
-		/* The process may have a limit of the size of files. */
+		/* The process may have a limit on the size of files. */
 		written = write_quietly(f->fd, bytes, n, SIGXFSZ, EFBIG);
 		if (written > 0) {
 			bytes += written;
@@ -96,19 +95,10 @@ void outfile_put(struct outfile *f, const char *bytes, size_t n)
 	f->used += n;
 }
 
-char *outfile_room(struct outfile *f, size_t n)
-{
-	if (n > f->size)
-		return NULL;
-	if (n > f->size - f->used)
-		flush(f);
-	return f->buffer + f->used;
-}
-
 void outfile_send(struct outfile *f)
 {
 	flush(f);
-	/* Where the call is not known, outfile_end() does all of it. */
+	/* If this fails, outfile_end() still writes everything to disk. */
 	if (!f->err)
 		sync_file_range(f->fd, 0, 0, SYNC_FILE_RANGE_WRITE);
 }
@@ -127,7 +117,7 @@ int outfile_end(struct outfile *f)
 	return f->err;
 }
 
-int outfile_drop(struct outfile *f)
+int outfile_discard(struct outfile *f)
 {
 	if (f->fd >= 0 && close(f->fd))
 		fail(f);

@@ -20,7 +20,8 @@ void *pages_alloc(size_t bytes)
 
 void pages_forget(void *pages, size_t bytes)
 {
-	/* Private and anonymous: the next access finds a page of zeros. */
+	/* The mapping is private and anonymous, so the next access finds
+	 * zeros. */
 	madvise(pages, bytes, MADV_DONTNEED);
 }
 
@@ -30,10 +31,8 @@ void pages_free(void *pages, size_t bytes)
 		munmap(pages, bytes);
 }
 
-/* ---- pages that are never unmapped ------------------------------------ */
-
-/* Allocations share mappings of this size, because a process may have no more
- * than 65,530 mappings (vm.max_map_count). */
+/* Size of the mappings that allocations share.  A process can have no more than
+ * 65,530 mappings (vm.max_map_count). */
 #define CHUNK ((size_t)8 << 20)
 
 struct released {
@@ -43,14 +42,14 @@ struct released {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Guarded by lock: the unused rest of the last chunk, and the released
+/* Guarded by lock: the unused rest of the last chunk, and the list of released
  * pages. */
 static char *rest;
 static size_t rest_bytes;
 static struct released *released;
 
 /* Not NULL if the program runs with AddressSanitizer, which finds leaks and
- * uses after free in the heap only. */
+ * use-after-free only on the heap. */
 void __asan_init(void) __attribute__((weak));
 void __lsan_ignore_object(const void *object) __attribute__((weak));
 
@@ -61,7 +60,7 @@ static size_t whole_pages(size_t bytes)
 	return (bytes + page - 1) / page * page;
 }
 
-static void *take_released_locked(size_t bytes)
+static void *reuse_pages_locked(size_t bytes)
 {
 	struct released *found;
 
@@ -70,7 +69,7 @@ static void *take_released_locked(size_t bytes)
 	return found ? memset(found, 0, sizeof(*found)) : NULL;
 }
 
-static void *take_rest_locked(size_t bytes)
+static void *carve_pages_locked(size_t bytes)
 {
 	const size_t chunk = bytes > CHUNK ? bytes : CHUNK;
 	void *taken;
@@ -97,9 +96,9 @@ void *pages_acquire(size_t bytes)
 		return taken ? memset(taken, 0, bytes) : NULL;
 	}
 	pthread_mutex_lock(&lock);
-	taken = take_released_locked(bytes);
+	taken = reuse_pages_locked(bytes);
 	if (!taken)
-		taken = take_rest_locked(bytes);
+		taken = carve_pages_locked(bytes);
 	pthread_mutex_unlock(&lock);
 	return taken;
 }

@@ -11,36 +11,38 @@
 #include "base/pages.h"
 #include "base/status.h"
 
-/* Used while the process is not watched, and where the kernel does not wipe
- * pages. */
+/* Word that @original points to until process_watch() is called, or always if
+ * the kernel cannot wipe pages. */
 static atomic_bool unwiped = true;
 
-/* Atomic; the number of the process that is watched; 0: none is. */
+/* Atomic; pid of the process that is watched, or 0. */
 static _Atomic pid_t watched;
 
-/* Atomic; the address of a word that says that this is not a child.  Once the
- * process is watched, in a page that the kernel wipes for every child, in
- * whatever way that is made (Linux 4.14). */
+/* Atomic; pointer to a word that is true except in a forked child.  Once the
+ * process is watched, the word is in a page that the kernel wipes for every
+ * child, no matter how the child is created (Linux 4.14). */
 static atomic_bool *_Atomic original = &unwiped;
 
-static void in_child(void)
+static void mark_forked(void)
 {
 	atomic_bool *at = atomic_load_explicit(&original, memory_order_relaxed);
 
 	atomic_store_explicit(at, false, memory_order_relaxed);
 }
 
-static void watch_once(void)
+static void map_fork_flag(void)
 {
 	const size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
 	atomic_bool *page = pages_alloc(bytes);
 
 	atomic_store_explicit(&watched, getpid(), memory_order_release);
-	/* Whatever else fails, fork() itself is seen. */
-	pthread_atfork(NULL, NULL, in_child);
+	/* This handler notices fork() even if the kernel cannot wipe pages. */
+	pthread_atfork(NULL, NULL, mark_forked);
 	if (!page)
 		return;
-	if (madvise(page, bytes, MADV_WIPEONFORK)) {
+	/* QEMU's user mode ignores any advice and returns 0. */
+	if (!madvise(page, bytes, -1) ||
+	    madvise(page, bytes, MADV_WIPEONFORK)) {
 		pages_free(page, bytes);
 		return;
 	}
@@ -52,10 +54,10 @@ void process_watch(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-	pthread_once(&once, watch_once);
+	pthread_once(&once, map_fork_flag);
 }
 
-static bool is_another(void)
+static bool is_other_process(void)
 {
 	pid_t pid = atomic_load_explicit(&watched, memory_order_acquire);
 
@@ -67,12 +69,12 @@ bool process_is_forked(void)
 	atomic_bool *at = atomic_load_explicit(&original, memory_order_acquire);
 
 	return !atomic_load_explicit(at, memory_order_relaxed) ||
-	       (at == &unwiped && is_another());
+	       (at == &unwiped && is_other_process());
 }
 
 bool process_is_child(void)
 {
-	return process_is_forked() || is_another();
+	return process_is_forked() || is_other_process();
 }
 
 uint64_t process_number(void)
@@ -94,7 +96,9 @@ static int check(bool is_child)
 {
 	if (!is_child)
 		return COHORT_OK;
-	return error_set(COHORT_FORKED, "in the child of a fork");
+	return error_set(COHORT_FORKED,
+	                 "this is a forked child, in which the library cannot "
+	                 "be used");
 }
 
 int process_check(void)

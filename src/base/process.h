@@ -2,33 +2,33 @@
 #ifndef BASE_PROCESS_H
 #define BASE_PROCESS_H
 
-/*
- * Whether this is still the process that the library was used in: in the child
- * of a fork there are no other threads, and the devices must not be touched
- */
+/* Detect a forked child of the process that uses the library: a child does not
+ * have the library's threads, and must not access the devices */
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Watch for forks from now on.  Any number of times. */
+/* Watch for forks from now on.  May be called any number of times. */
 void process_watch(void);
 
-/* True in a child of a process that was watched, unless the child shares its
- * memory.  Two loads; a system call only where the kernel does not wipe pages.
- * Any thread, any signal handler. */
+/* Return true in a forked child of a watched process, unless the child shares
+ * the parent's memory.  Costs two loads, or a system call if the kernel cannot
+ * wipe pages.  May be called from any thread or signal handler. */
 bool process_is_forked(void);
 
-/* True also in a child that shares the memory.  Makes a system call: not for
- * what is called in every step. */
+/* Return true in any child, even one that shares the parent's memory.  Makes a
+ * system call, which is too slow for collectives. */
 bool process_is_child(void);
 
-/* A random number that tells this process from others, also from earlier ones
- * with its pid; 0: none could be had.  Does not change in a fork. */
+/* Return a random number that distinguishes this process even from earlier
+ * processes with the same pid; 0 if none is available.  A fork does not change
+ * it. */
 uint64_t process_number(void);
 
-/* COHORT_FORKED where process_is_forked() is true, or process_is_child(); else
- * COHORT_OK. */
+/* Return COHORT_FORKED if process_is_forked(), otherwise COHORT_OK. */
 int process_check(void);
+
+/* Return COHORT_FORKED if process_is_child(), otherwise COHORT_OK. */
 int process_check_closely(void);
 
 #endif

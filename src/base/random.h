@@ -2,13 +2,11 @@
 #ifndef BASE_RANDOM_H
 #define BASE_RANDOM_H
 
-/*
- * Pseudo-random numbers: the splitmix64 generator
- */
+/* Pseudo-random numbers: the splitmix64 generator */
 
 #include <stdint.h>
 
-/* Return the number that @x determines. */
+/* Return a pseudo-random number that depends only on @x. */
 static inline uint64_t random_of(uint64_t x)
 {
 	x += UINT64_C(0x9e3779b97f4a7c15);
@@ -17,7 +15,6 @@ static inline uint64_t random_of(uint64_t x)
 	return x ^ x >> 31;
 }
 
-/* Return the next number of the sequence that began with @state. */
 static inline uint64_t random_next(uint64_t *state)
 {
 	const uint64_t x = random_of(*state);

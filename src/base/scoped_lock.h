@@ -2,9 +2,7 @@
 #ifndef BASE_SCOPED_LOCK_H
 #define BASE_SCOPED_LOCK_H
 
-/*
- * Mutexes that are held until the end of a block
- */
+/* Mutexes that are held until the end of a block */
 
 #include <pthread.h>
 
@@ -19,8 +17,8 @@ static inline void scoped_lock_release(pthread_mutex_t *const *mutex)
 	pthread_mutex_unlock(*mutex);
 }
 
-/* Acquire @mutex, and release it at the end of the enclosing block, however
- * that is left. */
+/* Acquire @mutex and release it at the end of the enclosing block, no matter
+ * how the thread leaves the block. */
 #define SCOPED_LOCK(mutex) SCOPED_LOCK_AT(mutex, __LINE__)
 #define SCOPED_LOCK_AT(mutex, line) SCOPED_LOCK_NAMED(mutex, line)
 #define SCOPED_LOCK_NAMED(mutex, line)                                         \

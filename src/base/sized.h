@@ -3,10 +3,11 @@
 #define BASE_SIZED_H
 
 /*
- * Structs of the caller's that begin with their size, or have reserved words
+ * Structs of the caller that start with their size or have reserved words
  *
- * What a shorter struct lacks has its default.  What is not 0 in reserved
- * words, or behind the end of ours, asks for what this version does not have.
+ * A member that the caller's shorter struct lacks has its default.  A nonzero
+ * reserved word, or a nonzero byte beyond the end of this version's struct, is
+ * an error, because it requests something that this version does not have.
  */
 
 #include <string.h>
@@ -14,12 +15,13 @@
 #include "base/status.h"
 #include "base/util.h"
 
-/* No version's struct is larger, so that a size that was never set is most
- * often found. */
+/* Maximum size of a struct in any version.  A size that was never set is
+ * usually larger. */
 #define SIZED_MOST 4096
 
-/* COHORT_INVALID unless argument @name has a size that a version may have,
- * @least or more.  @hint: how the size is set. */
+/* Return COHORT_INVALID unless the @size of struct @name is from @least to
+ * SIZED_MOST.
+ * @hint: how the caller sets the size, for the error */
 static inline int sized_check(const char *name, size_t size, size_t least,
                               const char *hint)
 {
@@ -29,8 +31,8 @@ static inline int sized_check(const char *name, size_t size, size_t least,
 	               : COHORT_OK;
 }
 
-/* Fill the caller's @to of @size bytes, a size that was checked, from @from of
- * @known bytes: as far as both go, and with zeros beyond. */
+/* Copy the @known bytes at @from to the caller's struct @to of @size bytes, and
+ * fill the rest of it with zeros.  @size must have been checked. */
 static inline void sized_fill(void *to, size_t size, const void *from,
                               size_t known)
 {
@@ -39,8 +41,9 @@ static inline void sized_fill(void *to, size_t size, const void *from,
 	memcpy(to, from, MIN(size, known));
 }
 
-/* COHORT_INVALID unless the reserved words of @name, "options->", are 0: they
- * are at the end of its @size bytes, from byte @from on. */
+/* Return COHORT_INVALID unless all bytes of struct @given from offset @from to
+ * its @size, which are its reserved words, are 0.
+ * @name: prefix of the members' names in the error, as in "options->" */
 static inline int reserved_check(const char *name, const void *given,
                                  size_t from, size_t size)
 {
@@ -54,8 +57,8 @@ static inline int reserved_check(const char *name, const void *given,
 		if (word)
 			return error_set(COHORT_INVALID,
 			                 "%sreserved[%zu] is %llu, not 0: "
-			                 "version %s does not know what that "
-			                 "asks for",
+			                 "version %s of the library does not "
+			                 "support it",
 			                 name, (i - from) / sizeof(word),
 			                 (unsigned long long)word,
 			                 cohort_version());

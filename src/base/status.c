@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * Result codes and kinds of verdicts with their texts, and the last error of
- * each thread
- */
-
 #include "base/status.h"
 
 #include <stdarg.h>

@@ -3,25 +3,28 @@
 #define BASE_STATUS_H
 
 /*
- * Errors: a code that is returned upward, and a text that stays with the
- * thread.  The function that decides which error it is calls error_set(); its
- * callers pass the code on.
+ * Errors: a status that is returned to the caller, and a text that is kept for
+ * the thread
+ *
+ * The function that detects an error calls error_set(); its callers pass the
+ * status on.
  */
 
 #include <cohort/cohort.h>
 
 /* Store the text of this thread's last error and return @status.  Arguments may
- * point into the text before. */
+ * point into the previous text. */
 int error_set(int status, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /* Return @status, which another process has sent, if it is COHORT_OK or an
- * error that this version knows, and COHORT_SYSTEM if not. */
+ * error that this version knows; otherwise return COHORT_SYSTEM. */
 int status_sanitize(int status);
 
-/* The status of this thread's last error_set(), and its time by clock_now();
- * COHORT_OK if there was none.  And forget it. */
+/* Return the status of this thread's last error, or COHORT_OK if there was
+ * none, and store its time by clock_now(). */
 int error_status(uint64_t *time_ns);
+
 void error_forget(void);
 
 #endif

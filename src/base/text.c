@@ -9,7 +9,7 @@
 
 #include "base/list.h"
 
-/* A word longer than this is cut inside. */
+/* A word longer than this may be cut in the middle. */
 #define LONGEST_WORD 24
 
 char *text_cut(char *end)
@@ -18,7 +18,7 @@ char *text_cut(char *end)
 
 	while (word > at - LONGEST_WORD && *word != ' ')
 		word--;
-	/* Not inside a character of UTF-8, which has at most three more
+	/* Do not cut inside a UTF-8 character, which has at most three more
 	 * bytes. */
 	while (character > at - 3 && (*character & 0xc0) == 0x80)
 		character--;
@@ -58,7 +58,7 @@ void text_add_short(struct text *t, const char *from, size_t n, size_t most)
 		text_add(t, "%.*s", (int)n, from);
 		return;
 	}
-	/* See text_cut(). */
+	/* Do not cut inside a UTF-8 character, see text_cut(). */
 	while (kept && kept + 3 > room && (from[kept] & 0xc0) == 0x80)
 		kept--;
 	text_add(t, "%.*s" TEXT_CUT, (int)kept, from);
@@ -85,7 +85,7 @@ void text_append(char *to, size_t room, const char *format, ...)
 	va_end(args);
 }
 
-/* The second byte tells overlong forms, surrogates and values above
+/* The second byte shows overlong forms, surrogates and values above
  * U+10FFFF. */
 int text_character(const char *text)
 {
@@ -103,7 +103,7 @@ int text_character(const char *text)
 	return n;
 }
 
-void text_make_plain(char *text)
+void text_replace_controls(char *text)
 {
 	for (; *text; text++)
 		if ((unsigned char)*text < ' ' || *text == 0x7f)

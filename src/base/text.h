@@ -3,8 +3,8 @@
 #define BASE_TEXT_H
 
 /*
- * Text of bounded length, put together piece by piece; what does not fit is cut
- * off, which the end of the text then says: "..."
+ * Strings of bounded length, built piece by piece; a string that does not fit
+ * is truncated and ends with "..."
  *
  *	char buffer[100];
  *	struct text t = { buffer, sizeof(buffer) };
@@ -14,53 +14,60 @@
 #include <stdarg.h>
 #include <stddef.h>
 
-/* The end of a text that was cut, after a whole word if one ends nearby. */
+/* Suffix of a truncated text.  It follows a whole word if one ends nearby. */
 #define TEXT_CUT "..."
 
-/* The smallest size of a buffer. */
+/* Smallest allowed size of a buffer. */
 #define TEXT_LEAST 32
 
 struct text {
 	char *at;
-	size_t room; /* with the zero; 0: it was cut, and takes no more */
+	size_t room; /* including the zero; 0 once the text was cut */
 };
+
+/* A text that nobody reads */
+#define TEXT_NONE                                                              \
+	{                                                                      \
+		.room = 0                                                      \
+	}
 
 void text_add(struct text *t, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 void text_vadd(struct text *t, const char *format, va_list args)
 	__attribute__((format(printf, 2, 0)));
 
-/* Add the @n bytes at @from or, if these are more than @most, as many whole
- * characters as leave room for TEXT_CUT, and that.  @most is at least the
- * length of TEXT_CUT. */
+/* Add the @n bytes at @from, truncated to @most bytes including TEXT_CUT, which
+ * must fit.  Does not split a UTF-8 character. */
 void text_add_short(struct text *t, const char *from, size_t n, size_t most);
 
-/* Set a text of one piece. */
 void text_set(char *to, size_t room, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Add a piece to the text in the @room bytes at @to. */
+/* Append a piece to the text in the buffer of @room bytes at @to. */
 void text_append(char *to, size_t room, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Cut a text that fills its buffer up to @end, the place of its zero; returns
- * its new end.  A signal handler may call this. */
+/* Replace the last bytes of a text that fills its buffer with TEXT_CUT.  @end
+ * is the address of the terminating zero.  Return the new end.
+ * Async-signal-safe. */
 char *text_cut(char *end);
 
-/* How many bytes the UTF-8 character at @text has; 0: there is none. */
+/* Return the length in bytes of the UTF-8 character at @text, or 0 if there is
+ * no valid one. */
 int text_character(const char *text);
 
-/* Replaces a byte that is not part of a character where text must be UTF-8. */
+/* Replacement for invalid bytes in a text that must be UTF-8. */
 #define TEXT_NO_CHARACTER "\xef\xbf\xbd" /* U+FFFD */
 
-/* Replace control characters, which end a line or drive a terminal, by "?". */
-void text_make_plain(char *text);
+/* Replace control characters, which would end a line or control a terminal,
+ * with "?". */
+void text_replace_controls(char *text);
 
-/* Copy @from to the @size bytes at @to; what does not fit is cut off between
- * two characters. */
+/* Copy @from to the @size bytes at @to, truncated between two UTF-8 characters
+ * if it does not fit. */
 void text_copy(char *to, size_t size, const char *from);
 
-/* Return a copy that is never freed, one for all equal texts; NULL if there is
+/* Return a permanent copy of @text, shared by all equal texts; NULL if there is
  * no memory. */
 const char *text_retain(const char *text);
 

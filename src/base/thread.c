@@ -5,6 +5,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -25,22 +27,24 @@
 #define AT_MINSIGSTKSZ 51
 #endif
 
-/* What a handler that calls hardly anything needs beside the kernel's frame. */
+/* Number of bytes of stack that a small handler needs in addition to the
+ * kernel's frame. */
 #define HANDLER_ROOM 1024
 
-/* Atomic; threads whose alternate signal stack is too small, 0: none.  Each
- * thread adds itself before others know its number. */
+/* Atomic; ids of up to CRAMPED threads whose alternate signal stack is too
+ * small, followed by zeros.  Each thread adds itself before other threads know
+ * its id. */
 #define CRAMPED 64
 static atomic_int cramped[CRAMPED];
 
-/* Atomic; a thread found no room there, so that any thread may be one of
- * them. */
+/* Atomic; a thread found the array full, so any thread may have a small
+ * stack. */
 static atomic_bool too_many_cramped;
 
-/* All signals but those that an instruction of the thread itself raises: if
- * these were blocked, the kernel would end the process without calling the
- * program's handler. */
-static void not_faults(sigset_t *set)
+/* Fill @set with all signals except the signals that an instruction of the
+ * thread itself raises: if these were blocked, the kernel would end the process
+ * without calling the program's handler. */
+static void fill_blockable_signals(sigset_t *set)
 {
 	static const int faults[] = {
 		SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS,
@@ -52,7 +56,7 @@ static void not_faults(sigset_t *set)
 		sigdelset(set, faults[i]);
 }
 
-void thread_mend_name(char *name)
+void thread_sanitize_name(char *name)
 {
 	int n;
 
@@ -75,10 +79,10 @@ int thread_start(pthread_t *thread, void *(*fn)(void *), void *arg,
 		va_start(args, format);
 		vsnprintf(name, sizeof(name), format, args);
 		va_end(args);
-		thread_mend_name(name);
+		thread_sanitize_name(name);
 	}
 
-	not_faults(&blocked);
+	fill_blockable_signals(&blocked);
 	pthread_sigmask(SIG_SETMASK, &blocked, &old);
 	err = pthread_create(thread, NULL, fn, arg);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
@@ -93,16 +97,16 @@ static bool has_small_signal_stack(void)
 	stack_t stack;
 
 	if (!least)
-		least = 4096; /* an older kernel: what AVX-512 takes */
+		least = 5120; /* older kernels: more than any frame */
 	return !sigaltstack(NULL, &stack) && !(stack.ss_flags & SS_DISABLE) &&
 	       stack.ss_size < least + HANDLER_ROOM;
 }
 
-static void note_signal_stack(int tid)
+static void record_signal_stack(int tid)
 {
 	int i, there;
 
-	/* A thread that has ended may have had this number. */
+	/* A thread that has ended may have had this id. */
 	for (i = 0; i < CRAMPED; i++) {
 		there = tid;
 		atomic_compare_exchange_strong(&cramped[i], &there, 0);
@@ -118,7 +122,7 @@ static void note_signal_stack(int tid)
 	atomic_store(&too_many_cramped, true);
 }
 
-bool thread_is_cramped(int tid)
+bool thread_has_small_signal_stack(int tid)
 {
 	int i;
 
@@ -128,7 +132,7 @@ bool thread_is_cramped(int tid)
 	return atomic_load(&too_many_cramped);
 }
 
-static _Thread_local int id; /* 0: not asked for yet */
+static _Thread_local int id; /* 0 until the first thread_id() */
 
 int thread_id(void)
 {
@@ -137,28 +141,34 @@ int thread_id(void)
 	if (!id) {
 		error = errno;
 		id = (int)syscall(SYS_gettid);
-		note_signal_stack(id);
+		record_signal_stack(id);
 		errno = error;
 	}
 	return id;
 }
 
-void thread_look_again(void)
+void thread_recheck_signal_stack(void)
 {
 	id = 0;
 }
 
-/* Open a file about a thread.  Allocates nothing, as the thread may be stuck
- * with the allocator's lock. */
-static int open_about(int tid, const char *what)
+/* Open the file @what in /proc about a thread of process @pid, or of this
+ * process if @pid is 0.  Allocates nothing, because a thread may be stuck while
+ * it holds the allocator's lock. */
+static int open_thread_file(int64_t pid, int tid, const char *what)
 {
 	char path[64];
 
-	snprintf(path, sizeof(path), "/proc/self/task/%d/%s", tid, what);
+	if (pid)
+		snprintf(path, sizeof(path), "/proc/%lld/task/%d/%s",
+		         (long long)pid, tid, what);
+	else
+		snprintf(path, sizeof(path), "/proc/self/task/%d/%s", tid,
+		         what);
 	return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-/* Read the start of a file, and close it; "" if it cannot be read. */
+/* Read the start of a file and close it.  Store "" if it cannot be read. */
 static void read_start(int fd, char *text, size_t room)
 {
 	ssize_t n = -1;
@@ -170,14 +180,15 @@ static void read_start(int fd, char *text, size_t room)
 	text[n > 0 ? n : 0] = '\0';
 }
 
-static void read_about(int tid, const char *what, char *text, size_t room)
+static void read_about(int64_t pid, int tid, const char *what, char *text,
+                       size_t room)
 {
-	read_start(open_about(tid, what), text, room);
+	read_start(open_thread_file(pid, tid, what), text, room);
 }
 
-/* Read a file "stat" into @stat, which has @room bytes.  Returns where the
- * letter of the state is; NULL if that is not known.  A name, which may have
- * anything in it, stands before the state. */
+/* Read a "stat" file of /proc into the @room bytes at @stat.  Return a pointer
+ * to the letter of the state, or NULL if it is unknown.  The name before the
+ * state may contain any characters. */
 static const char *read_stat(int fd, char *stat, size_t room)
 {
 	const char *name_end;
@@ -187,7 +198,7 @@ static const char *read_stat(int fd, char *stat, size_t room)
 	return name_end && name_end[1] == ' ' ? name_end + 2 : NULL;
 }
 
-/* The letter of the state in a file "stat", 0: not known. */
+/* Return the letter of the state in a "stat" file, or 0 if unknown. */
 static char state_in(int fd)
 {
 	char stat[128];
@@ -196,17 +207,12 @@ static char state_in(int fd)
 	return state ? *state : '\0';
 }
 
-static char state_of(int tid)
-{
-	return state_in(open_about(tid, "stat"));
-}
-
 uint64_t thread_delayed_ns(void)
 {
 	unsigned long long delayed = 0;
 	char text[64];
 
-	read_about(thread_id(), "schedstat", text, sizeof(text));
+	read_about(0, thread_id(), "schedstat", text, sizeof(text));
 	return sscanf(text, "%*u %llu", &delayed) == 1 ? delayed : 0;
 }
 
@@ -223,8 +229,20 @@ char thread_process_state(int64_t pid)
 	return state_in(open_process(pid));
 }
 
-/* The start of struct pidfd_info, by which Linux 6.15 reports how a process
- * ended that its parent has waited for. */
+const char *thread_process_stop(int64_t pid)
+{
+	switch (thread_process_state(pid)) {
+	case 'T':
+		return "is stopped";
+	case 't':
+		return "is stopped by a debugger";
+	default:
+		return NULL;
+	}
+}
+
+/* Start of struct pidfd_info, in which Linux 6.15 reports how a process has
+ * ended, even after its parent has reaped it. */
 struct pidfd_exit {
 	uint64_t mask;
 	uint32_t others[13];
@@ -236,10 +254,11 @@ _Static_assert(sizeof(struct pidfd_exit) == 64, "as in the first version");
 #define PIDFD_HAS_EXIT (UINT64_C(1) << 3)
 #define PIDFD_ASK _IOWR(0xFF, 11, struct pidfd_exit)
 
-/* The flag of a process that is ending, in include/linux/sched.h. */
+/* Flag of a process that is exiting, in include/linux/sched.h. */
 #define FLAG_EXITING 0x4
 
-/* Field @n of a file "stat" from the state on, which is field 0. */
+/* Return field @n of a "stat" file, counted from the state, which is field
+ * 0. */
 static const char *stat_field(const char *state, int n)
 {
 	while (state && n--) {
@@ -249,7 +268,17 @@ static const char *stat_field(const char *state, int n)
 	return state;
 }
 
-/* The status of a process that its parent has not waited for yet, or -1. */
+int64_t thread_process_parent(int64_t pid)
+{
+	char stat[128];
+	const char *state = read_stat(open_process(pid), stat, sizeof(stat));
+	const char *parent = stat_field(state, 1);
+
+	return parent ? strtoll(parent, NULL, 10) : 0;
+}
+
+/* Return the exit status of a process that its parent has not reaped yet, or
+ * -1. */
 static int read_end(int64_t pid, int pidfd)
 {
 	char stat[1024];
@@ -259,7 +288,8 @@ static int read_end(int64_t pid, int pidfd)
 
 	if (!status || !(strtoul(flags, NULL, 10) & FLAG_EXITING))
 		return -1;
-	/* Once it is waited for, another process may have its number. */
+	/* If the process was reaped before this, the file may have been about
+	 * another process with its pid. */
 	return syscall(SYS_pidfd_send_signal, pidfd, 0, NULL, 0)
 	               ? -1
 	               : (int)strtol(status, NULL, 10);
@@ -272,7 +302,8 @@ int thread_process_end(int64_t pid, int pidfd)
 
 	if (pidfd < 0)
 		return -1;
-	/* In this order: between the two its parent may wait for it. */
+	/* Read /proc before the pidfd, because the parent may reap the process
+	 * in between. */
 	status = read_end(pid, pidfd);
 	if (status >= 0 || ioctl(pidfd, PIDFD_ASK, &e) ||
 	    !(e.mask & PIDFD_HAS_EXIT))
@@ -290,13 +321,19 @@ void thread_add_end(struct text *t, int status)
 		text_add(t, "has exited with status %d", WEXITSTATUS(status));
 }
 
-/* Asks the system itself, as files may have run out.  A process's first thread
- * is there until its last has ended. */
 bool thread_has_ended(int tid)
 {
+	/* Do not read /proc, because the process may be out of descriptors. */
 	if (syscall(SYS_tgkill, getpid(), tid, 0))
 		return errno == ESRCH;
-	return tid == getpid() && state_of(tid) == 'Z';
+	return tid == getpid() &&
+	       state_in(open_thread_file(0, tid, "stat")) == 'Z';
+}
+
+static void read_name(int64_t pid, int tid, char name[THREAD_NAME_SIZE])
+{
+	read_about(pid, tid, "comm", name, THREAD_NAME_SIZE);
+	name[strcspn(name, "\n")] = '\0';
 }
 
 bool thread_lives(int tid, char name[THREAD_NAME_SIZE])
@@ -304,12 +341,23 @@ bool thread_lives(int tid, char name[THREAD_NAME_SIZE])
 	name[0] = '\0';
 	if (thread_has_ended(tid))
 		return false;
-	read_about(tid, "comm", name, THREAD_NAME_SIZE);
-	name[strcspn(name, "\n")] = '\0';
+	read_name(0, tid, name);
 	return true;
 }
 
-/* The names of system calls in which threads are often found. */
+bool thread_of_lives(int64_t pid, int tid, char name[THREAD_NAME_SIZE])
+{
+	char state = state_in(open_thread_file(pid, tid, "stat"));
+
+	name[0] = '\0';
+	if (!state || state == 'Z' || state == 'X')
+		return false;
+	read_name(pid, tid, name);
+	return true;
+}
+
+/* Return the name of a system call in which threads are often found, or
+ * NULL. */
 static const char *call_name(long number)
 {
 	static const struct {
@@ -319,6 +367,7 @@ static const char *call_name(long number)
 		{ SYS_futex, "futex" },
 		{ SYS_clock_nanosleep, "clock_nanosleep" },
 		{ SYS_nanosleep, "nanosleep" },
+		{ SYS_restart_syscall, "restart_syscall" },
 		{ SYS_read, "read" },
 		{ SYS_write, "write" },
 		{ SYS_ppoll, "ppoll" },
@@ -349,7 +398,7 @@ static const char *call_name(long number)
 	return NULL;
 }
 
-static const char *state_name(char state)
+const char *thread_state_name(char state)
 {
 	switch (state) {
 	case 'R':
@@ -366,22 +415,22 @@ static const char *state_name(char state)
 	}
 }
 
-/* Add the system call that the thread is in: by its number, else by where the
+/* Add the system call that the thread is in, or if that is unknown, where the
  * thread sleeps in the kernel. */
-static void add_call(struct text *t, int tid)
+static void add_call(struct text *t, int64_t pid, int tid)
 {
 	char what[64];
 	char *end;
 	long number;
 
-	read_about(tid, "syscall", what, sizeof(what));
+	read_about(pid, tid, "syscall", what, sizeof(what));
 	number = strtol(what, &end, 10);
 	if (end != what && call_name(number)) {
 		text_add(t, " in %s", call_name(number));
 	} else if (end != what && number >= 0) {
 		text_add(t, " in system call %ld", number);
 	} else {
-		read_about(tid, "wchan", what, sizeof(what));
+		read_about(pid, tid, "wchan", what, sizeof(what));
 		if (*what && strcmp(what, "0") != 0)
 			text_add(t, " in %s", what);
 	}
@@ -389,22 +438,47 @@ static void add_call(struct text *t, int tid)
 
 void thread_state(int tid, char state[THREAD_STATE_SIZE])
 {
+	thread_of_state(0, tid, state);
+}
+
+int thread_awaits(int tid)
+{
+	unsigned long operation, value;
+	char text[256];
+	long call;
+
+	/* "NUMBER ADDRESS OPERATION VALUE ...", the arguments in hexadecimal;
+	 * "running" if the thread runs. */
+	read_about(0, tid, "syscall", text, sizeof(text));
+	if (sscanf(text, "%ld %*x %lx %lx", &call, &operation, &value) != 3 ||
+	    call != SYS_futex)
+		return 0;
+	/* pthread_join() waits for the kernel to clear the id of the thread,
+	 * in a futex that is not private. */
+	if (!(operation & FUTEX_PRIVATE_FLAG) && value && value <= INT_MAX &&
+	    thread_lives((int)value, (char[THREAD_NAME_SIZE]){ "" }))
+		return (int)value;
+	return -1;
+}
+
+void thread_of_state(int64_t pid, int tid, char state[THREAD_STATE_SIZE])
+{
 	struct text t = { state, THREAD_STATE_SIZE };
-	char letter = state_of(tid);
+	char letter = state_in(open_thread_file(pid, tid, "stat"));
 
 	state[0] = '\0';
 	if (!letter || letter == 'Z')
 		return;
-	text_add(&t, "%s", state_name(letter));
+	text_add(&t, "%s", thread_state_name(letter));
 	if (letter != 'R')
-		add_call(&t, tid);
+		add_call(&t, pid, tid);
 }
 
-/* The number after @name, which begins a line, wherever in the file that is; 0:
- * there is no such line. */
+/* Return the hexadecimal number after @name, which starts a line anywhere in
+ * the file; 0 if there is no such line. */
 static uint64_t find_mask(int fd, const char *name)
 {
-	enum { LINE = 64 }; /* the longest such line */
+	enum { LINE = 64 }; /* longest such line */
 	char text[1024];
 	const char *mask;
 	size_t used = 0;
@@ -426,7 +500,7 @@ static uint64_t find_mask(int fd, const char *name)
 
 bool thread_blocks(int tid, int signo)
 {
-	int fd = open_about(tid, "status");
+	int fd = open_thread_file(0, tid, "status");
 	uint64_t mask = 0;
 
 	if (fd >= 0) {
@@ -472,7 +546,8 @@ ssize_t write_quietly(int fd, const void *bytes, size_t n, int signo, int error)
 	sigpending(&pending);
 	written = write(fd, bytes, n);
 	err = errno;
-	/* Take this thread's own signal, unless another one was pending. */
+	/* Consume the signal that this write raised, unless another one was
+	 * pending. */
 	if (written < 0 && err == error && !sigismember(&pending, signo))
 		while (sigtimedwait(&set, NULL, &now) < 0 && errno == EINTR)
 			;

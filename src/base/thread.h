@@ -3,9 +3,10 @@
 #define BASE_THREAD_H
 
 /*
- * Threads of the library: named, and with every signal blocked but those of
- * their own faults, so that handlers of the program run on the program's
- * threads; and the library's locks
+ * The library's threads and locks
+ *
+ * Threads are named, and block every signal except the signals that their own
+ * faults raise, so that the program's handlers run on the program's threads.
  */
 
 #include <pthread.h>
@@ -15,82 +16,108 @@
 
 struct text;
 
-/*
- * Start @fn(@arg) on a thread named by @format, cut to 15 bytes, or, if that is
- * NULL, like the caller.  Returns 0 or an errno value.
- */
+/* Start @fn(@arg) on a thread named by @format, truncated to 15 bytes, or with
+ * the caller's name if @format is NULL.  Return 0 or an errno value. */
 int thread_start(pthread_t *thread, void *(*fn)(void *), void *arg,
                  const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-/* Replace each byte of a thread's name that is not UTF-8, or is left of a
- * character that was cut, by '?'. */
-void thread_mend_name(char *name);
+/* Replace each byte of a thread's name that is not valid UTF-8 with '?'.  A
+ * name that was truncated may end in part of a character. */
+void thread_sanitize_name(char *name);
 
-/* The calling thread's number in the system. */
+/* Return the calling thread's id in the system (gettid()). */
 int thread_id(void);
 
-#define THREAD_NAME_SIZE 16 /* the kernel's, with the zero */
+#define THREAD_NAME_SIZE 16 /* kernel's limit, including the zero */
 
-/* True if the thread of this process with that number has ended; also if it is
- * the first one, which the system keeps as a zombie. */
+/* Return true if thread @tid of this process has ended, even if it is the main
+ * thread, which the system keeps as a zombie. */
 bool thread_has_ended(int tid);
 
-/* Whether the thread of this process with that number lives, and its name; ""
- * if it does not or the name cannot be read. */
+/* Return true if thread @tid of this process is alive, and store its name, or
+ * "" if that is unknown or the thread has ended. */
 bool thread_lives(int tid, char name[THREAD_NAME_SIZE]);
 
 #define THREAD_STATE_SIZE 64
 
-/* What a thread of this process is doing, as far as the system tells: "asleep
- * in futex", "running", or "". */
+/* Store the state of a thread of this process in the operating system: "asleep
+ * in futex", "running", or "" if it is unknown. */
 void thread_state(int tid, char state[THREAD_STATE_SIZE]);
 
-/* How long the calling thread has waited for a core so far while it was ready
- * to run; 0 if the system does not say. */
+/*
+ * thread_awaits - return which thread another one waits for
+ * @tid: a thread of this process
+ *
+ * Returns the thread for which @tid waits in pthread_join(); -1 if @tid is
+ * asleep in another futex, as threads are that wait for a lock, a condition
+ * variable, or an object of C++, Rust or Python; 0 if it is not, or if the
+ * system does not tell.
+ */
+int thread_awaits(int tid);
+
+/* Like thread_lives() and thread_state(), for a thread of process @pid.  Store
+ * less if this process lacks permission to see more. */
+bool thread_of_lives(int64_t pid, int tid, char name[THREAD_NAME_SIZE]);
+void thread_of_state(int64_t pid, int tid, char state[THREAD_STATE_SIZE]);
+
+/* Return how long the calling thread has been ready to run but waited for a
+ * core, in total; 0 if unknown. */
 uint64_t thread_delayed_ns(void);
 
-/* The letter of a process's state in the system: 'T' and 't', stopped; 'Z' and
- * 'X', ended; 0: not known. */
+/* Return the letter of a process's state in /proc: 'T' or 't' if stopped, 'Z'
+ * or 'X' if it has ended; 0 if unknown. */
 char thread_process_state(int64_t pid);
 
+/* Return "is stopped" or "is stopped by a debugger" for such a process, and
+ * NULL for any other. */
+const char *thread_process_stop(int64_t pid);
+
+int64_t thread_process_parent(int64_t pid);
+
+/* Return the words for a state's letter in /proc: "asleep" for 'S'. */
+const char *thread_state_name(char state);
+
 /*
- * thread_process_end - how another process of this machine has ended
- * @pid:   its number
- * @pidfd: of the process, -1 if the system has none
+ * thread_process_end - return how another process of this machine has ended
+ * @pid:   its pid
+ * @pidfd: its pidfd, or -1 if the system has none
  *
- * The system keeps that for a process of this user until the process's parent
- * has waited for it, and from Linux 6.15 on for as long as there is a pidfd.
+ * The system keeps the status of a process of this user until its parent has
+ * reaped it, and from Linux 6.15 on for as long as a pidfd of the process is
+ * open.
  *
- * Returns a status as waitpid() stores it; -1 if the process has not begun to
- * end, or if that is not known.
+ * Returns a status as from waitpid(); -1 if the process has not started to end
+ * or its status is unknown.
  */
 int thread_process_end(int64_t pid, int pidfd);
 
-/* Add "was killed by signal 9", "has exited with status 3", or "is gone" for
- * -1. */
+/* Append how a process has ended, such as "was killed by signal 9" or "has
+ * exited with status 3"; "is gone" if @status is -1. */
 void thread_add_end(struct text *t, int status);
 
-/* True if thread @tid has signal @signo blocked. */
 bool thread_blocks(int tid, int signo);
 
-/* True if the alternate signal stack of thread @tid had no room for a handler
- * when the thread first called thread_id(): a signal whose handler runs there
- * would end the process.  No other thread can see an alternate stack.
- * thread_look_again(): have the next thread_id() of this thread look again. */
-bool thread_is_cramped(int tid);
-void thread_look_again(void);
+/* Return true if thread @tid had too small an alternate signal stack for a
+ * handler when it first called thread_id().  A signal whose handler runs on
+ * such a stack ends the process.  Only the thread itself can query its
+ * stack. */
+bool thread_has_small_signal_stack(int tid);
+
+/* Check the calling thread's alternate signal stack again in its next
+ * thread_id(). */
+void thread_recheck_signal_stack(void);
 
 /* Store the ids of up to @room threads of this process.  Return the number of
- * threads, or 0 if they cannot be listed.  Takes no memory. */
+ * threads, or 0 if they cannot be listed.  Allocates no memory. */
 int thread_list(int *tids, int room);
 
-/* write() that does not raise the signal @signo, which comes with error
+/* Call write(), but suppress the signal @signo that would accompany the error
  * @error. */
 ssize_t write_quietly(int fd, const void *bytes, size_t n, int signo,
                       int error);
 
-/* A mutex for short critical sections: waiting for it spins a little before it
- * sleeps. */
+/* Initialize a mutex for short critical sections: a waiter spins briefly before
+ * it sleeps. */
 void lock_init(pthread_mutex_t *lock);
 
 #endif

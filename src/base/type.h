@@ -2,15 +2,27 @@
 #ifndef BASE_TYPE_H
 #define BASE_TYPE_H
 
-/*
- * Types of elements: the sizes that every call needs
- */
+/* Sizes of element types, inlined because every call needs them */
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include <cohort/cohort.h>
 
-/* cohort_type_size(): the bytes of an element, 0 for no such type. */
+/* Number of bits that hold any type. */
+#define TYPE_BITS 5
+#define TYPE_LAST COHORT_C128
+
+_Static_assert(TYPE_LAST < 1 << TYPE_BITS, "a type has that many bits");
+
+/* Return true if elements of @type can be added.  NCCL has all these types. */
+static inline bool type_has_arithmetic(int type)
+{
+	return type < COHORT_BOOL;
+}
+
+/* Return the size of an element in bytes, as cohort_type_size() does, or 0 if
+ * @type is not a type. */
 static inline size_t type_size(int type)
 {
 	static const unsigned char bytes[] = {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * cohort info: the platforms, and which one a group would get now
+ * cohort info: prints all platforms, and the one that a new group would use
  *
- * A platform that cannot be used is an answer, not a failure.
+ * A platform that cannot be used is a result, not a failure.
  */
 
-#include "cli/commands.h"
+#include "cli/common/cli.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -16,7 +16,6 @@
 
 #include "base/json.h"
 #include "base/util.h"
-#include "cli/common/cli.h"
 #include "cli/common/cli_options.h"
 
 static const int kinds[] = { COHORT_PLATFORM_GPU, COHORT_PLATFORM_HOST };
@@ -26,24 +25,20 @@ enum { N_KINDS = ARRAY_SIZE(kinds) };
 struct findings {
 	struct cohort_platform_info platforms[N_KINDS];
 	const char *chosen; /* the platform for a new group, or NULL */
-	char reason[512];   /* why there is none */
-	const char *notes;  /* about the choice */
+	char reason[512];   /* why @chosen is NULL */
+	const char *notes;  /* notes about the choice */
 };
 
 static void probe_choice(struct findings *found)
 {
 	struct cohort_platform_info info = { .size = sizeof(info) };
 
-	found->chosen = NULL;
-	found->reason[0] = '\0';
-	found->notes = "";
-	if (cohort_platform_probe(COHORT_PLATFORM_AUTO, &info) != COHORT_OK)
+	if (cohort_platform_probe(COHORT_PLATFORM_AUTO, &info) != COHORT_OK) {
 		snprintf(found->reason, sizeof(found->reason), "%s",
 		         cohort_last_error());
-	else
-		found->notes = info.notes;
-	if (found->reason[0])
 		return;
+	}
+	found->notes = info.notes;
 	if (info.status != COHORT_OK)
 		snprintf(found->reason, sizeof(found->reason), "%s: %s",
 		         cli_platform_name(info.platform), info.reason);
@@ -58,10 +53,8 @@ static int probe(struct findings *found)
 
 		found->platforms[i].size = sizeof(found->platforms[i]);
 		rc = cohort_platform_probe(kinds[i], &found->platforms[i]);
-		if (rc != COHORT_OK) {
-			cli_complain("info", "%s", cohort_last_error());
-			return CLI_FAILED;
-		}
+		if (rc != COHORT_OK)
+			return cli_fail("%s", cohort_last_error());
 	}
 	probe_choice(found);
 	return CLI_OK;
@@ -105,8 +98,8 @@ static void write_json(const struct findings *found)
 	putchar('\n');
 }
 
-/* An unusable library may number its versions differently; the reason tells
- * those. */
+/* Print a version of NCCL. An unusable library may number its versions
+ * differently. Its version is then only in the reason. */
 static void print_nccl(int version)
 {
 	if (version >= 10000)
@@ -120,15 +113,8 @@ static void print_cuda(const char *what, int version)
 		printf(", %s %d.%d", what, version / 1000, version % 1000 / 10);
 }
 
-static void print_versions(const struct cohort_platform_info *info)
-{
-	print_nccl(info->nccl_version);
-	print_cuda("CUDA", info->runtime_version);
-	print_cuda("driver for CUDA", info->driver_version);
-}
-
-/* Print the lines below the platform's: its files, with their versions unless
- * those are printed already. */
+/* Print the paths of the platform's libraries. Print their versions as well,
+ * unless another line has them. */
 static void print_libraries(const struct cohort_platform_info *info)
 {
 	bool is_usable = info->status == COHORT_OK;
@@ -152,10 +138,9 @@ static void print_libraries(const struct cohort_platform_info *info)
 		       "host's devices\n");
 }
 
-/* Print notes, unless they are those that were printed last. */
-static void print_notes(const char *notes, const char *told)
+static void print_notes(const char *notes, const char *last)
 {
-	if (*notes && strcmp(notes, told) != 0)
+	if (*notes && strcmp(notes, last) != 0)
 		printf("           %s\n", notes);
 }
 
@@ -167,7 +152,9 @@ static void print_platform(const struct cohort_platform_info *info)
 	} else {
 		printf("%d device%s", info->devices,
 		       info->devices == 1 ? "" : "s");
-		print_versions(info);
+		print_nccl(info->nccl_version);
+		print_cuda("CUDA", info->runtime_version);
+		print_cuda("driver for CUDA", info->driver_version);
 		if (cli_launch_name(info->launch))
 			printf(", ranks launch %s",
 			       cli_launch_name(info->launch));
@@ -178,46 +165,43 @@ static void print_platform(const struct cohort_platform_info *info)
 
 static void print_text(const struct findings *found)
 {
-	const char *told = "";
+	const char *last = "";
 
 	printf("cohort   %s\n", cohort_version());
 	for (int i = 0; i < N_KINDS; i++) {
 		print_platform(&found->platforms[i]);
-		print_notes(found->platforms[i].notes, told);
-		told = found->platforms[i].notes;
+		print_notes(found->platforms[i].notes, last);
+		last = found->platforms[i].notes;
 	}
 	if (found->chosen)
 		printf("default  %s\n", found->chosen);
 	else
 		printf("default  none: %s\n", found->reason);
-	print_notes(found->notes, told);
+	print_notes(found->notes, last);
 }
 
-static void print_help(void)
-{
-	/* clang-format off */
-	puts("usage: cohort info [--json]\n"
-	     "\n"
-	     "Prints which platforms can be used or why not, their devices, and which\n"
-	     "platform a group would get now.\n"
-	     "\n"
-	     "  --json  one JSON object instead of text\n"
-	     "  --help  this text");
-	/* clang-format on */
-}
+/* clang-format off */
+static const char help[] =
+	"usage: cohort info [--json]\n"
+	"\n"
+	"Prints which platforms can be used, or why they cannot, their devices, and the\n"
+	"platform that a group would get now.\n"
+	"\n"
+	"  --json  one JSON object instead of text\n"
+	"  --help  this text\n";
+/* clang-format on */
 
 int info_main(int argc, char **argv)
 {
-	bool json = false, help;
+	bool json = false;
 	const struct cli_option options[] = {
 		{ "json", 0, CLI_TRUE, .value = &json },
 		{ .kind = CLI_END },
 	};
-	struct findings found;
-	int status =
-		cli_options(argv[0], argc, argv, options, print_help, &help);
+	struct findings found = { .notes = "" };
+	int status;
 
-	if (status != CLI_OK || help)
+	if (!cli_options(argv[0], argc, argv, options, help, &status))
 		return status;
 	if (probe(&found) != CLI_OK)
 		return CLI_FAILED;

@@ -4,11 +4,11 @@
  * cohort run: runs a program that uses NCCL and the CUDA runtime on the host
  * platform
  *
- * It only sets variables: the folder of the drop-in libraries comes first in
- * LD_LIBRARY_PATH.  Then the program replaces this process.
+ * It sets variables, including LD_LIBRARY_PATH for the drop-in libraries, and
+ * then executes the program in this process.
  */
 
-#include "cli/commands.h"
+#include "cli/common/cli.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -27,47 +27,44 @@
 #include <cohort/sim.h>
 
 #include "base/util.h"
-#include "cli/common/cli.h"
 #include "cli/common/cli_options.h"
 #include "sim/nvidia/kernel/nccl_version.h"
 
-static void print_help(void)
-{
-	/* clang-format off */
-	puts("usage: cohort run [OPTION]... [--] PROGRAM [ARGUMENT]...\n"
-	     "\n"
-	     "Runs a program that uses NCCL and the CUDA runtime without a GPU, on the host\n"
-	     "platform: its libraries take the place of libnccl.so.2 and libcudart.so.13 or\n"
-	     ".12.\n"
-	     "\n"
-	     "  -n, --ranks N  number of devices (default COHORT_HOST_DEVICES, or 8)\n"
-	     "  --strict       end the program when it does what NCCL leaves undefined\n"
-	     "  --faults LIST  scripted faults, as in COHORT_FAULTS\n"
-	     "  --nccl PATH    run NVIDIA's own NCCL on the simulated devices: PATH, or auto\n"
-	     "                 to find a libnccl.so.2; x86-64 only\n"
-	     "  -h, --help     this text\n"
-	     "\n"
-	     "A program that uses libcohort gets the gpu platform on these libraries, unless\n"
-	     "COHORT_PLATFORM is set.\n"
-	     "\n"
-	     "With --nccl, CPUs carry out NCCL's kernels.  Some variables of NCCL are set,\n"
-	     "unless the environment has them: docs/simulator.md lists them.  Strict mode\n"
-	     "and scripted faults have no effect: they belong to the simulator's own NCCL.\n"
-	     "\n"
-	     "These cannot work: a program's own kernels, whose launches fail; a CUDA runtime\n"
-	     "that is linked statically (nvcc needs -cudart shared); NCCL's device\n"
-	     "API.\n"
-	     "\n"
-	     "Exit status: that of PROGRAM; 126 or 127 if it cannot be run or is not found.");
-	/* clang-format on */
-}
+/* clang-format off */
+static const char help[] =
+	"usage: cohort run [OPTION]... [--] PROGRAM [ARGUMENT]...\n"
+	"\n"
+	"Runs a program that uses NCCL and the CUDA runtime without a GPU: libraries of\n"
+	"the host platform replace libnccl.so.2 and libcudart.so.13 or .12.\n"
+	"\n"
+	"  -n, --ranks N  number of devices (default COHORT_HOST_DEVICES, or 8)\n"
+	"  --strict       end the program if it does what NCCL leaves undefined\n"
+	"  --faults LIST  scripted faults, as in COHORT_FAULTS\n"
+	"  --nccl PATH    run NVIDIA's own NCCL on the simulated devices: PATH, or auto\n"
+	"                 to find a libnccl.so.2; x86-64 only\n"
+	"  --deadline T   report collectives that take longer, as cohort watch does\n"
+	"  -h, --help     this text\n"
+	"\n"
+	"A program that uses libcohort gets the gpu platform on these libraries, unless\n"
+	"COHORT_PLATFORM is set.\n"
+	"\n"
+	"With --nccl, CPUs execute NCCL's kernels.  Some variables of NCCL are set\n"
+	"unless the environment has them; docs/simulator.md lists them.  Strict mode and\n"
+	"scripted faults have no effect: they belong to the simulator's own NCCL.\n"
+	"\n"
+	"A CUDA runtime that is linked into PROGRAM is replaced, unless PROGRAM is\n"
+	"stripped or found in PATH; x86-64 only.\n"
+	"\n"
+	"These do not work: the program's own kernels, whose launches fail; a CUDA\n"
+	"runtime that is linked into a library (build with nvcc -cudart shared); NCCL's\n"
+	"device API.\n"
+	"\n"
+	"Exit status: that of PROGRAM; 126 or 127 if it cannot be run or is not found.\n";
+/* clang-format on */
 
-/* ---- NVIDIA's NCCL ----------------------------------------------------- */
-
-/* The best that was found so far. */
 struct found {
 	char path[PATH_MAX];
-	int version; /* 0: there is none */
+	int version; /* 0 if none was found */
 	bool is_known;
 };
 
@@ -78,8 +75,8 @@ static bool is_known(int version)
 #undef IS
 }
 
-/* The newest that the simulator knows is the best; without one, the first that
- * is NCCL at all. */
+/* Set *@best to @f if @f is better. The best library is the newest one that the
+ * simulator knows. If it knows none, the best is the first one that is NCCL. */
 static void choose(const struct found *f, struct found *best)
 {
 	if (f->version &&
@@ -88,7 +85,8 @@ static void choose(const struct found *f, struct found *best)
 		*best = *f;
 }
 
-/* What @library is: nothing, unless it is NCCL, and not a drop-in library. */
+/* Identify @library, and describe it in *@out. Leave *@out unchanged if
+ * @library is not NCCL or is a drop-in library. */
 static void identify(void *library, struct found *out)
 {
 	struct found f = { .version = 0 };
@@ -105,8 +103,8 @@ static void identify(void *library, struct found *out)
 	*out = f;
 }
 
-/* Write to @fd what the library @name is. */
-__attribute__((noreturn)) static void tell(const char *name, int fd)
+/* Identify the library @name, write a struct found to @fd, and exit. */
+__attribute__((noreturn)) static void report(const char *name, int fd)
 {
 	struct found f = { .version = 0 };
 	void *library = dlopen(name, RTLD_LAZY | RTLD_LOCAL);
@@ -116,7 +114,8 @@ __attribute__((noreturn)) static void tell(const char *name, int fd)
 	_exit(write(fd, &f, sizeof(f)) == (ssize_t)sizeof(f) ? 0 : 1);
 }
 
-/* The library @name, in a process of its own: one that is broken may end it. */
+/* Consider the library @name. Load it in a new process, because a broken
+ * library may crash the process. */
 static void consider_file(const char *name, struct found *best)
 {
 	struct found f = { .version = 0 };
@@ -128,15 +127,15 @@ static void consider_file(const char *name, struct found *best)
 		return;
 	child = fork();
 	if (!child)
-		tell(name, ends[1]);
+		report(name, ends[1]);
 	close(ends[1]);
 	n = read(ends[0], &f, sizeof(f));
 	close(ends[0]);
 	if (child < 0 || waitpid(child, &status, 0) < 0)
 		return;
 	if (WIFSIGNALED(status))
-		cli_complain("run", "%s: %s as it was loaded", name,
-		             strsignal(WTERMSIG(status)));
+		cli_error("%s: %s while it was loaded", name,
+		          strsignal(WTERMSIG(status)));
 	if (n == (ssize_t)sizeof(f))
 		choose(&f, best);
 }
@@ -144,16 +143,16 @@ static void consider_file(const char *name, struct found *best)
 static void consider_pattern(const char *pattern, struct found *best)
 {
 	glob_t hits;
-	size_t i;
 
 	if (glob(pattern, 0, NULL, &hits))
 		return;
-	for (i = 0; i < hits.gl_pathc; i++)
+	for (size_t i = 0; i < hits.gl_pathc; i++)
 		consider_file(hits.gl_pathv[i], best);
 	globfree(&hits);
 }
 
-/* What scripts/deps-nvidia.sh brings has its libraries there. */
+/* Path of a library that scripts/deps-nvidia.sh installed, relative to the
+ * folder of the command */
 #define WHEELS "*/nvidia/nccl/lib/libnccl.so.2"
 
 static int find_nccl(const char *own, char out[PATH_MAX])
@@ -164,11 +163,10 @@ static int find_nccl(const char *own, char out[PATH_MAX])
 	};
 	char wheels[PATH_MAX + sizeof(WHEELS)];
 	struct found best = { .version = 0 };
-	size_t i;
 
-	/* The loader's own path. */
+	/* Let the dynamic linker search. */
 	consider_file("libnccl.so.2", &best);
-	for (i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(patterns); i++)
 		consider_pattern(patterns[i], &best);
 	snprintf(wheels, sizeof(wheels), "%s/%s", own, WHEELS);
 	consider_pattern(wheels, &best);
@@ -176,23 +174,14 @@ static int find_nccl(const char *own, char out[PATH_MAX])
 		strcpy(out, best.path);
 		return CLI_OK;
 	}
-	cli_complain("run",
-	             "--nccl auto: there is no libnccl.so.2 in the loader's "
-	             "path, in /usr/local/cuda*/lib64, or as %s",
-	             wheels);
-	return CLI_FAILED;
+	return cli_fail("--nccl auto: no libnccl.so.2 on the loader's path, in "
+	                "/usr/local/cuda*/lib64, or at %s; give its path",
+	                wheels);
 }
 
-static int resolve_nccl(const char *path, char out[PATH_MAX])
-{
-	if (realpath(path, out))
-		return CLI_OK;
-	cli_complain("run", "--nccl %s: %s", path, strerror(errno));
-	return CLI_FAILED;
-}
-
-/* Load the loader, as the program will: it says on stderr why there is no NCCL.
- * Its RUNPATH has the drop-in libraries. */
+/* Load the library that loads NVIDIA's NCCL, as the program will. If it cannot,
+ * it reports the reason on stderr. Its RUNPATH contains the drop-in
+ * libraries. */
 static bool loads(const char *folder)
 {
 	char path[PATH_MAX + 32];
@@ -202,14 +191,15 @@ static bool loads(const char *folder)
 	snprintf(path, sizeof(path), "%s/libnccl.so.2", folder);
 	library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (!library) {
-		cli_complain("run", "%s", dlerror());
+		cli_error("%s", dlerror());
 		return false;
 	}
 	*(void **)&file = dlsym(library, "cohort_nccl_file");
 	return file && file();
 }
 
-/* Try it in a process of its own: this one becomes the program. */
+/* Try to load NVIDIA's NCCL. Do this in a new process, because this process
+ * will execute the program. */
 static int try_nccl(const char *nccl, const char *folder)
 {
 	pid_t child = fork();
@@ -217,69 +207,55 @@ static int try_nccl(const char *nccl, const char *folder)
 
 	if (!child)
 		_exit(loads(folder) ? 0 : 1);
-	if (child < 0 || waitpid(child, &status, 0) < 0) {
-		cli_complain("run", "--nccl %s: %s", nccl, strerror(errno));
-		return CLI_FAILED;
-	}
+	if (child < 0 || waitpid(child, &status, 0) < 0)
+		return cli_fail("--nccl %s: %s", nccl, strerror(errno));
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		return CLI_OK;
 	if (WIFSIGNALED(status))
-		cli_complain("run", "--nccl %s: %s as it was loaded", nccl,
-		             strsignal(WTERMSIG(status)));
+		cli_error("--nccl %s: %s while it was loaded", nccl,
+		          strsignal(WTERMSIG(status)));
 	else
-		cli_complain("run", "--nccl %s: the simulator cannot run it",
-		             nccl);
+		cli_error("--nccl %s: the simulator cannot run this library",
+		          nccl);
 	return CLI_FAILED;
 }
 
 /*
- * Set where the environment has none.  All ranks are threads of one process,
- * and CPUs carry out the kernels; those of a ring with the protocol Simple are
- * the plainest.
+ * Variables to set unless they are set in the environment. All ranks are
+ * threads of one process, and CPUs execute the kernels. The kernels of the ring
+ * algorithm with the protocol Simple are the simplest.
  */
 static const struct {
 	const char *name, *value;
 } settings[] = {
 	{ "NCCL_ALGO", "Ring" },
 	{ "NCCL_PROTO", "Simple" },
-	/* Simple for small messages, too. */
-	{ "NCCL_P2P_LL_THRESHOLD", "-1" },
-	/* One thread serves all channels of a launch: more of them gain
-	 * nothing. */
+	{ "NCCL_P2P_LL_THRESHOLD", "-1" }, /* Simple also for small messages */
+	/* One thread executes all channels of a launch, so more channels would
+	 * not be faster. */
 	{ "NCCL_MAX_NCHANNELS", "1" },
-	/* Host buffers are plain shared memory, not the driver's. */
+	/* Host buffers are plain shared memory, not memory of the driver. */
 	{ "NCCL_CUMEM_HOST_ENABLE", "0" },
-	/* No switch adds up, and there are no other machines. */
+	/* No switch reduces, and there are no other machines. */
 	{ "NCCL_NVLS_ENABLE", "0" },
 	{ "NCCL_MNNVL_ENABLE", "0" },
 	{ "NCCL_IB_DISABLE", "1" },
 	{ "NCCL_SOCKET_IFNAME", "lo" },
-	/* A thread that tells other processes about the ranks. */
+	/* RAS is a thread that reports the state of ranks to other
+	 * processes. */
 	{ "NCCL_RAS_ENABLE", "0" },
-	/* Devices reach each other's memory, however far apart they look. */
+	/* Devices can access each other's memory, whatever topology is
+	 * reported. */
 	{ "NCCL_P2P_LEVEL", "SYS" },
-	/* Windows are registered as other buffers are: there are no kernels
-	 * that use them. */
+	/* Register windows as ordinary buffers, because no kernel uses
+	 * windows. */
 	{ "NCCL_WIN_ENABLE", "0" },
-	/* The simulator's: memory functions wait as on devices. */
+	/* A variable of the simulator: memory functions block as on devices. */
 	{ "COHORT_HOST_SYNC", "memory" },
 };
 
-static int set_all(const char *nccl)
-{
-	int status = cli_setenv("run", "COHORT_HOST_NCCL", nccl, true);
-	size_t i;
-
-	for (i = 0;
-	     status == CLI_OK && i < sizeof(settings) / sizeof(settings[0]);
-	     i++)
-		status = cli_setenv("run", settings[i].name, settings[i].value,
-		                    false);
-	return status;
-}
-
-/* The loader's library is built beside the drop-in libraries, and installed
- * so. */
+/* Find the folder of the library that loads NVIDIA's NCCL. It is next to the
+ * folder of the drop-in libraries. */
 static int find_loader(const char *drop_ins, char folder[PATH_MAX])
 {
 	char path[PATH_MAX + 32];
@@ -290,18 +266,22 @@ static int find_loader(const char *drop_ins, char folder[PATH_MAX])
 		return CLI_OK;
 	}
 #ifdef __x86_64__
-	cli_complain("run", "%s: %s", path, strerror(errno));
+	cli_error("%s: %s", path, strerror(errno));
 #else
-	cli_complain("run", "--nccl works on x86-64 alone");
+	cli_error("--nccl works on x86-64 only");
 #endif
 	return CLI_FAILED;
 }
 
 /*
- * Prepare the environment for @which, a path or "auto".  @own is the folder of
- * the command, @drop_ins that of the drop-in libraries.  Stores the folder that
- * shall come before that one for the loader.  CLI_OK, or another exit status
- * after a complaint.
+ * Prepare the environment for NVIDIA's NCCL.
+ *
+ * @which:    its path, or "auto"
+ * @own:      the folder of the command
+ * @drop_ins: the folder of the drop-in libraries
+ * @folder:   receives the folder to put in front of @drop_ins
+ *
+ * Return CLI_OK, or another exit status after printing an error.
  */
 static int prepare_nccl(const char *which, const char *own,
                         const char *drop_ins, char folder[PATH_MAX])
@@ -309,175 +289,115 @@ static int prepare_nccl(const char *which, const char *own,
 	char nccl[PATH_MAX];
 	int status = find_loader(drop_ins, folder);
 
+	if (status == CLI_OK && strcmp(which, "auto") == 0)
+		status = find_nccl(own, nccl);
+	else if (status == CLI_OK && !realpath(which, nccl))
+		status = cli_fail("--nccl %s: %s", which, strerror(errno));
 	if (status == CLI_OK)
-		status = strcmp(which, "auto") == 0 ? find_nccl(own, nccl)
-		                                    : resolve_nccl(which, nccl);
-	if (status == CLI_OK)
-		status = set_all(nccl);
+		status = cli_setenv("COHORT_HOST_NCCL", nccl, true);
+	for (size_t i = 0; status == CLI_OK && i < ARRAY_SIZE(settings); i++)
+		status = cli_setenv(settings[i].name, settings[i].value, false);
 	return status == CLI_OK ? try_nccl(nccl, folder) : status;
 }
 
-/* ---- the libraries ---------------------------------------------------- */
-
-/* Where the drop-in libraries are, relative to the folder of the command: where
- * they are built, and where they are installed for several names of libdir. */
-static const char *const places[] = {
-	"lib/drop-in",
-	"../lib/cohort/drop-in",
-	"../lib*/cohort/drop-in",
-	"../lib/*/cohort/drop-in",
-};
-
-/* Find the first match of @pattern in @folder that has the libraries. */
-static bool find_in_folder(const char *folder, const char *pattern,
-                           char out[PATH_MAX])
+static int put_in_front(const char *variable, const char *item)
 {
-	char path[2 * PATH_MAX];
-	bool found;
-	glob_t hits;
-
-	snprintf(path, sizeof(path), "%s/%s/libcohort-host.so", folder,
-	         pattern);
-	if (glob(path, 0, NULL, &hits))
-		return false;
-	found = realpath(hits.gl_pathv[0], out) != NULL;
-	globfree(&hits);
-	if (found)
-		*strrchr(out, '/') = '\0';
-	return found;
-}
-
-/* Find the folder of this executable, and that of the libraries. */
-static int find_libraries(char folder[PATH_MAX], char out[PATH_MAX])
-{
-	if (!realpath("/proc/self/exe", folder)) {
-		cli_complain("run", "/proc/self/exe: %s", strerror(errno));
-		return CLI_FAILED;
-	}
-	*strrchr(folder, '/') = '\0';
-	for (size_t i = 0; i < ARRAY_SIZE(places); i++)
-		if (find_in_folder(folder, places[i], out))
-			return CLI_OK;
-	cli_complain("run",
-	             "no drop-in libraries: there is no libcohort-host.so in "
-	             "%s/%s or %s/%s",
-	             folder, places[0], folder, places[1]);
-	return CLI_FAILED;
-}
-
-static int put_in_front(const char *folder)
-{
-	const char *old = getenv("LD_LIBRARY_PATH");
-	char *path;
+	const char *old = getenv(variable);
+	char *list;
 	int rc;
 
-	if (asprintf(&path, "%s%s%s", folder, old && *old ? ":" : "",
-	             old ? old : "") < 0) {
-		cli_complain("run", "out of memory");
-		return CLI_FAILED;
-	}
-	rc = cli_setenv("run", "LD_LIBRARY_PATH", path, true);
-	free(path);
+	if (asprintf(&list, "%s%s%s", item, old && *old ? ":" : "",
+	             old ? old : "") < 0)
+		return cli_fail("out of memory");
+	rc = cli_setenv(variable, list, true);
+	free(list);
 	return rc;
 }
 
-/* Let the loader find the drop-in libraries first and, if @nccl is not NULL,
- * what loads that NCCL before them. */
+/* Let the dynamic linker find the drop-in libraries first. If @nccl is not
+ * NULL, put the library that loads that NCCL in front of the drop-in
+ * libraries. */
 static int choose_libraries(const char *nccl)
 {
 	char own[PATH_MAX], folder[PATH_MAX], before[PATH_MAX];
-	int status = find_libraries(own, folder);
+	int status =
+		cli_find_libraries("drop-in", "libcohort-host.so", own, folder);
 
 	if (status == CLI_OK && nccl)
 		status = prepare_nccl(nccl, own, folder, before);
 	if (status == CLI_OK)
-		status = put_in_front(folder);
+		status = put_in_front("LD_LIBRARY_PATH", folder);
 	if (status == CLI_OK && nccl)
-		status = put_in_front(before);
+		status = put_in_front("LD_LIBRARY_PATH", before);
 	return status;
 }
 
-/* A program's own NCCL calls go to these libraries; let libcohort's calls go
- * there as well. */
-static int choose_platform(void)
-{
-	const char *chosen = getenv("COHORT_PLATFORM");
-
-	unsetenv("COHORT_GPU_LIBRARIES");
-	return chosen && *chosen
-	               ? CLI_OK
-	               : cli_setenv("run", "COHORT_PLATFORM", "gpu", true);
-}
-
-/* ---- the program ------------------------------------------------------ */
-
-static bool has_text(const char *image, size_t bytes, const char *text)
-{
-	return memmem(image, bytes, text, strlen(text));
-}
-
-/* A program that has a CUDA runtime linked in has the name of the driver's
- * library, which the runtime opens, and the names of the runtime's errors, but
- * not the name of the runtime's library. */
+/* Return whether a CUDA runtime seems to be linked into a program. Such a
+ * program contains the name of the driver's library, which the runtime opens,
+ * and the names of the runtime's errors, but not the name of the runtime's
+ * library. */
 static bool has_own_runtime(const char *image, size_t bytes)
 {
-	return has_text(image, bytes, "libcuda.so.1") &&
-	       has_text(image, bytes, "cudaErrorInsufficientDriver") &&
-	       !has_text(image, bytes, "libcudart.so");
+	return cli_has_text(image, bytes, "libcuda.so.1") &&
+	       cli_has_text(image, bytes, "cudaErrorInsufficientDriver") &&
+	       !cli_has_text(image, bytes, "libcudart.so");
 }
 
-/* Warn of such a program; one that is found by PATH is not checked. */
-static void warn_of_own_runtime(const char *program)
+/* If a CUDA runtime is linked into @program, replace its functions, with a
+ * library that the dynamic linker preloads.  The library finds these functions
+ * in the program's symbol table.  A program that is searched for in PATH is not
+ * checked. */
+static int replace_own_runtime(const char *program)
 {
 	size_t size = 0;
 	const char *image =
 		strchr(program, '/') ? cli_map_file(program, &size) : NULL;
 
-	if (image && has_own_runtime(image, size))
-		cli_complain("run",
-		             "%s seems to have a CUDA runtime of its own, "
-		             "which needs a GPU",
-		             program);
+	if (!image || !has_own_runtime(image, size))
+		return CLI_OK;
+#ifdef __x86_64__
+	if (cli_has_text(image, size, ".symtab"))
+		return put_in_front("LD_PRELOAD", "libcohort-static.so");
+#endif
+	cli_error("%s seems to have a CUDA runtime of its own, which needs "
+	          "a GPU (do not strip it, or build it with nvcc -cudart "
+	          "shared)",
+	          program);
+	return CLI_OK;
 }
 
-static int become(char **argv)
+static int run_watched(const char *deadline, char **program)
 {
-	int err;
+	char *options[] = { "watch", "--deadline", (char *)(uintptr_t)deadline,
+		            "--" };
+	const int n = ARRAY_SIZE(options);
+	char **arguments;
+	int count = 0;
 
-	warn_of_own_runtime(argv[0]);
-	fflush(stdout);
-	execvp(argv[0], argv);
-	err = errno;
-	cli_complain("run", "%s: %s", argv[0], strerror(err));
-	return err == ENOENT ? CLI_NOT_FOUND : CLI_NOT_EXECUTABLE;
+	while (program[count])
+		count++;
+	arguments =
+		cli_need(calloc((size_t)(n + count + 1), sizeof(*arguments)));
+	memcpy(arguments, options, sizeof(options));
+	memcpy(arguments + n, program, (size_t)count * sizeof(*program));
+	return watch_main(n + count, arguments);
 }
-
-/* ---- options ---------------------------------------------------------- */
 
 static int set_ranks(const struct cli_option *option, const char *text)
 {
 	uint64_t ranks;
-	int status = cli_number("run", option->name, text, 1,
-	                        COHORT_SIM_MAX_DEVICES, &ranks);
+	int status = cli_number(option->name, text, 1, COHORT_SIM_MAX_DEVICES,
+	                        &ranks);
 
-	return status == CLI_OK
-	               ? cli_setenv("run", "COHORT_HOST_DEVICES", text, true)
-	               : status;
+	return status == CLI_OK ? cli_setenv("COHORT_HOST_DEVICES", text, true)
+	                        : status;
 }
 
-static int set_strict(const struct cli_option *option, const char *text)
+static int set_variable(const struct cli_option *option, const char *text)
 {
-	(void)option, (void)text;
-	return cli_setenv("run", "COHORT_HOST_STRICT", "1", true);
+	return cli_setenv(option->value, text ? text : "1", true);
 }
 
-static int set_faults(const struct cli_option *option, const char *text)
-{
-	(void)option;
-	return cli_setenv("run", "COHORT_FAULTS", text, true);
-}
-
-/* Complain now of settings that the program would fail on. */
 static int check_environment(void)
 {
 	struct cohort_platform_info info = { .size = sizeof(info) };
@@ -487,35 +407,44 @@ static int check_environment(void)
 		why = cohort_last_error();
 	else if (info.status != COHORT_OK)
 		why = info.reason;
-	if (!why)
-		return CLI_OK;
-	cli_complain("run", "%s", why);
-	return CLI_USAGE;
+	return why ? cli_misuse("%s", why) : CLI_OK;
 }
 
 int run_main(int argc, char **argv)
 {
-	const char *nccl = NULL;
+	const char *nccl = NULL, *deadline = NULL;
+	const char *chosen = getenv("COHORT_PLATFORM");
 	const struct cli_option options[] = {
 		{ "ranks", 'n', CLI_READ, .read = set_ranks },
-		{ "strict", 0, CLI_CALL, .read = set_strict },
-		{ "faults", 0, CLI_READ, .read = set_faults },
+		{ "strict", 0, CLI_CALL, "COHORT_HOST_STRICT",
+		  .read = set_variable },
+		{ "faults", 0, CLI_READ, "COHORT_FAULTS",
+		  .read = set_variable },
 		{ "nccl", 0, CLI_TEXT, .value = &nccl },
+		{ "deadline", 0, CLI_TEXT, .value = &deadline },
 		{ .kind = CLI_PROGRAM },
 	};
-	bool help;
-	int status = cli_options("run", argc, argv, options, print_help, &help);
+	int status;
 
-	if (status != CLI_OK || help)
+	if (!cli_options("run", argc, argv, options, help, &status))
 		return status;
-	if (optind == argc) {
-		cli_complain("run", "no program given, see cohort run --help");
-		return CLI_USAGE;
-	}
+	if (optind == argc)
+		return cli_misuse("no program given; see cohort run --help");
 	status = check_environment();
 	if (status == CLI_OK)
 		status = choose_libraries(nccl);
+	/* Let libcohort use the same libraries as the program's own NCCL
+	 * calls. */
+	unsetenv("COHORT_GPU_LIBRARIES");
+	if (status == CLI_OK && (!chosen || !*chosen))
+		status = cli_setenv("COHORT_PLATFORM", "gpu", true);
 	if (status == CLI_OK)
-		status = choose_platform();
-	return status == CLI_OK ? become(argv + optind) : status;
+		status = replace_own_runtime(argv[optind]);
+	if (status != CLI_OK)
+		return status;
+	if (deadline)
+		return run_watched(deadline, argv + optind);
+	fflush(stdout);
+	execvp(argv[optind], argv + optind);
+	return cli_cannot_run(argv[optind], errno);
 }

@@ -5,18 +5,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/backoff.h"
 #include "base/hash.h"
+#include "base/util.h"
 #include "core/clique.h"
+#include "core/mismatch.h"
+#include "core/pair.h"
+#include "core/remote.h"
 
-/* The high bits hold the call number, truncated.  Two numbers that share a slot
- * are never so far apart that these bits repeat, as there are 65,536 slots at
- * most. */
+/* A rank's own word has the digest in its low 32 bits and the low 32 bits of
+ * the call number in its high bits.  These bits identify the call, because all
+ * numbers that can be in a slot at the same time are close together. */
 #define DIGEST_BITS 32
 
 /*
- * The shared word: the first caller's digest; above it how many have called,
- * whether any called something else, and which lap over the words it is, of
- * which three can meet (A).
+ * The fields of a shared word, from the low bits up: the first caller's digest;
+ * the number of ranks that have called; whether any of them called something
+ * else; and the number of times the array of words was reused (its lap), modulo
+ * LAPS.  At any time, at most three laps are in use (C in agree_words.h).
  */
 #define COUNT_BITS 11
 #define CALLED (UINT64_C(1) << DIGEST_BITS)
@@ -25,10 +31,6 @@
 #define LAPS (UINT64_MAX / LAP + 1)
 
 _Static_assert(COHORT_MAX_RANKS < 1 << COUNT_BITS, "all ranks can be counted");
-
-/* ---- words ------------------------------------------------------------ */
-
-_Static_assert(ncclNumTypes <= 1 << 4, "a type has four bits");
 
 static uint64_t mix_call(uint64_t hash, const struct op *op)
 {
@@ -39,11 +41,12 @@ static uint64_t mix_call(uint64_t hash, const struct op *op)
 	                               (uint64_t)redop_kind(op->redop) << 32 |
 	                               (uint64_t)(unsigned)op->root);
 	hash = hash_step(hash, op->n);
-	/* The bits of the count that the shift drops are 0: no memory holds so
-	 * many elements. */
+	/* The shift drops only zeros, because a count that fits in memory has
+	 * fewer bits. */
 	for (i = 0; i < op->n; i++)
-		hash = hash_step(hash, (uint64_t)op->tensors[i].count << 4 |
-		                               (uint64_t)op->tensors[i].type);
+		hash = hash_step(hash,
+		                 (uint64_t)op->tensors[i].count << TYPE_BITS |
+		                         (uint64_t)op->tensors[i].type);
 	return hash;
 }
 
@@ -79,7 +82,8 @@ struct agree_slot *agree_slot(const struct cohort_comm *c, uint64_t number)
 
 uint64_t agree_word(const struct cohort_comm *c, uint64_t number)
 {
-	/* Acquire: the rest of the slot, and the record. */
+	/* The acquire pairs with the release in agree_publish(), which also
+	 * publishes the rest of the slot and the record. */
 	return atomic_load_explicit(&agree_slot(c, number)->word,
 	                            memory_order_acquire);
 }
@@ -91,25 +95,15 @@ bool agree_has(const struct cohort_comm *c, uint64_t number)
 
 uint64_t agree_called(const struct cohort_comm *c)
 {
-	/* Acquire: pairs with the release at the end of agree(). */
+	/* The acquire pairs with the release at the end of agree(). */
 	uint64_t number = atomic_load_explicit(&c->agreement.collectives,
 	                                       memory_order_acquire);
 
 	return number + agree_has(c, number + 1);
 }
 
-uint64_t agree_next(const struct cohort_comm *c)
-{
-	/* Relaxed: this thread wrote it, or the lock orders it. */
-	return atomic_load_explicit(&c->agreement.collectives,
-	                            memory_order_relaxed) +
-	       1;
-}
-
-/* ---- the words that are shared ---------------------------------------- */
-
-/* Eight numbers share a cache line: that of the next call is most often one
- * that the ranks have just used. */
+/* Eight consecutive words share a cache line, so the word of the next call is
+ * usually in a line that the ranks have just used. */
 _Atomic uint64_t *agree_words(unsigned slots)
 {
 	const size_t bytes = slots * sizeof(uint64_t);
@@ -123,28 +117,27 @@ size_t agree_shared_slot(unsigned slots, uint64_t number)
 	return (number - 1) & (slots - 1);
 }
 
-/* The shared word of a number. */
 static _Atomic uint64_t *shared_at(const struct clique *q, uint64_t number)
 {
 	return &q->agreed[agree_shared_slot(q->slots, number)];
 }
 
-/* The lap of a number over the words, from 1: a word that nobody has used says
- * 0. */
+/* Return the lap of call @number over the array of words, counted from 1.  A
+ * word that no rank has used is in lap 0. */
 static uint64_t lap_of(unsigned slots, uint64_t number)
 {
 	return ((number - 1) >> __builtin_ctz(slots)) + 1;
 }
 
-/* The shared word as the first caller of @number begins it. */
 static uint64_t shared_make(const struct clique *q, uint64_t number,
                             uint32_t digest)
 {
 	return lap_of(q->slots, number) * LAP | CALLED | digest;
 }
 
-/* How many laps the word is behind @number: 0 or 1; or LAPS - 1, if the word
- * was taken for a later number.  In another process it may be more. */
+/* Return the number of laps by which the word is behind @number: 0 or 1, or
+ * LAPS - 1 if the word is in use for a later number.  A word of another process
+ * may be further behind. */
 static uint64_t laps_to(unsigned slots, uint64_t word, uint64_t number)
 {
 	return (lap_of(slots, number) - word / LAP) % LAPS;
@@ -172,13 +165,10 @@ bool agree_shared_differs(const struct clique *q, uint64_t word,
 	       (word & DIFFERS || (uint32_t)word != digest);
 }
 
-/* A shared word with one more rank, which calls what @digest says. */
 static uint64_t shared_add(uint64_t word, uint32_t digest)
 {
 	return (word + CALLED) | ((uint32_t)word == digest ? 0 : DIFFERS);
 }
-
-/* ---- calling ---------------------------------------------------------- */
 
 void agree_publish(struct cohort_comm *c, const struct op *op, uint64_t number,
                    uint32_t digest, uint64_t ticket, uint64_t now_ns,
@@ -186,13 +176,13 @@ void agree_publish(struct cohort_comm *c, const struct op *op, uint64_t number,
 {
 	struct agree_slot *slot = agree_slot(c, number);
 
-	/* From here on the slot is no longer the former call's, which all ranks
-	 * have compared, and not yet this one's: nobody looks for number + 1
-	 * here. */
+	/* Invalidate the slot until the last store below: no thread looks for
+	 * call number + 1 in it.  All ranks have compared the previous call of
+	 * this slot. */
 	atomic_store_explicit(&slot->word, word_make(number + 1, 0),
 	                      memory_order_relaxed);
-	/* Release: whoever sees one of these also sees the word above; and
-	 * whoever sees the ticket finds its record. */
+	/* The releases order these stores after the word above.  A thread that
+	 * reads the ticket also finds its record. */
 	atomic_store_explicit(&slot->arrived_ns, now_ns, memory_order_release);
 	atomic_store_explicit(&slot->join_ns, limits->join_ns,
 	                      memory_order_release);
@@ -212,9 +202,10 @@ int agree_add_rank(const struct cohort_comm *c, uint64_t number,
 	_Atomic uint64_t *at = shared_at(q, number);
 	uint64_t word = atomic_load_explicit(at, memory_order_relaxed), with;
 
-	/* Release: what this rank has published, for all that are counted after
-	 * it.  Acquire: what the ranks before it have.  seq_cst: before it
-	 * looks at the words of other processes. */
+	/* The release makes what this rank has published visible to ranks that
+	 * are counted later, and the acquire shows this rank what earlier ranks
+	 * have published.  seq_cst, because this rank must be counted before it
+	 * reads the words of other processes. */
 	do
 		with = laps_to(q->slots, word, number)
 		               ? shared_make(q, number, digest)
@@ -223,4 +214,82 @@ int agree_add_rank(const struct cohort_comm *c, uint64_t number,
 		at, &word, with, memory_order_seq_cst, memory_order_relaxed));
 	*differs_out = with & DIFFERS;
 	return called_of(with);
+}
+
+/* Wait until @other has compared the collective whose shared word will be
+ * reused for collective @number.  Lower *@compared to the number of @other's
+ * last compared collective. */
+static int await_rank(const struct cohort_comm *other, uint64_t number,
+                      uint64_t *compared)
+{
+	struct clique *q = other->clique;
+	struct backoff b = BACKOFF;
+	uint64_t theirs;
+	int rc;
+
+	/* The acquire pairs with the release at the end of agree(). */
+	while ((theirs = atomic_load_explicit(&other->agreement.collectives,
+	                                      memory_order_acquire)) +
+	               q->slots <
+	       number) {
+		rc = clique_error(q);
+		if (rc != COHORT_OK)
+			return rc;
+		backoff_wait(&b, UINT64_MAX);
+	}
+	*compared = MIN(*compared, theirs);
+	return COHORT_OK;
+}
+
+/* Wait for every other rank like await_rank().  Use the result of the last
+ * check if it suffices, because the cache lines with the other ranks' counts
+ * change with every call. */
+static int await_ranks(struct cohort_comm *c, uint64_t number)
+{
+	const struct clique *q = c->clique;
+	uint64_t compared = number;
+	int r, rc = COHORT_OK;
+
+	if (number <= c->agreement.compared + q->slots)
+		return COHORT_OK;
+	for (r = 0; r < q->size && rc == COHORT_OK; r++)
+		if (&q->comms[r] != c)
+			rc = await_rank(&q->comms[r], number, &compared);
+	if (rc == COHORT_OK)
+		c->agreement.compared = compared;
+	return rc;
+}
+
+int agree(struct cohort_comm *c, const struct op *op, uint32_t digest,
+          uint64_t ticket, uint64_t now_ns, bool *arrives_last)
+{
+	const struct remote *remote = c->clique->remote;
+	const uint64_t number = atomic_load_explicit(&c->agreement.collectives,
+	                                             memory_order_relaxed) +
+	                        1;
+	int rc = await_ranks(c, number);
+	struct limits limits;
+	bool differs;
+	int called;
+
+	if (rc != COHORT_OK)
+		return rc;
+	limits = comm_limits(c, pair_collective_connects(c, op, number));
+	if (op->kind == OP_SPLIT)
+		limits.exec_ns = COHORT_FOREVER; /* init_ns; see split.c */
+	agree_publish(c, op, number, digest, ticket, now_ns, &limits);
+	if (remote)
+		remote->announce(c->clique, number, now_ns);
+	called = agree_add_rank(c, number, digest, &differs);
+	*arrives_last = called == c->clique->size;
+	if (called == 1 && remote)
+		differs |= remote->differs(c->clique, number, digest);
+	if (differs)
+		return mismatch_end(c, number, ticket);
+	/* The release publishes that this rank has compared the call, so that
+	 * its shared word may be reused.  It pairs with the acquire in
+	 * await_rank() and agree_called(). */
+	atomic_store_explicit(&c->agreement.collectives, number,
+	                      memory_order_release);
+	return COHORT_OK;
 }

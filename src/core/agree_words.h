@@ -3,18 +3,20 @@
 #define CORE_AGREE_WORDS_H
 
 /*
- * What the ranks have called, by the numbers of their collectives
+ * Compares each collective, before it is launched, with the other ranks' calls
+ * of the same number, even in other processes of the machine
+ * (remote_agreement.h)
  *
- * Each rank numbers its collectives from 1.  For each number a rank has a slot
- * that says what it called, and all ranks of a clique share one word: a digest
- * of what the first caller called, how many ranks have called, and whether any
- * of them called something else.  A rank is counted in the shared word and
- * reads it in one exchange, so that the word crosses between cores once per
- * rank.
+ * For each number, a rank has a slot that describes its call, and all ranks of
+ * a clique share one word: docs/internals.md, "The path of a call".
  *
- *  A. The shared word is taken for a later number only when every rank has
- *     compared its call with it: agree() waits for the ranks that are further
- *     behind.
+ *  A. Calls that differ in kind, reduction, root, or in the count or type of
+ *     any tensor are an error on every rank instead of a hang.
+ *  B. All ranks of a process that launch a collective have made the same call,
+ *     and made it before any rank made a different one.
+ *  C. A rank is never further ahead of the slowest rank than the number of
+ *     shared words, so a shared word is reused only when every rank has
+ *     compared its call with the word.
  */
 
 #include <stdatomic.h>
@@ -25,73 +27,88 @@ struct clique;
 struct cohort_comm;
 struct limits;
 
-/* What a rank has called, by number modulo the clique's slots. */
+/* The call of a rank, stored at its number modulo the clique's slots. */
 struct agree_slot {
-	/* Atomic; number and digest.  Release: the rest. */
+	/* Number and digest of the call.  Stored with release, after the other
+	 * members.  All members are atomic. */
 	_Atomic uint64_t word;
-
-	/* Atomic; all are stored before the word: the ticket of the record with
-	 * the whole call, its shape, when the call was made, and its
-	 * deadlines. */
-	_Atomic uint64_t ticket;
-	_Atomic uint64_t shape; /* see call_shape.h */
-	_Atomic uint64_t arrived_ns;
-	_Atomic uint64_t join_ns;
+	_Atomic uint64_t ticket;     /* ticket of the call's record */
+	_Atomic uint64_t shape;      /* position in the ring of call_shape.h */
+	_Atomic uint64_t arrived_ns; /* time of the call */
+	_Atomic uint64_t join_ns;    /* deadlines of the call */
 	_Atomic uint64_t exec_ns;
 };
 
-/* All that the ranks must call alike, in 32 bits: one difference in 4 thousand
- * million goes unseen.  The digest of a batch covers its collectives, in
- * order. */
+/* Compute a 32-bit digest of everything in @op that must be equal on all ranks.
+ * For a batch, it covers the collectives, in order.  One difference in 4
+ * billion goes undetected. */
 uint32_t agree_digest(const struct op *op);
 
-/* The shared words of a clique, or NULL without memory; free() them. */
+/* Allocate the shared words of a clique, zeroed.  Return NULL if there is no
+ * memory.  Free them with free(). */
 _Atomic uint64_t *agree_words(unsigned slots);
 
-/* What @comm has called under a number, by number modulo the slots. */
 struct agree_slot *agree_slot(const struct cohort_comm *comm, uint64_t number);
 
-/* True if the slot of @number has @number's call: a later call may have taken
- * the slot.  What was read from the slot between two such answers is of that
- * call. */
+/* Return true if the slot of call @number still holds that call, and not a
+ * later one.  If this is true both before and after the slot is read, the
+ * values read belong to that call. */
 bool agree_has(const struct cohort_comm *comm, uint64_t number);
 
-/* The word in the slot of @number, and whether a word is of @number.  Two ranks
- * whose words are equal have called the same under the same number. */
+/* Return the word in the slot of @number.  Two ranks whose words are equal have
+ * made the same call under the same number. */
 uint64_t agree_word(const struct cohort_comm *comm, uint64_t number);
+
 bool agree_word_is_of(uint64_t word, uint64_t number);
 
-/* The number of the last collective that @comm has called, also if it has not
- * been compared yet. */
+/* Return the number of @comm's last collective, even if it has not been
+ * compared with the other ranks' calls yet. */
 uint64_t agree_called(const struct cohort_comm *comm);
 
-/*
- * The shared words of @clique, in this process or in another
- *
- * agree_shared_slot    - where the word of @number is
- * agree_shared_count   - how many of @ranks ranks have called @number, by
- *                        @word, which was read there
- * agree_shared_differs - true if one of them has called something else than
- *                        @digest says
- */
 size_t agree_shared_slot(unsigned slots, uint64_t number);
+
+/*
+ * Return how many ranks have made call @number.
+ * @word:  the shared word of @number, as read
+ * @ranks: number of ranks that share it
+ */
 int agree_shared_count(unsigned slots, uint64_t word, uint64_t number,
                        int ranks);
+
+/* Return true if a rank's call @number has a digest other than @digest.
+ * @word: the shared word of @number, as read */
 bool agree_shared_differs(const struct clique *clique, uint64_t word,
                           uint64_t number, uint32_t digest);
 
-/* The number of the next collective of @comm.  With the lock held. */
-uint64_t agree_next(const struct cohort_comm *comm);
-
-/* Say what @comm calls under @number, for the other ranks and for the watchdog.
- * With the lock held. */
+/* Publish @comm's call under @number for the other ranks and the watchdog.
+ * Call it with the lock held. */
 void agree_publish(struct cohort_comm *comm, const struct op *op,
                    uint64_t number, uint32_t digest, uint64_t ticket,
                    uint64_t now_ns, const struct limits *limits);
 
-/* Count @comm in the shared word of @number, as a caller of what @digest says.
- * Returns how many ranks are counted with it. */
+/*
+ * Count @comm in the shared word of @number, and return how many ranks are
+ * counted, including @comm.
+ * @digest:      digest of @comm's call
+ * @differs_out: set to whether any counted rank has made a different call
+ */
 int agree_add_rank(const struct cohort_comm *comm, uint64_t number,
                    uint32_t digest, bool *differs_out);
+
+/*
+ * Publish the next collective of @comm and compare it with the other ranks'
+ * calls.  Call it with the lock held.  Blocks while the rank is too far ahead,
+ * and for up to a second after a mismatch.
+ * @digest:       agree_digest() of @op
+ * @ticket:       ticket of the call's record
+ * @arrives_last: set to true if all other ranks of the clique have called
+ *
+ * Returns:
+ *   COHORT_OK         all calls so far are the same
+ *   COHORT_MISMATCH   a call differs; the clique has been ended
+ *   a cause's status  the clique has ended for another reason
+ */
+int agree(struct cohort_comm *comm, const struct op *op, uint32_t digest,
+          uint64_t ticket, uint64_t now_ns, bool *arrives_last);
 
 #endif

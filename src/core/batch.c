@@ -2,7 +2,6 @@
 
 #include "core/batch.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +9,8 @@
 #include "core/clique.h"
 #include "core/owner.h"
 
-/* Relaxed, everywhere: only the thread that stored itself acts on it. */
+/* Return the thread that has a batch open, or 0.  All accesses are relaxed,
+ * because only the thread that has stored itself acts on the value. */
 static uintptr_t thread_of(const struct cohort_comm *c)
 {
 	return atomic_load_explicit(&c->lock.batching, memory_order_relaxed);
@@ -69,8 +69,8 @@ void batch_free(struct batch *b)
 	free(b);
 }
 
-/* Room for @more of @size behind @n of them; the array, or NULL without
- * memory. */
+/* Return the array with room for @more elements after its first @n, or NULL if
+ * out of memory.  *@room is its capacity; @size is the size of an element. */
 static void *grow(void *array, size_t n, size_t more, size_t *room, size_t size)
 {
 	size_t wanted = *room ? *room : 16;
@@ -86,7 +86,7 @@ static void *grow(void *array, size_t n, size_t more, size_t *room, size_t size)
 	return bigger;
 }
 
-static int keep(struct batch *b, const struct op *call)
+static int append_call(struct batch *b, const struct op *call)
 {
 	void *calls = grow(b->calls, b->n, 1, &b->room, sizeof(*b->calls));
 	void *tensors = NULL;
@@ -113,13 +113,14 @@ static int call_check(const struct cohort_comm *c, const struct op *call,
 {
 	if (has_ticket)
 		return error_set(COHORT_INVALID,
-		                 "%s: ticket is not NULL, but a batch is open, "
-		                 "whose end gives the one ticket",
+		                 "%s: ticket is not NULL, but a batch is open: "
+		                 "cohort_batch_end() returns its one ticket",
 		                 op_name(call->kind));
 	if (call->kind == OP_COPY || call->kind == OP_SPLIT)
 		return error_set(COHORT_STATE,
-		                 "%s: a batch is open on rank %d, and takes "
-		                 "only collectives, sends and receives",
+		                 "%s: a batch is open on rank %d, which can "
+		                 "contain only collectives, sends and "
+		                 "receives",
 		                 op_name(call->kind), c->rank);
 	return op_check_call(call, c->rank, c->clique->world_size);
 }
@@ -131,10 +132,12 @@ int batch_add(struct cohort_comm *c, const struct op *call, bool has_ticket)
 
 	if (rc != COHORT_OK)
 		return rc;
-	b = c->batch; /* another thread may just be making it */
+	/* Load the pointer after the check, because another thread may be
+	 * allocating the batch. */
+	b = c->batch;
 	rc = call_check(c, call, has_ticket);
 	if (rc == COHORT_OK)
-		rc = keep(b, call);
+		rc = append_call(b, call);
 	if (rc != COHORT_OK && b->status == COHORT_OK) {
 		b->status = rc;
 		text_set(b->error, sizeof(b->error), "batch: call %zu: %s",
@@ -143,8 +146,8 @@ int batch_add(struct cohort_comm *c, const struct op *call, bool has_ticket)
 	return rc;
 }
 
-/* Every call goes to the batch's stream, and must not have asked for
- * another. */
+/* Set the batch's stream in every call.  Fail if a call names another
+ * stream. */
 static int set_streams(struct batch *b, void *stream)
 {
 	size_t i;
@@ -161,7 +164,7 @@ static int set_streams(struct batch *b, void *stream)
 	return COHORT_OK;
 }
 
-/* The tensors may have moved while more were added. */
+/* Point each call to its tensors, which may have moved when the array grew. */
 static void set_tensors(struct batch *b)
 {
 	const struct cohort_tensor *at = b->tensors;

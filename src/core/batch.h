@@ -3,11 +3,11 @@
 #define CORE_BATCH_H
 
 /*
- * Calls that wait to be made together
+ * A batch: calls that are collected and then made together
  *
- * Between its begin and its end a batch is its thread's, which no other may add
- * to; nobody holds the lock, so that an abort does not wait for it.  The
- * memory stays for the next one.
+ * An open batch belongs to one thread, and no other thread may add to it.  The
+ * thread does not hold the communicator's lock between its calls, so an abort
+ * need not wait for it.  The memory of the batch is reused.
  */
 
 #include "core/op.h"
@@ -17,35 +17,44 @@ struct cohort_comm;
 struct batch {
 	struct op *calls;
 	size_t n, room;
-	struct cohort_tensor *tensors; /* of all calls */
+	struct cohort_tensor *tensors; /* the tensors of all calls */
 	size_t tensor_count, tensor_room;
 
-	/* Why the first refused call was refused; COHORT_OK: none was. */
+	/* Status and error text of the first call that was refused, or
+	 * COHORT_OK. */
 	int status;
 	char error[512];
 };
 
-/* Open a batch: COHORT_OWNER if another thread has one open, COHORT_STATE if
- * this one has, or COHORT_NO_MEMORY.  With the lock held. */
+/* Open a batch.  Call it with the lock held.  Return COHORT_OK; COHORT_OWNER if
+ * another thread has a batch open; COHORT_STATE if this thread has a batch
+ * open; or COHORT_NO_MEMORY. */
 int batch_begin(struct cohort_comm *c);
 
-/* True if any thread has a batch open. */
 bool batch_is_open(const struct cohort_comm *c);
 
-/* COHORT_OK if this thread has a batch open, COHORT_OWNER if another has,
- * COHORT_STATE if none has. */
+/* Return COHORT_OK if this thread has a batch open, COHORT_OWNER if another
+ * thread has, and COHORT_STATE if no thread has. */
 int batch_check(const struct cohort_comm *c);
 
-/* Check a call, and keep it with its list of tensors: COHORT_OWNER, or what is
- * wrong with the call, which batch_end() will say again.  A call in a batch
- * must not ask for a ticket. */
+/*
+ * Check a call and add it to the batch, with a copy of its list of tensors.
+ * @has_ticket: the caller asks for a ticket, which is an error in a batch
+ *
+ * Returns COHORT_OK, COHORT_OWNER, or the error in the call, which batch_end()
+ * will return again.
+ */
 int batch_add(struct cohort_comm *c, const struct op *call, bool has_ticket);
 
-/* Make all calls one operation on @stream, which is valid until this thread's
- * next batch; or say why one was refused.  After batch_check(). */
+/*
+ * Store the calls of the batch in @out as one operation on @stream, or return
+ * the status of the first refused call.  @out stays valid until this thread's
+ * next batch; the batch stays open until batch_drop().  Call batch_check()
+ * first.
+ */
 int batch_end(struct cohort_comm *c, void *stream, struct op *out);
 
-/* Close the batch, whichever thread has it open, and forget its calls. */
+/* Close the batch and discard its calls, no matter which thread has it open. */
 void batch_drop(struct cohort_comm *c);
 
 void batch_free(struct batch *batch);

@@ -1,19 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * From our operations to NCCL's functions
- *
- * Gather, scatter and all-to-all are functions of newer libraries; for an older
- * one they are the sends and receives that they mean.
- */
-
 #include "core/call.h"
 
 #include "base/type.h"
 #include "core/redop.h"
 
-/* True if @op's function is one that the library does not have. */
-static bool is_spread(const struct clique *q, const struct op *op)
+/* Return true if this version of NCCL has no function for @op, so that sends
+ * and receives must implement it. */
+static bool uses_messages(const struct clique *q, const struct op *op)
 {
 	const struct platform *p = q->platform;
 
@@ -29,38 +23,54 @@ static bool is_spread(const struct clique *q, const struct op *op)
 	}
 }
 
-/* True if @op takes more than one native call, and so a group. */
-static bool is_several(const struct clique *q, const struct op *op)
+static bool needs_native_group(const struct clique *q, const struct op *op)
 {
-	/* The one call of a batch may be one that takes several. */
-	return op->kind == OP_BATCH ? op->n > 0 : op->n > 1 || is_spread(q, op);
+	/* A batch may take several native calls even if it has only one
+	 * call. */
+	return op->kind == OP_BATCH ? op->n > 0
+	                            : op->n > 1 || uses_messages(q, op);
 }
 
-/* ---- sends and receives ----------------------------------------------- */
+/* NCCL's type for the elements of a tensor, and their number. */
+struct elements {
+	ncclDataType_t type;
+	size_t count;
+};
+
+/* NCCL lacks the types without arithmetic, and moves them as bytes. */
+static struct elements elements_of(const struct cohort_tensor *t)
+{
+	if (type_has_arithmetic(t->type))
+		return (struct elements){ (ncclDataType_t)t->type, t->count };
+	return (struct elements){ ncclUint8, t->count * type_size(t->type) };
+}
 
 static ncclResult_t send_block(const struct cohort_comm *c,
                                const struct cohort_tensor *t, int peer,
                                size_t block, cudaStream_t stream)
 {
+	const struct elements e = elements_of(t);
 	size_t bytes = t->count * type_size(t->type);
 
 	return c->clique->platform->ncclSend(
-		(const char *)t->send + block * bytes, t->count,
-		(ncclDataType_t)t->type, peer, c->native, stream);
+		(const char *)t->send + block * bytes, e.count, e.type, peer,
+		c->native, stream);
 }
 
 static ncclResult_t recv_block(const struct cohort_comm *c,
                                const struct cohort_tensor *t, int peer,
                                size_t block, cudaStream_t stream)
 {
+	const struct elements e = elements_of(t);
 	size_t bytes = t->count * type_size(t->type);
 
 	return c->clique->platform->ncclRecv((char *)t->recv + block * bytes,
-	                                     t->count, (ncclDataType_t)t->type,
-	                                     peer, c->native, stream);
+	                                     e.count, e.type, peer, c->native,
+	                                     stream);
 }
 
-/* Send this rank's block to @peer and receive @peer's, as far as @op has them. */
+/* Send this rank's block to @peer and receive the peer's block, if @op has
+ * these blocks. */
 static ncclResult_t exchange(const struct cohort_comm *c, const struct op *op,
                              const struct cohort_tensor *t, int peer)
 {
@@ -88,8 +98,8 @@ static ncclResult_t spread(const struct cohort_comm *c, const struct op *op,
 	ncclResult_t result = ncclSuccess;
 	int peer;
 
-	/* NCCL's own function would do the same: nothing to do, and no rank to
-	 * meet. */
+	/* NCCL's own function also does nothing for a count of 0, and waits for
+	 * no rank. */
 	if (!t->count)
 		return ncclSuccess;
 	for (peer = 0; peer < c->clique->world_size && result == ncclSuccess;
@@ -98,11 +108,9 @@ static ncclResult_t spread(const struct cohort_comm *c, const struct op *op,
 	return result;
 }
 
-/* ---- calls ------------------------------------------------------------ */
-
-/* On one rank an average is a copy, as a sum is.  NCCL would launch a kernel
- * that multiplies floats by 1: it has none for 8-bit floats, and for the others
- * see multiply_alone(). */
+/* Translate the reduction.  On one rank an average is a copy, like a sum.  NCCL
+ * would launch a kernel that multiplies by 1.  That kernel does not support
+ * 8-bit floats, and it has a bug for other types: see multiply_alone(). */
 static ncclRedOp_t native_redop(const struct cohort_comm *c,
                                 const struct op *op)
 {
@@ -113,46 +121,44 @@ static ncclRedOp_t native_redop(const struct cohort_comm *c,
 	return (ncclRedOp_t)op->redop;
 }
 
-static ncclResult_t call_native(const struct cohort_comm *c,
-                                const struct op *op,
-                                const struct cohort_tensor *t)
+ncclResult_t call_native(const struct platform *p, ncclComm_t comm,
+                         const struct op *op, ncclRedOp_t redop,
+                         const struct cohort_tensor *t)
 {
-	const struct platform *p = c->clique->platform;
-	ncclDataType_t type = (ncclDataType_t)t->type;
-	ncclRedOp_t redop = native_redop(c, op);
+	const struct elements e = elements_of(t);
 	cudaStream_t stream = op->stream;
 
 	switch (op->kind) {
 	case OP_ALL_REDUCE:
 	case OP_BARRIER:
-		return p->ncclAllReduce(t->send, t->recv, t->count, type, redop,
-		                        c->native, stream);
+		return p->ncclAllReduce(t->send, t->recv, e.count, e.type,
+		                        redop, comm, stream);
 	case OP_BROADCAST:
-		return p->ncclBroadcast(t->send, t->recv, t->count, type,
-		                        op->root, c->native, stream);
+		return p->ncclBroadcast(t->send, t->recv, e.count, e.type,
+		                        op->root, comm, stream);
 	case OP_REDUCE:
-		return p->ncclReduce(t->send, t->recv, t->count, type, redop,
-		                     op->root, c->native, stream);
+		return p->ncclReduce(t->send, t->recv, e.count, e.type, redop,
+		                     op->root, comm, stream);
 	case OP_ALL_GATHER:
-		return p->ncclAllGather(t->send, t->recv, t->count, type,
-		                        c->native, stream);
+		return p->ncclAllGather(t->send, t->recv, e.count, e.type, comm,
+		                        stream);
 	case OP_REDUCE_SCATTER:
-		return p->ncclReduceScatter(t->send, t->recv, t->count, type,
-		                            redop, c->native, stream);
+		return p->ncclReduceScatter(t->send, t->recv, e.count, e.type,
+		                            redop, comm, stream);
 	case OP_GATHER:
-		return p->ncclGather(t->send, t->recv, t->count, type, op->root,
-		                     c->native, stream);
+		return p->ncclGather(t->send, t->recv, e.count, e.type,
+		                     op->root, comm, stream);
 	case OP_SCATTER:
-		return p->ncclScatter(t->send, t->recv, t->count, type,
-		                      op->root, c->native, stream);
+		return p->ncclScatter(t->send, t->recv, e.count, e.type,
+		                      op->root, comm, stream);
 	case OP_ALL_TO_ALL:
-		return p->ncclAlltoAll(t->send, t->recv, t->count, type,
-		                       c->native, stream);
+		return p->ncclAlltoAll(t->send, t->recv, e.count, e.type, comm,
+		                       stream);
 	case OP_SEND:
-		return p->ncclSend(t->send, t->count, type, op->root, c->native,
+		return p->ncclSend(t->send, e.count, e.type, op->root, comm,
 		                   stream);
 	case OP_RECV:
-		return p->ncclRecv(t->recv, t->count, type, op->root, c->native,
+		return p->ncclRecv(t->recv, e.count, e.type, op->root, comm,
 		                   stream);
 	case OP_SPLIT:
 	case OP_COPY:
@@ -162,18 +168,18 @@ static ncclResult_t call_native(const struct cohort_comm *c,
 	return ncclInternalError;
 }
 
-/* The first version whose kernel leaves out nothing. */
+/* First version of NCCL whose one-rank kernel does not skip elements. */
 #define ALONE_IS_WHOLE 22907
 
-/* The kernel gives each block so many bytes, but has no more blocks than these;
- * and moves packs of bytes. */
+/* Sizes that NCCL's one-rank kernel uses: bytes that it gives each block,
+ * maximum number of blocks, and bytes that it moves at a time (a pack). */
 #define ALONE_BLOCK ((size_t)16 << 10)
 #define ALONE_BLOCKS 32
 #define ALONE_PACK 16
 
-/* How many of @count elements of @size bytes to give the kernel first, so that
- * it leaves out none of them.  It leaves out none of the rest, either, which
- * fits one block. */
+/* Return how many of @count elements of @size bytes the first call of the
+ * one-rank kernel should get, so that it skips none.  The remaining elements
+ * fit one block, so a second call skips none of them. */
 static size_t whole_alone(size_t count, size_t size)
 {
 	const size_t bytes = count * size;
@@ -185,14 +191,14 @@ static size_t whole_alone(size_t count, size_t size)
 }
 
 /*
- * A premultiplied sum on one rank.  NCCL has a kernel for it which, before
- * 2.29.7, gives each of its blocks count / blocks elements, rounded up to whole
- * packs, and leaves out the remainder of that division if the packs do not take
- * it up (oneRankReduce() in src/device/onerank.cu; found on an H200).  So there
- * are two calls.
+ * Make a premultiplied sum on one rank.  Before 2.29.7, NCCL's one-rank kernel
+ * gives each of its blocks count / blocks elements, rounded up to whole packs,
+ * and skips the remainder of that division unless the rounding covers it
+ * (oneRankReduce() in src/device/onerank.cu; found on an H200).  To skip none,
+ * this function makes two calls.
  */
-static ncclResult_t multiply_alone(const struct cohort_comm *c,
-                                   const struct op *op,
+static ncclResult_t multiply_alone(const struct platform *p, ncclComm_t comm,
+                                   const struct op *op, ncclRedOp_t redop,
                                    const struct cohort_tensor *t)
 {
 	const size_t size = type_size(t->type);
@@ -200,33 +206,34 @@ static ncclResult_t multiply_alone(const struct cohort_comm *c,
 	ncclResult_t result = ncclSuccess;
 	int version = 0;
 
-	c->clique->platform->ncclGetVersion(&version);
+	p->ncclGetVersion(&version);
 	if (version >= ALONE_IS_WHOLE)
-		return call_native(c, op, t);
+		return call_native(p, comm, op, redop, t);
 	first.count = whole_alone(t->count, size);
 	rest.count = t->count - first.count;
 	rest.send = (const char *)t->send + first.count * size;
 	rest.recv = (char *)t->recv + first.count * size;
 	if (first.count)
-		result = call_native(c, op, &first);
+		result = call_native(p, comm, op, redop, &first);
 	if (result == ncclSuccess && (rest.count || !t->count))
-		result = call_native(c, op, &rest);
+		result = call_native(p, comm, op, redop, &rest);
 	return result;
 }
 
-/* True if there is nothing to do for a tensor: the clique has one rank, whose
- * elements are where they belong already. */
-static bool is_nothing(const struct cohort_comm *c, const struct op *op,
-                       const struct cohort_tensor *t)
+/* Return true if a tensor needs no call, because the clique has one rank and
+ * the elements are in place already. */
+static bool needs_no_call(const struct cohort_comm *c, const struct op *op,
+                          const struct cohort_tensor *t)
 {
 	return c->clique->world_size == 1 && op_is_plain(op) &&
 	       t->send == t->recv;
 }
 
-/* Blocks of an all-to-all and the like are transfers for NCCL, too, of which
- * the k-th from one rank to another finds the k-th receive there.  So those
- * come first, whatever the order in which each rank has put its own sends
- * between. */
+/* Make the collectives of a batch first, then its sends and receives.  NCCL
+ * implements all-to-all and similar collectives by sends and receives, and
+ * pairs the k-th send from one rank to another with the k-th receive on the
+ * other rank.  So collectives and transfers must have the same order on all
+ * ranks. */
 static void call_batch(const struct cohort_comm *c, const struct op *op,
                        struct native_result *r)
 {
@@ -243,13 +250,15 @@ static void call_batch(const struct cohort_comm *c, const struct op *op,
 void call_op(const struct cohort_comm *c, const struct op *op,
              struct native_result *r)
 {
-	/* A single collective is called even if it does nothing, so that a
-	 * program sees the same calls on one rank as on several. */
-	const bool skips = op->n > 1 || op->kind >= OP_GATHER;
+	/* A single collective makes its native call even if that does nothing,
+	 * so that one rank makes the same native calls as several ranks. */
+	const bool skips = op->n > 1 || !op_is_basic(op->kind);
 	const bool alone = c->clique->world_size == 1 &&
 	                   op_has_redop(op->kind) &&
 	                   op->redop >= REDOP_PREMUL_SUM;
-	const bool spreads = is_spread(c->clique, op);
+	const bool spreads = uses_messages(c->clique, op);
+	const struct platform *p = c->clique->platform;
+	const ncclRedOp_t redop = native_redop(c, op);
 	const char *what =
 		spreads ? "ncclSend or ncclRecv" : op_native_name(op->kind);
 	const struct cohort_tensor *t;
@@ -259,29 +268,33 @@ void call_op(const struct cohort_comm *c, const struct op *op,
 		return;
 	}
 	for (t = op->tensors; t < op->tensors + op->n && !r->what; t++)
-		if (!skips || !is_nothing(c, op, t))
-			native_note_nccl(r, what,
-			                 spreads ? spread(c, op, t)
-			                 : alone ? multiply_alone(c, op, t)
-			                         : call_native(c, op, t));
+		if (!skips || !needs_no_call(c, op, t))
+			native_record_nccl(
+				r, what,
+				spreads ? spread(c, op, t)
+				: alone ? multiply_alone(p, c->native, op,
+			                                 redop, t)
+					: call_native(p, c->native, op, redop,
+			                              t));
 }
 
 void call_all(const struct cohort_comm *comms, int n, const struct op *ops,
               struct native_result *r)
 {
 	const struct platform *p = comms->clique->platform;
-	const bool is_group = n > 1 || is_several(comms->clique, ops);
+	const bool is_group = n > 1 || needs_native_group(comms->clique, ops);
 	int i;
 
 	if (is_group)
-		native_note_nccl(r, "ncclGroupStart", p->ncclGroupStart());
+		native_record_nccl(r, "ncclGroupStart", p->ncclGroupStart());
 	for (i = 0; i < n && !r->what; i++) {
 		r->rank = comms[i].rank;
 		call_op(&comms[i], &ops[i], r);
 	}
-	/* The end of a group does not say which of its ranks has failed. */
+	/* When a group fails at its end, NCCL does not report which of its
+	 * ranks has failed. */
 	if (n > 1 && !r->what)
 		r->rank = -1;
 	if (is_group)
-		native_note_nccl(r, "ncclGroupEnd", p->ncclGroupEnd());
+		native_record_nccl(r, "ncclGroupEnd", p->ncclGroupEnd());
 }

@@ -6,15 +6,17 @@
 #include "base/status.h"
 #include "base/util.h"
 
-/* Words for each recorder slot, of which most calls need none. */
+/* Number of words in the ring for each recorder slot.  Most calls need no
+ * words. */
 #define WORDS_PER_SLOT 8
 
-/* A call of a batch: the highest bit, 8 bits of kind, 8 of reduction, 15 of
- * root, and how many tensors follow.  A tensor: its type, and its count in the
- * bits above, which is enough for all that is in memory. */
+/* Format of the words that describe a shape.  The word of a call has the
+ * highest bit set, then 8 bits of kind, 8 of reduction, 15 of root, and the
+ * number of its tensors, whose words follow.  The word of a tensor has the type
+ * in the low bits and the count above it; the count has enough bits for any
+ * tensor that fits in memory. */
 #define CALL_BIT (UINT64_C(1) << 63)
-#define TYPE_BITS 4
-#define MOST_COUNT ((UINT64_C(1) << 59) - 1)
+#define MOST_COUNT ((CALL_BIT >> TYPE_BITS) - 1)
 
 int call_shapes_init(struct call_shapes *o, unsigned slots)
 {
@@ -35,8 +37,6 @@ void call_shapes_forget(struct call_shapes *o)
 	pages_forget(o->words, o->room * sizeof(*o->words));
 }
 
-/* ---- writing ---------------------------------------------------------- */
-
 static uint64_t call_word(const struct op *c)
 {
 	return CALL_BIT | (uint64_t)c->kind |
@@ -50,8 +50,8 @@ static uint64_t tensor_word(const struct cohort_tensor *t)
 	return (uint64_t)t->type | MIN(t->count, MOST_COUNT) << TYPE_BITS;
 }
 
-/* The number of words that describe @op: one for each call that all ranks make,
- * one for each tensor of those, and one for the end. */
+/* Return the number of words that describe @op: one for each collective call,
+ * one for each of its tensors, and one for the end. */
 static size_t words_of(const struct op *op)
 {
 	size_t i, n, words = 1;
@@ -63,9 +63,9 @@ static size_t words_of(const struct op *op)
 	return words;
 }
 
-/* Release: a thread that reads this word also sees that the previous entry was
- * overwritten. */
-static void put(struct call_shapes *o, uint64_t at, uint64_t word)
+/* Store a word.  The release makes a thread that reads this word also see the
+ * new o->begun, and so detect that an older shape was overwritten. */
+static void store_word(struct call_shapes *o, uint64_t at, uint64_t word)
 {
 	atomic_store_explicit(&o->words[at & (o->room - 1)], word,
 	                      memory_order_release);
@@ -88,22 +88,20 @@ uint64_t call_shape_keep(struct call_shapes *o, const struct op *op)
 	for (i = 0; i < n; i++) {
 		if (!op_is_collective(&calls[i]))
 			continue;
-		put(o, at++, call_word(&calls[i]));
+		store_word(o, at++, call_word(&calls[i]));
 		for (k = 0; k < calls[i].n; k++)
-			put(o, at++, tensor_word(&calls[i].tensors[k]));
+			store_word(o, at++, tensor_word(&calls[i].tensors[k]));
 	}
-	put(o, at, 0);
+	store_word(o, at, 0);
 	return first;
 }
 
-/* ---- reading ---------------------------------------------------------- */
-
-/* False if the word was overwritten. */
-static bool get(const struct call_shape *o, uint64_t at, uint64_t *word)
+/* Read a word; return false if it was overwritten. */
+static bool load_word(const struct call_shape *o, uint64_t at, uint64_t *word)
 {
 	const struct call_shapes *of = o->of;
 
-	/* Acquire: pairs with put(). */
+	/* The acquire pairs with the release in store_word(). */
 	*word = atomic_load_explicit(&of->words[(o->at + at) & (of->room - 1)],
 	                             memory_order_acquire);
 	return atomic_load_explicit(&of->begun, memory_order_relaxed) <=
@@ -117,7 +115,7 @@ static void add_tensor(struct text *t, uint64_t word, int rank)
 		         (unsigned long long)(word >> TYPE_BITS),
 		         type_name((int)(word % (1 << TYPE_BITS))), rank);
 	else
-		text_add(t, "not there on rank %d", rank);
+		text_add(t, "missing on rank %d", rank);
 }
 
 static void add_call(struct text *t, uint64_t word, int rank)
@@ -125,7 +123,7 @@ static void add_call(struct text *t, uint64_t word, int rank)
 	const enum op_kind kind = (enum op_kind)(word & 0xff);
 
 	if (!word) {
-		text_add(t, "not there on rank %d", rank);
+		text_add(t, "missing on rank %d", rank);
 		return;
 	}
 	text_add(t, "%s", op_name(kind));
@@ -136,13 +134,14 @@ static void add_call(struct text *t, uint64_t word, int rank)
 	text_add(t, " on rank %d", rank);
 }
 
-/* The list or the batch ends here: no tensor follows. */
-static uint64_t or_end(uint64_t word)
+/* Return the word of a tensor, or 0 if @word ends the list. */
+static uint64_t tensor_or_end(uint64_t word)
 {
 	return word & CALL_BIT ? 0 : word;
 }
 
-/* The same but for how many tensors there are. */
+/* Return true if two words describe equal calls, except for the number of
+ * tensors. */
 static bool is_same_call(uint64_t a, uint64_t b)
 {
 	return (uint32_t)(a << 1) == (uint32_t)(b << 1) && (a & b & CALL_BIT);
@@ -156,7 +155,8 @@ void call_shape_compare(struct text *t, const struct call_shape *a,
 	if (a->at == CALL_SHAPE_NONE || b->at == CALL_SHAPE_NONE)
 		return;
 	for (at = 0;; at++) {
-		if (!get(a, at, &x) || !get(b, at, &y) || (!x && !y))
+		if (!load_word(a, at, &x) || !load_word(b, at, &y) ||
+		    (!x && !y))
 			return;
 		if (x == y || is_same_call(x, y)) {
 			tensor = x & CALL_BIT ? 0 : tensor + 1;
@@ -166,7 +166,8 @@ void call_shape_compare(struct text *t, const struct call_shape *a,
 		break;
 	}
 	if ((x & CALL_BIT || !x) && (y & CALL_BIT || !y)) {
-		/* What differs in the first call was said with the call. */
+		/* The text already describes any difference in the first
+		 * call. */
 		if (!call)
 			return;
 		text_add(t, ": call %llu is ", (unsigned long long)call + 1);
@@ -179,7 +180,7 @@ void call_shape_compare(struct text *t, const struct call_shape *a,
 	if (call > 1)
 		text_add(t, "call %llu: ", (unsigned long long)call);
 	text_add(t, "tensors[%llu] is ", (unsigned long long)tensor);
-	add_tensor(t, or_end(x), a->rank);
+	add_tensor(t, tensor_or_end(x), a->rank);
 	text_add(t, ", ");
-	add_tensor(t, or_end(y), b->rank);
+	add_tensor(t, tensor_or_end(y), b->rank);
 }

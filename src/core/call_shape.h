@@ -3,15 +3,16 @@
 #define CORE_CALL_SHAPE_H
 
 /*
- * Shapes: what a rank's last lists and batches consisted of, so that a mismatch
- * can be told by the tensor
+ * Shapes: the tensors of a rank's last lists and batches, so that a report of a
+ * mismatch can name the tensor that differs
  *
- * A record has room for one tensor only.  A shape has the counts and types of
- * all tensors, a word each, in a ring that is written with the lock held and
- * read by any thread, without a lock.
+ * A record of the flight recorder has room for one tensor only.  A shape has
+ * the count and type of every tensor, in one word each.  Shapes are stored in a
+ * ring buffer, which is written with the communicator's lock held and read by
+ * any thread without a lock.
  *
- *  A. What call_shape_compare() finds different was different in the two calls.
- *  B. A shape is in the ring until that has been filled once more.
+ *  A. If call_shape_compare() reports a difference, the two calls did differ.
+ *  B. A shape stays readable until the ring buffer overwrites it.
  */
 
 #include <stdatomic.h>
@@ -22,37 +23,38 @@
 
 struct call_shapes {
 	/* Constant after creation. */
-	size_t room; /* a power of two */
+	size_t room; /* number of words; a power of two */
 	_Atomic uint64_t *words;
 
-	/* Atomic; how many words were ever written, with those being written.
-	 * Written with the lock held. */
+	/* Atomic; number of words ever written, including those being written
+	 * now.  Written with the lock held. */
 	_Atomic uint64_t begun;
 };
 
-/* For a rank with so many recorder slots.  COHORT_NO_MEMORY, or COHORT_OK. */
+/* Allocate the ring for a rank with @slots recorder slots.  Return COHORT_OK or
+ * COHORT_NO_MEMORY. */
 int call_shapes_init(struct call_shapes *o, unsigned slots);
+
 void call_shapes_fini(struct call_shapes *o);
 
-/* Give back the memory: no shape will be compared again. */
+/* Release the ring's memory.  No shape will be compared again. */
 void call_shapes_forget(struct call_shapes *o);
 
-/* Keep the shape of a list or a batch.  Returns its place, or CALL_SHAPE_NONE:
- * the record of a call with one tensor is enough, and what is longer than the
- * ring is not kept.  With the lock held. */
+/* Store the shape of a list or a batch, and return its position.  Return
+ * CALL_SHAPE_NONE if the call has only one tensor, which the record describes,
+ * or if the shape is longer than the ring.  Call it with the lock held. */
 uint64_t call_shape_keep(struct call_shapes *o, const struct op *op);
 #define CALL_SHAPE_NONE UINT64_MAX
 
-/* One of two ranks' shapes. */
 struct call_shape {
 	const struct call_shapes *of;
 	uint64_t at;
 	int rank;
 };
 
-/* Say where two shapes differ first: "tensors[3] is 10 float32 on rank 0, 11
- * float32 on rank 2".  Adds nothing if one was overwritten, or if they do not
- * differ.  Any thread. */
+/* Append the first difference between two shapes: "tensors[3] is 10 float32 on
+ * rank 0, 11 float32 on rank 2".  Append nothing if a shape was overwritten or
+ * if they do not differ.  Any thread. */
 void call_shape_compare(struct text *t, const struct call_shape *a,
                         const struct call_shape *b);
 

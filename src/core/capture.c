@@ -4,8 +4,9 @@
 
 #include "base/status.h"
 
-/* Ask about @stream: COHORT_UNSUPPORTED if it can neither be used nor captured
- * now.  An error that is not about captures is left to the call itself. */
+/* Find out whether @stream is being captured.  Return COHORT_UNSUPPORTED if it
+ * can neither be used nor captured now.  Ignore any error that is not about
+ * captures, because the call itself will report it. */
 static int find_captured(const struct platform *p, void *stream,
                          const char *what, bool *captured_out)
 {
@@ -19,16 +20,20 @@ static int find_captured(const struct platform *p, void *stream,
 	if (error != cudaSuccess)
 		p->cudaGetLastError();
 	if (error == cudaErrorStreamCaptureImplicit)
-		return error_set(COHORT_UNSUPPORTED,
-		                 "%s: the legacy default stream while another "
-		                 "stream is being captured",
-		                 what);
+		return error_set(
+			COHORT_UNSUPPORTED,
+			"%s: stream is the legacy default stream, which "
+			"cannot be used while another stream is being "
+			"captured",
+			what);
 	if (error != cudaSuccess)
 		return COHORT_OK;
 	if (status == cudaStreamCaptureStatusInvalidated)
-		return error_set(COHORT_UNSUPPORTED,
-		                 "%s: the capture of the stream has failed",
-		                 what);
+		return error_set(
+			COHORT_UNSUPPORTED,
+			"%s: the capture of the stream has failed: end "
+			"it first",
+			what);
 	*captured_out = status != cudaStreamCaptureStatusNone;
 	return COHORT_OK;
 }
@@ -40,7 +45,9 @@ int capture_refuse(const struct platform *p, void *stream, const char *what)
 
 	if (rc == COHORT_OK && captured)
 		return error_set(COHORT_UNSUPPORTED,
-		                 "%s: the stream is being captured", what);
+		                 "%s: the stream is being captured, which this "
+		                 "call does not support",
+		                 what);
 	return rc;
 }
 
@@ -59,23 +66,25 @@ int capture_check(const struct cohort_comm *comms, int n, const struct op *ops,
 		if (i && captured != first)
 			return error_set(COHORT_UNSUPPORTED,
 			                 "%s: only some of the ranks' streams "
-			                 "are being captured",
+			                 "are being captured: capture all or "
+			                 "none",
 			                 what);
 		first = captured;
 	}
 	if (first && ops->is_of_all)
 		return error_set(COHORT_UNSUPPORTED,
-		                 "%s: the streams of a group-level call are "
-		                 "being captured",
+		                 "%s: the streams are being captured, which a "
+		                 "group-level call does not support",
 		                 what);
 	if (first && ops->from_host)
 		return error_set(COHORT_UNSUPPORTED,
 		                 "%s: the communicator's own stream is being "
-		                 "captured",
+		                 "captured, which a call with host memory does "
+		                 "not support",
 		                 what);
 	if (first && !q->allow_capture)
 		return error_set(COHORT_UNSUPPORTED,
-		                 "%s: the stream is being captured, and "
+		                 "%s: the stream is being captured, but "
 		                 "options->allow_capture is not set",
 		                 what);
 	*captured_out = first;

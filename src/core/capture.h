@@ -3,23 +3,29 @@
 #define CORE_CAPTURE_H
 
 /*
- * Streams that are being captured into a CUDA graph: calls on them run later,
- * any number of times, and nothing tells when
+ * Streams that are being captured into a CUDA graph
+ *
+ * Captured calls run when the graph is launched, any number of times, and no
+ * mark shows when they run.
  */
 
 #include "core/clique.h"
 #include "core/op.h"
 
 /*
- * Find out whether the calls of @n ranks are captured: all of them, or none.
- * COHORT_UNSUPPORTED if they are and the clique does not allow it, or if only
- * some of them are.  With the locks held and the first rank's device current.
+ * Find out whether the streams of @n ranks' calls are being captured.  Call it
+ * with the locks held and the first rank's device current.
+ *
+ * Returns:
+ *   COHORT_OK           *@captured_out is set
+ *   COHORT_UNSUPPORTED  only some streams are being captured, or a call cannot
+ *                       be captured
  */
 int capture_check(const struct cohort_comm *comms, int n, const struct op *ops,
                   bool *captured_out);
 
-/* COHORT_UNSUPPORTED if @stream is being captured, for @what, which cannot be
- * captured. */
+/* Return COHORT_UNSUPPORTED if @stream is being captured.  Used for calls that
+ * cannot be captured; the error text names the call @what. */
 int capture_refuse(const struct platform *p, void *stream, const char *what);
 
 #endif

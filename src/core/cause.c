@@ -10,11 +10,11 @@
 #include "base/clock.h"
 #include "base/status.h"
 
-/* A text spells out so many spans of ranks.  A program that wants all has the
- * set. */
+/* Maximum number of spans of ranks in a text.  A program can get the whole set
+ * from the cause. */
 #define MAX_SPANS 16
 
-void rank_set_spell(struct text *t, const uint64_t *set)
+void rank_set_format(struct text *t, const uint64_t *set)
 {
 	const char *gap = "";
 	int first, last, spans = 0, more = 0;
@@ -46,19 +46,19 @@ void rank_set_name(struct text *t, const uint64_t *set, const uint64_t *world,
 
 	text_add(t, rank_set_count(set) == 1 ? "rank " : "ranks ");
 	if (is_known)
-		rank_set_spell(t, world);
+		rank_set_format(t, world);
 	if (memcmp(world, set, COHORT_RANK_WORDS * sizeof(*set)) == 0)
 		return;
 	text_add(t, is_known ? " (" : "");
-	rank_set_spell(t, set);
+	rank_set_format(t, set);
 	text_add(t, " in \"%s\"%s", group, is_known ? ")" : "");
 }
 
-/* Wakes the watchdog.  Never destroyed: a signal handler may post it at any
- * time. */
+/* Semaphore that wakes the watchdog.  It is never destroyed, because a signal
+ * handler may post it at any time. */
 static sem_t woken;
 
-static void make_woken(void)
+static void init_woken(void)
 {
 	sem_init(&woken, 0, 0);
 }
@@ -80,7 +80,7 @@ struct cohort_abort *cause_create(void)
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct cohort_abort *a = calloc(1, sizeof(*a));
 
-	pthread_once(&once, make_woken);
+	pthread_once(&once, init_woken);
 	if (!a)
 		return NULL;
 	atomic_store_explicit(&a->references, 1, memory_order_relaxed);
@@ -89,13 +89,14 @@ struct cohort_abort *cause_create(void)
 
 void cause_get(struct cohort_abort *a)
 {
-	/* Relaxed: the caller has a reference that keeps it alive. */
+	/* Relaxed, because the caller's own reference keeps the block alive. */
 	atomic_fetch_add_explicit(&a->references, 1, memory_order_relaxed);
 }
 
 void cause_put(struct cohort_abort *a)
 {
-	/* Acquire and release: the last one sees what the others did. */
+	/* The release and acquire make every other thread's accesses to the
+	 * block come before the free. */
 	if (atomic_fetch_sub_explicit(&a->references, 1, memory_order_acq_rel) >
 	    1)
 		return;
@@ -104,15 +105,15 @@ void cause_put(struct cohort_abort *a)
 	free(a);
 }
 
-const struct cohort_cause *cause_look(const struct cohort_abort *a)
+const struct cohort_cause *cause_peek(const struct cohort_abort *a)
 {
-	const struct cohort_cause *cause = cause_or_closing(a), *told;
+	const struct cohort_cause *cause = cause_or_closing(a), *reported;
 
 	if (!cause || cause == &a->closing)
 		return NULL;
-	/* Acquire: what it points to. */
-	told = atomic_load_explicit(&a->told, memory_order_acquire);
-	return told ? told : cause;
+	/* The acquire makes the contents of the longer text visible. */
+	reported = atomic_load_explicit(&a->reported, memory_order_acquire);
+	return reported ? reported : cause;
 }
 
 int cause_error(const struct cohort_cause *cause)
@@ -120,7 +121,8 @@ int cause_error(const struct cohort_cause *cause)
 	return cause ? error_set(cause->status, "%s", cause->text) : COHORT_OK;
 }
 
-/* Make @cause the cause, if there is none. */
+/* Make @cause the clique's cause if there is none yet, and wake the
+ * watchdog. */
 static int swap(struct cohort_abort *a, struct cohort_cause *cause)
 {
 	struct cohort_cause *none = NULL;
@@ -132,8 +134,8 @@ static int swap(struct cohort_abort *a, struct cohort_cause *cause)
 	return COHORT_OK;
 }
 
-/* Take a slot for a cause; NULL if there is a cause, or there are no more slots
- * as that many others are about to set theirs. */
+/* Reserve a slot for a cause.  Return NULL if there is a cause, or if other
+ * threads have reserved all slots. */
 static struct cohort_cause *take_slot(struct cohort_abort *a)
 {
 	unsigned i;
@@ -154,7 +156,8 @@ int cause_set(struct cohort_abort *a, const struct cohort_cause *what)
 	return swap(a, slot);
 }
 
-/* Copy up to @room bytes of @from, and a zero. */
+/* Copy up to @room bytes of @from, and a terminating zero.  Return the end of
+ * the text. */
 static char *append(char *to, const char *from, size_t room)
 {
 	while (*from && room--)
@@ -165,7 +168,8 @@ static char *append(char *to, const char *from, size_t room)
 
 int cause_set_aborted(struct cohort_abort *a, const char *reason)
 {
-	/* In place: a signal handler may have a small stack. */
+	/* Build the cause in its slot, because a signal handler may have a
+	 * small stack. */
 	struct cohort_cause *slot = take_slot(a);
 	char *end;
 
@@ -188,7 +192,8 @@ int cause_fire(struct cohort_abort *a, const char *reason)
 
 	if (target)
 		return rc;
-	target = atomic_load(&a->target); /* after the swap, see cause.h */
+	/* Load the target again, now that the cause is set: see cause.h. */
+	target = atomic_load(&a->target);
 	if (target && rc == COHORT_OK)
 		cause_set(target, cause_or_closing(a));
 	return rc;
@@ -209,22 +214,24 @@ int cause_forward(struct cohort_abort *a, struct cohort_abort *end)
 	cause = cause_or_closing(a);
 	if (cause)
 		cause_set(end, cause);
-	return cause_error(cause_look(a));
+	return cause_error(cause_peek(a));
 }
 
 int patience_error(const struct patience *p)
 {
-	return cause_error(cause_look(p->abort));
+	return cause_error(cause_peek(p->abort));
 }
 
 void cause_set_explained(struct cohort_abort *a)
 {
-	atomic_store_explicit(&a->told, &a->explained, memory_order_release);
+	atomic_store_explicit(&a->reported, &a->explained,
+	                      memory_order_release);
 }
 
 int cause_set_closing(struct cohort_abort *a)
 {
-	/* What was split is closed once more with its parent. */
+	/* A split clique is closed again with its parent, even if it has
+	 * ended. */
 	if (cause_or_closing(a))
 		return COHORT_ALREADY;
 	return swap(a, &a->closing);

@@ -3,15 +3,25 @@
 #define CORE_CAUSE_H
 
 /*
- * Why a clique ends: a small block of its own, shared by the clique and by
- * abort handles, which may outlive it
+ * The cause of a clique's end, in a reference-counted block that the clique
+ * shares with abort handles, because a handle may outlive the clique
  *
- *  A. The cause is set once.  Whoever tries to set it is told whether that was
- *     the first.  Only its text may still grow, once, before any thread is told
- *     of it.
- *  B. Setting it takes no lock, no memory, no thread-local storage: a signal
- *     handler may.
- *  C. The block lives until the last reference is put.
+ *  A. The cause is set once: of several threads that try, one succeeds, and the
+ *     others get COHORT_ALREADY.  Only its text may still grow, once, before
+ *     any thread reads it for the program (clique_end.c).
+ *  B. Setting a cause takes no lock, allocates nothing and uses no thread-local
+ *     storage, so a signal handler may do it.
+ *  C. The block lives until its last reference is released.
+ *
+ * Functions that read the cause:
+ *
+ *  cause_or_closing()        to find out whether the clique has ended at all,
+ *                            even by an orderly close; the cheapest
+ *  cause_peek()              to get the cause; NULL if the clique has not
+ *                            ended, or was closed in order
+ *  clique_cause()            cause_peek() for a clique
+ *  clique_explained_cause()  to get the cause with a text for the program
+ *  clique_error()            to set that text as the calling thread's error
  */
 
 #include <stdatomic.h>
@@ -22,43 +32,50 @@
 
 #include "base/text.h"
 
+/* Number of threads that can try to set a cause at the same time. */
 #define CAUSE_SLOTS 3
 
-/* Bytes of a caller's text that go into a cause. */
+/* Maximum number of bytes of a caller's reason that are copied into a cause. */
 #define CAUSE_MAX_REASON 200
 
 struct cohort_abort {
-	/* Atomic; the clique's, and one per handle. */
+	/* Atomic; reference count.  The clique and each handle own a
+	 * reference. */
 	atomic_uint references;
 
-	/* Atomic; NULL, then the winner for ever.  seq_cst: to enter a lock is
-	 * an exchange of the lock, then a load of this; to end a clique is a
-	 * swap of this, then the reaper's load of the lock.  One of the two
-	 * sees the other. */
+	/* Atomic; NULL until the clique ends, then constant.  seq_cst: a thread
+	 * that enters a communicator first takes the lock, then loads this; a
+	 * thread that ends the clique first sets this, then the reaper loads
+	 * the lock.  So at least one of the two sees what the other has
+	 * stored. */
 	struct cohort_cause *_Atomic cause;
 
-	/* Constant; made by cohort_abort_create(). */
+	/* Constant; the handle was created before its group, by
+	 * cohort_abort_create(). */
 	bool precedes_open;
 
-	/* Atomic; NULL, then for ever the end of the clique that was opened
-	 * with this handle; a reference.  seq_cst: to fire is to swap the
-	 * cause, then to load this; to forward is to store this, then to load
-	 * the cause.  One of the two sees the other. */
+	/* Atomic; the block of the clique that was opened with this handle, or
+	 * NULL if there is none yet.  The handle owns a reference to the block.
+	 * seq_cst: cause_fire() first sets the cause, then loads this member;
+	 * cause_forward() first stores this member, then loads the cause.  So
+	 * at least one of the two sees what the other has stored. */
 	struct cohort_abort *_Atomic target;
 
-	/* Atomic; the next free slot. */
+	/* Atomic; index of the next free slot. */
 	atomic_uint used;
 	struct cohort_cause slots[CAUSE_SLOTS];
-	struct cohort_cause closing; /* stands for an orderly end */
+	struct cohort_cause closing; /* placeholder for an orderly end */
 
-	/* Atomic; NULL, then for ever the copy of the cause whose text says
-	 * more.  Written by whoever notes what is done, see explain.h.
-	 * Release, acquire: what it points to. */
-	struct cohort_cause *_Atomic told;
+	/* Atomic; pointer to @explained, a copy of the cause with a longer
+	 * text, or NULL until that copy is complete.  Written by the thread
+	 * that takes the snapshot of completed operations (clique_end.c).  Stored
+	 * with release and loaded with acquire, so that a reader sees the
+	 * copy's contents. */
+	struct cohort_cause *_Atomic reported;
 	struct cohort_cause explained;
 };
 
-/* Sets of ranks. */
+/* Add @rank to a set, which has COHORT_RANK_WORDS words. */
 static inline void rank_set_add(uint64_t *set, int rank)
 {
 	set[rank / 64] |= UINT64_C(1) << rank % 64;
@@ -86,7 +103,7 @@ static inline int rank_set_count(const uint64_t *set)
 	return n;
 }
 
-/* The first rank of @set after @rank, -1: there is none. */
+/* Return the first rank of @set after @rank, or -1 if there is none. */
 static inline int rank_set_next(const uint64_t *set, int rank)
 {
 	while (++rank < COHORT_MAX_RANKS)
@@ -105,57 +122,78 @@ static inline bool rank_set_is_empty(const uint64_t *set)
 	return true;
 }
 
-/* Add the ranks of a set: "0, 2-5", or "none". */
-void rank_set_spell(struct text *t, const uint64_t *set);
+/* Append the ranks of a set: "0, 2-5", or "none". */
+void rank_set_format(struct text *t, const uint64_t *set);
 
-/* Add "rank 3", or "ranks 2-3 (0-1 in "dp.1")" if the ranks in @set, which are
- * those of @group, have other numbers in the group that all was split from:
- * those in @world, which is empty if they are not known. */
+/*
+ * Append "rank 3", or "ranks 2-3 (0-1 in "dp.1")" if the ranks have other
+ * numbers in the root group, from which @group was split.
+ * @set:   the ranks, numbered in @group
+ * @world: the ranks of @set, numbered in the root group; empty if not known
+ */
 void rank_set_name(struct text *t, const uint64_t *set, const uint64_t *world,
                    const char *group);
 
-/* Make a block with one reference, or NULL without memory; take a reference;
- * put one. */
+/* Create a block with one reference.  Return NULL if there is no memory. */
 struct cohort_abort *cause_create(void);
+
 void cause_get(struct cohort_abort *a);
+
 void cause_put(struct cohort_abort *a);
 
-/* The cause, or NULL; an orderly end is not a cause. */
-const struct cohort_cause *cause_look(const struct cohort_abort *a);
+/* Return the cause, or NULL if there is none.  An orderly end is not a
+ * cause. */
+const struct cohort_cause *cause_peek(const struct cohort_abort *a);
 
-/* The cause, or what stands for an orderly end, of which only the time is set;
- * NULL: the clique has not ended. */
+/* Return the cause, or NULL if the clique has not ended.  After an orderly end,
+ * return a placeholder with only its time set. */
 static inline const struct cohort_cause *
 cause_or_closing(const struct cohort_abort *a)
 {
-	return atomic_load(&a->cause); /* seq_cst, see above */
+	return atomic_load(&a->cause); /* seq_cst, see struct cohort_abort */
 }
 
-/* The cause as this thread's error; COHORT_OK for NULL. */
+/* Set the cause as this thread's error and return its status.  Return COHORT_OK
+ * if @cause is NULL. */
 int cause_error(const struct cohort_cause *cause);
 
-/* Make @what the cause unless there is one: COHORT_OK for the one that did,
- * else COHORT_ALREADY: there is one, or three other threads are about to set
- * one.  Any thread, any signal handler. */
+/*
+ * Make @what the cause, if there is none yet.  Any thread; async-signal-safe.
+ *
+ * Returns:
+ *   COHORT_OK       @what is the cause now
+ *   COHORT_ALREADY  there is a cause or an orderly end, or CAUSE_SLOTS other
+ *                   threads are setting one
+ */
 int cause_set(struct cohort_abort *a, const struct cohort_cause *what);
 
-/* cause_set() for an abort that somebody asked for: COHORT_ABORTED, with up to
- * 200 bytes of @reason (NULL: none). */
+/*
+ * Like cause_set(), for an abort that the program requested: the status is
+ * COHORT_ABORTED.
+ * @reason: text of the program, of which up to CAUSE_MAX_REASON bytes are
+ *          kept; or NULL
+ */
 int cause_set_aborted(struct cohort_abort *a, const char *reason);
 
-/* cause_set_aborted() of the clique that @a was opened with or, until there is
- * one, of @a. */
+/* Abort the clique that @a was opened with.  If no clique was opened with it
+ * yet, mark @a as aborted, so that the clique ends when it is opened. */
 int cause_fire(struct cohort_abort *a, const char *reason);
 
-/* Have @a, which was made before the clique, end the clique of @end from now
- * on.  The cause's status if @a was fired before; COHORT_STATE if @a belongs to
- * another clique. */
+/*
+ * Connect the handle @a, which was created before the clique, to the clique's
+ * block @end: firing @a ends the clique from now on.
+ *
+ * Returns:
+ *   COHORT_OK         @a ends the clique from now on
+ *   COHORT_STATE      @a belongs to another clique
+ *   a cause's status  @a was fired before, so the clique has ended
+ */
 int cause_forward(struct cohort_abort *a, struct cohort_abort *end);
 
-/* How long to wait while something is opened. */
+/* Limits of a wait while a group or a rank is opened. */
 struct patience {
 	uint64_t timeout_ns;
-	/* Ends the wait; NULL if nothing does. */
+	/* Handle that ends the wait when it is fired, or NULL. */
 	const struct cohort_abort *abort;
 };
 
@@ -164,22 +202,27 @@ static inline bool patience_is_aborted(const struct patience *p)
 	return p->abort && cause_or_closing(p->abort);
 }
 
-/* The reason of the abort as this thread's error. */
+/* Set the cause of the abort as this thread's error, and return its status. */
 int patience_error(const struct patience *p);
 
-/* Have cause_look() return @a->explained from now on.  Once. */
+/* Make cause_peek() return @a->explained from now on.  Call it once. */
 void cause_set_explained(struct cohort_abort *a);
 
-/* Wake the watchdog, which each new cause does, too.  Any thread, any signal
- * handler; after the first cause_create(). */
+/* Wake the watchdog.  Setting a cause wakes it without this call.  Any thread;
+ * async-signal-safe; only after the first cause_create(). */
 void cause_wake(void);
 
-/* Sleep until cause_wake() was called since the last return, or until
- * @deadline_ns.  Watchdog only. */
+/* Sleep until cause_wake() is called, or until @deadline_ns.  Return at once if
+ * cause_wake() was called since the last return.  Watchdog only. */
 void cause_sleep(uint64_t deadline_ns);
 
-/* Make this an orderly end, unless the clique has ended already: COHORT_OK or
- * COHORT_ALREADY. */
+/*
+ * Mark the clique as closing, so that it ends without a cause.
+ *
+ * Returns:
+ *   COHORT_OK       the clique is closing
+ *   COHORT_ALREADY  the clique has ended already
+ */
 int cause_set_closing(struct cohort_abort *a);
 
 #endif

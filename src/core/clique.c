@@ -1,22 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * Making a clique
- */
-
 #include "core/clique.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/pages.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "core/clique_tree.h"
 #include "core/connect.h"
-
-/* ---- ranks ------------------------------------------------------------ */
 
 static int comm_init(struct cohort_comm *c)
 {
@@ -40,8 +32,7 @@ static int comm_init(struct cohort_comm *c)
 	return COHORT_OK;
 }
 
-/* What was connected is the rank's from now on. */
-static void take_over(struct cohort_comm *c, const struct connected *from)
+static void move_resources(struct cohort_comm *c, const struct connected *from)
 {
 	c->native = from->native;
 	c->stream = from->stream;
@@ -52,47 +43,35 @@ static void take_over(struct cohort_comm *c, const struct connected *from)
 	c->after.words = c->tickets.started + c->clique->slots;
 }
 
-/* ---- the clique ------------------------------------------------------- */
-
-static int open_native(struct clique *q, const int *devices,
+static int open_native(struct clique *q, struct new_rank *ranks,
                        const struct clique_options *options)
 {
 	const ncclUniqueId *id = options->id;
 	const struct connect_world world = {
 		.id = id ? *id : (ncclUniqueId){ { 0 } },
-		.first = q->comms[0].rank,
 		.size = q->world_size,
-		.is_vain = options->is_vain,
+		.is_futile = options->is_futile,
 	};
 	const struct patience patience = { q->deadlines.init_ns,
 		                           options->abort };
-	struct connected *connected =
-		calloc((size_t)q->size, sizeof(*connected));
-	int i, rc;
 
-	if (!connected)
-		return error_set(COHORT_NO_MEMORY, "no memory for %d ranks",
-		                 q->size);
-	rc = connect_ranks(q->platform, devices, q->size, id ? &world : NULL,
-	                   &q->config, comm_words(q->slots), &patience, q->name,
-	                   connected);
-	for (i = 0; rc == COHORT_OK && i < q->size; i++)
-		take_over(&q->comms[i], &connected[i]);
-	free(connected);
-	return rc;
+	return connect_ranks(q->platform, ranks, q->size, id ? &world : NULL,
+	                     &q->config, comm_words(q->slots), &patience,
+	                     q->name);
 }
 
-/* A number that no other clique of the process has: dumps name it. */
+/* Return a number that identifies a clique of this process in dumps. */
 static unsigned next_serial(void)
 {
-	/* Atomic; the last one.  Relaxed: it orders nothing. */
+	/* Atomic; the last serial number.  Relaxed, because it orders nothing
+	 * else. */
 	static atomic_uint last;
 
 	return atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1;
 }
 
 static struct clique *clique_alloc(const struct platform *platform,
-                                   const int *devices, int n,
+                                   const struct new_rank *ranks, int n,
                                    const struct clique_options *options)
 {
 	const size_t bytes =
@@ -123,19 +102,16 @@ static struct clique *clique_alloc(const struct platform *platform,
 	atomic_store(&q->users, 1);
 	atomic_store(&q->open, n);
 	text_copy(q->name, sizeof(q->name), options->name);
-	text_make_plain(q->name);
+	text_replace_controls(q->name);
 	for (i = 0, c = q->comms; i < n; i++, c++) {
 		c->clique = q;
-		c->device = devices[i];
+		c->device = ranks[i].device;
 		if (n > 1 && n == q->world_size)
-			q->devices |= UINT64_C(1) << devices[i] % 64;
-		c->rank = options->ranks ? options->ranks[i] : i;
-		c->origin = options->origins ? options->origins[i] : c->rank;
-		c->world_rank = c->rank;
-		if (options->parent) {
-			c->above = &options->parent->comms[options->above[i]];
-			c->world_rank = c->above->world_rank;
-		}
+			q->devices |= UINT64_C(1) << c->device % 64;
+		c->rank = ranks[i].rank;
+		c->origin = ranks[i].origin;
+		c->above = ranks[i].above;
+		c->world_rank = c->above ? c->above->world_rank : c->rank;
 	}
 	q->end = cause_create();
 	q->agreed = agree_words(q->slots);
@@ -145,44 +121,46 @@ static struct clique *clique_alloc(const struct platform *platform,
 	return NULL;
 }
 
-/* All that may fail comes before the ranks are connected, which nobody could
- * undo in time. */
+/* Allocate memory for the ranks and raise *@made to the number of ranks to
+ * clean up.  Done before the ranks are connected, because a connection cannot
+ * be undone quickly if an allocation fails. */
 static int prepare(struct clique *q, int *made)
 {
 	int rc = COHORT_OK;
 
 	while (rc == COHORT_OK && *made < q->size)
-		rc = comm_init(&q->comms[(*made)++]); /* undone if half made */
-	return rc == COHORT_OK ? crew_get() : rc; /* its end needs a thread */
+		/* Count the rank first, so that a partial init is undone. */
+		rc = comm_init(&q->comms[(*made)++]);
+	/* The reaper runs on a thread of the crew. */
+	return rc == COHORT_OK ? crew_get() : rc;
 }
 
-static int get_connected(struct clique *q, const int *devices,
+static int get_connected(struct clique *q, struct new_rank *ranks,
                          const struct clique_options *options)
 {
-	const struct connected *connected = options->connected;
-	int i, rc = COHORT_OK;
+	int i, rc = ranks->connected.native ? COHORT_OK
+	                                    : open_native(q, ranks, options);
 
-	for (i = 0; connected && i < q->size; i++)
-		take_over(&q->comms[i], &connected[i]);
-	if (!connected)
-		rc = open_native(q, devices, options);
+	for (i = 0; rc == COHORT_OK && i < q->size; i++)
+		move_resources(&q->comms[i], &ranks[i].connected);
 	if (rc != COHORT_OK)
 		crew_put();
 	return rc;
 }
 
-int clique_create(const struct platform *platform, const int *devices, int n,
-                  const struct clique_options *options, struct clique **out)
+int clique_create(const struct platform *platform, struct new_rank *ranks,
+                  int n, const struct clique_options *options,
+                  struct clique **out)
 {
-	struct clique *q = clique_alloc(platform, devices, n, options);
+	struct clique *q = clique_alloc(platform, ranks, n, options);
 	int made = 0, rc;
 
 	rc = q ? prepare(q, &made)
 	       : error_set(COHORT_NO_MEMORY, "no memory for %d ranks", n);
-	if (rc != COHORT_OK && options->connected)
-		connect_discard(platform, devices, n, options->connected);
+	if (rc != COHORT_OK && ranks->connected.native)
+		connect_discard(platform, ranks, n);
 	if (rc == COHORT_OK)
-		rc = get_connected(q, devices, options);
+		rc = get_connected(q, ranks, options);
 	if (rc == COHORT_OK) {
 		clique_tree_enter(q);
 		*out = q;

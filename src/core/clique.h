@@ -3,35 +3,26 @@
 #define CORE_CLIQUE_H
 
 /*
- * A clique: the communicators of a group, one per rank (comm.h), and all that
- * decides how they end
+ * A clique: the communicators of one generation of a group, one per rank
+ * (comm.h), and the state that decides how they end
  *
- *	     first cause        what is done is          flags up
- *	LIVE ---------> CAUSED ----> NOTING ----> NOTED ---------> FLAGGED
- *	                             being noted    |                 | nobody in,
- *	             the abort deadline has passed  |                 | nothing in
- *	                                            v                 v flight
- *	                                          WEDGED <------- or QUIESCED
- *	                                                              |
- *	                                                              v
- *	                                              RECLAIMED, or LEAKED
- *	                                                  | close
- *	                                                  v
- *	                                              RELEASED
- *
- * LIVE and CAUSED are told apart by the cause pointer, the rest by the state.
- * Setting the cause wakes the watchdog, which runs the clique's reaper: a job of
- * the crew that alone aborts or destroys its native communicators.
+ * docs/internals.md ("The abort protocol") has a diagram of the states, and the
+ * steps of the *reaper*, the one job that aborts or destroys the native
+ * communicators.
  *
  *  A. The cause is written once, and never changes.
- *  B. One abort or one destroy per native communicator, by the reaper only.
- *  C. From QUIESCED on no operation of the clique can touch a buffer of the
+ *  B. Each native communicator is aborted once or destroyed once, and only by
+ *     the reaper.
+ *  C. From QUIESCED on, no operation of the clique can access a buffer of the
  *     program.
- *  D. WEDGED frees nothing: what cannot be stopped keeps what it uses.
- *  E. LEAKED is quiesced, but the platform refused to free.
- *  F. In LIVE and CAUSED no flag is up: what is done is truly done.  What was
- *     done when NOTING began is in the notes, and from NOTED on they alone
- *     decide which tickets answer COHORT_OK.  So an answer never changes.
+ *  D. WEDGED frees nothing, because operations that cannot be stopped may still
+ *     use the memory.
+ *  E. A LEAKED clique is quiesced, but its native communicators could not be
+ *     freed.
+ *  F. No abort flag is up in LIVE and CAUSED, so an operation that is marked as
+ *     done has really completed.  The move to NOTING starts a snapshot of the
+ *     completed operations.  From NOTED on, only that snapshot decides which
+ *     tickets are COHORT_OK, so the result for a ticket never changes.
  */
 
 #include <stdatomic.h>
@@ -40,16 +31,17 @@
 #include "base/crew.h"
 #include "core/cause.h"
 #include "core/comm.h"
-#include "core/config.h"
+#include "core/connect.h"
+#include "core/remote.h"
 #include "platform/platform.h"
 
-struct connected;
 struct generation;
 struct remote;
 struct remote_agreement;
 
 enum clique_state {
-	CLIQUE_LIVE, /* or CAUSED */
+	/* LIVE or CAUSED, depending on the cause pointer. */
+	CLIQUE_LIVE,
 	CLIQUE_NOTING,
 	CLIQUE_NOTED,
 	CLIQUE_FLAGGED,
@@ -60,31 +52,36 @@ enum clique_state {
 	CLIQUE_WEDGED,
 };
 
-/* How far the end of a split clique has come, once all its ranks have closed
- * it. */
+/* Progress of the teardown of a split clique whose ranks have all been
+ * closed. */
 enum over {
 	OVER_NOT,
-	OVER_CLOSED,    /* no rank will use it again */
-	OVER_UNWATCHED, /* nor does the watchdog look at it: it may be freed */
-	OVER_TAKEN,     /* a thread is taking it one step further */
+	/* All ranks are closed, so no rank uses the clique again. */
+	OVER_CLOSED,
+	/* The watchdog no longer samples the clique, so it may be freed. */
+	OVER_UNWATCHED,
+	OVER_TAKEN, /* a thread is moving the clique to the next step */
 };
 
-/* Which comes first: the reaper's end, or that no thread asks about tickets. */
+/* Progress toward the release of the ranks' resources, which needs two events:
+ * the reaper has finished, and tickets can no longer be queried.  The later of
+ * the two releases the resources. */
 enum unused {
 	UNUSED_NOT,
-	UNUSED,        /* the reaper also releases */
-	UNUSED_REAPED, /* the reaper has ended without that */
+	/* Tickets can no longer be queried, so the reaper also releases the
+	 * resources. */
+	UNUSED,
+	/* The reaper has finished, but tickets could still be queried. */
+	UNUSED_REAPED,
 };
 
-/* Room for the kinds of verdicts. */
 #define COUNTED_KINDS 32
 
-/* How often the watchdog has reported something. */
+/* Number of reports that the watchdog has made about a clique. */
 struct clique_counts {
-	/* By kind, without warnings.  Atomic; written by the watchdog; relaxed:
-	 * for diagnostics only. */
+	/* Verdicts by kind, without slow operations.  Atomic, relaxed, because
+	 * it is for diagnostics only.  Written by the watchdog. */
 	_Atomic uint64_t verdicts[COUNTED_KINDS];
-	_Atomic uint64_t warnings;
 	_Atomic uint64_t slow;
 	_Atomic uint64_t stops;
 	_Atomic uint64_t starved;
@@ -99,158 +96,200 @@ struct clique {
 	/* ---- constant once the clique is in use -------------------------- */
 
 	const struct platform *platform;
-	int size;           /* ranks in this process */
-	int world_size;     /* ranks in all processes */
-	int generation;     /* of the group, from 1 */
-	unsigned serial;    /* no other clique of this process has it */
-	uint64_t identity;  /* the same in all processes of the group, where no
-	                        other clique of the group has it */
-	unsigned slots;     /* per rank, a power of two */
-	bool allow_capture; /* calls on streams that are being captured */
-	bool starts_are_marked; /* calls mark their streams as they start */
-	bool together;          /* no rank launches before all have called */
-	bool ends_with_last; /* no group owns it: it ends when its last rank is
-	                         closed */
-	struct generation *owning_generation; /* that it belongs to */
-	size_t bytes;                         /* of this structure */
+	int size;        /* number of ranks in this process */
+	int world_size;  /* number of ranks in all processes */
+	int generation;  /* generation of the group, from 1 */
+	unsigned serial; /* number of the clique, unique in this process */
+
+	/* Number that identifies this clique among all cliques of the group,
+	 * equal in all processes. */
+	uint64_t identity;
+	/* Maximum number of operations in flight per rank; a power of two. */
+	unsigned slots;
+	bool allow_capture; /* true if calls may be captured into CUDA graphs */
+
+	/* True if streams also mark the start of each operation. */
+	bool starts_are_marked;
+	bool together; /* true if no rank launches before all have called */
+
+	/* True if no group owns the clique, so that it ends when its last rank
+	 * is closed. */
+	bool ends_with_last;
+	struct generation *owning_generation;
+	size_t bytes; /* size of this structure, with its ranks */
 	char name[64];
 	struct cohort_deadlines deadlines;
-	bool deadlines_are_fixed; /* by the environment: no push changes them */
+
+	/* True if the environment has set the deadlines, so that the program
+	 * cannot change them. */
+	bool deadlines_are_fixed;
 	struct comm_config config;
 	int list_way;             /* enum cohort_many */
-	_Atomic uint64_t *agreed; /* words: see agree_words.h */
+	_Atomic uint64_t *agreed; /* shared words: see agree_words.h */
 
-	/* NULL until the first send or recv of a rank.  See pair.h. */
+	/* Words in which pairs of ranks compare sends and receives (pair.h).
+	 * NULL until a rank first sends or receives. */
 	struct halves *_Atomic halves;
 
-	/* What the ranks of other processes do; NULL: the group has one
-	 * process.  And what is known of them where they can be seen. */
+	/* Functions that ask other processes about their ranks, or NULL in a
+	 * group of one process. */
 	const struct remote *remote;
+
+	/* Shared memory with the calls of ranks in other processes, or NULL. */
 	struct remote_agreement *others;
 
-	struct cohort_abort *end; /* the cause; a reference */
+	/* The block that holds the cause; this pointer owns a reference. */
+	struct cohort_abort *end;
 
-	/* ---- the end: any thread, the reaper ----------------------------- */
+	/* Operation that the blamed rank had not called: "all_reduce 3 of
+	 * "dp.1"".  Written by the watchdog before it sets a cause; valid if
+	 * the cause's since_ns is equal to the time here. */
+	char missed[WAITS_CALL];
+	uint64_t missed_since_ns;
 
-	/* Atomic; enum clique_state, moved by compare-and-swap. */
+	/* ---- the end: written by any thread and by the reaper ------------ */
+
+	/* Atomic; enum clique_state.  Changed by compare-and-swap. */
 	atomic_int state;
 
-	/* Atomic; by rank, the native communicators of a split that has failed,
-	 * or is being connected, NULL: none.  Set, and taken back, by the
-	 * thread that connects; the reaper takes them and leaves a value that
-	 * stands for none.  Release and acquire: what is in them. */
+	/* Atomic; native communicators that an unfinished or failed split has
+	 * created, one per rank, or NULL.  The connecting thread stores them
+	 * and takes them back.  The reaper takes them and stores a value that
+	 * prevents further stores.  seq_cst, so that a reader also sees the
+	 * array's contents. */
 	ncclComm_t *_Atomic orphans;
 
-	/* Atomic; the reaper was run. */
-	atomic_bool is_reaped;
+	atomic_bool is_reaped; /* atomic; true if the reaper has been started */
 
-	/* Atomic; enum unused. */
-	atomic_int unused;
+	atomic_int unused; /* atomic; enum unused */
 
-	/* The job that reaps, and the one that releases what the reaper has
-	 * left because the clique was still in use. */
+	/* Job of the reaper, and the job that later releases the resources that
+	 * the reaper had to keep while tickets could still be queried. */
 	struct job reaper, releaser;
 
-	/* Atomic; where the reaper is: the native function and the rank's place
-	 * in comms (-1: the call is of no rank), NULL: in none.  Relaxed: for
-	 * people. */
+	/* Atomic; native function that the reaper is in, or NULL.  Relaxed,
+	 * because it is for diagnostics only. */
 	const char *_Atomic reaping;
+
+	/* Atomic; index in comms of the rank that the reaper's native call is
+	 * for, or -1 if the call is for no rank.  Relaxed, because it is for
+	 * diagnostics only. */
 	atomic_int reaping_place;
 
-	/* ---- the group's side: whoever opens, closes and respawns -------- */
+	/* ---- the group: written by open, close and respawn --------------- */
 
-	/* Atomic; references: the group's, those of children and their
-	 * children, and of threads that were left behind, which are also
-	 * counted alone. */
+	/* Atomic; reference count: the group, cliques split from this one, and
+	 * abandoned threads. */
 	atomic_int users;
-	atomic_int stragglers;
+
+	/* Atomic; number of references that abandoned threads own. */
+	atomic_int abandoned_threads;
 
 	/* Atomic; number of reducers and allocations that the program has not
 	 * freed. */
 	atomic_int held;
 
-	/* The program may use its pointers to the communicators even after the
-	 * clique was freed.  Their memory reads as zero then, so comm_check()
-	 * refuses them. */
+	/* True if the clique's memory must read as zero after it is freed,
+	 * because the program may still pass its communicators to calls.
+	 * comm_check() then refuses them. */
 	bool is_forgotten;
 
-	/* Atomic; ranks whose communicator is not closed. */
+	/* Atomic; number of ranks whose communicator is not closed. */
 	atomic_int open;
 
-	/* Atomic; there is a later generation, or the group was closed; and
-	 * which of these it is: a respawn sets both, the second one first. */
+	/* Atomic; true if the group was closed or a respawn has replaced this
+	 * generation.  A respawn sets replaced first. */
 	atomic_bool stale;
+
+	/* Atomic; true if a respawn has replaced this generation. */
 	atomic_bool replaced;
 
 	/* Atomic; enum over.  Written under the lock of clique_tree.c, or by
-	 * the thread that has taken it. */
+	 * the thread that has set OVER_TAKEN. */
 	atomic_int over;
 
-	/* Atomic; the thread that has split the group, 0: none has.  Relaxed:
-	 * for people. */
+	/* Atomic; thread ID of the thread that has split the group, or 0.
+	 * Relaxed, because it is for diagnostics only. */
 	atomic_int split_tid;
 
-	/* ---- the ranks: written with their locks held ----------------------- */
+	/* ---- the ranks: written with their locks held ----------------- */
 
-	/* Atomic; how many ranks are paused, and when the last one went on.
-	 * Written in this order: time, count (release). */
+	/* Atomic; number of paused ranks.  A rank that resumes first stores
+	 * resumed_ns, then lowers this with release. */
 	atomic_int paused;
+
+	/* Atomic; time at which a rank last resumed. */
 	_Atomic uint64_t resumed_ns;
 
-	/* Atomic; how many ranks have pushed deadlines.  Lowered after what
-	 * they say is excused (release). */
+	/* Atomic; number of ranks that have pushed deadlines.  When a rank pops
+	 * a deadline, it first excuses the calls made under it, then lowers
+	 * this with release. */
 	atomic_int pushed;
 
 	/* Atomic; total number of ranks that have entered a split, over all
-	 * splits; and number of splits completed. */
+	 * splits. */
 	atomic_int split_arrived;
-	atomic_uint splits;
 
-	/* Atomic; how many ranks are connected to all others (pair.c). */
+	atomic_uint splits; /* atomic; number of splits completed */
+
+	/* Atomic; number of ranks that are connected to all other ranks
+	 * (pair.c). */
 	atomic_int connected_ranks;
 
-	/* Constant: bit i % 64 for device i of a rank, 0 if the order of
-	 * launches on them is not this process's alone. */
+	/* Constant; bit i % 64 is set if a rank is on device i.  0 if the
+	 * launch lock does not order this clique's launches: it has one rank,
+	 * or ranks in other processes. */
 	uint64_t devices;
 
-	/* Guarded by the lock of launch_lock.c: the number of its stay there,
-	 * 0: none; the next clique in the queue for turns; whether this one's
-	 * has begun, and when its window opened, 0: it has not. */
+	/* Number of this clique's open launch window, or 0.  Guarded by the
+	 * lock of launch_lock.c, like the next three members. */
 	unsigned window;
+
+	/* The next clique in the queue for a turn to launch. */
 	struct clique *next_turn;
-	bool has_turn;
+
+	bool has_turn; /* true if this clique's turn to launch has started */
+
+	/* Time at which this clique's launch window opened, or 0 if it is not
+	 * open. */
 	uint64_t opened_ns;
 
 	/* ---- the watchdog and the prober --------------------------------- */
 
-	/* Atomic; the rank, plus 1, of whose native communicator the prober
-	 * asks something, 0: none.  A lock: seq_cst, see cause.h. */
+	/* Atomic; 1 + the index of the rank whose native communicator the
+	 * prober is querying, or 0.  Works as a lock; seq_cst, see cause.h. */
 	atomic_int probing;
 
-	/* Atomic; a deadline has become shorter: the watchdog looks at once.
-	 * Set before cause_wake(). */
+	/* Atomic; true if a deadline was shortened, so that the watchdog must
+	 * check it at once.  Set before cause_wake(). */
 	atomic_bool is_shorter;
 
-	/* Atomic inside. */
 	struct clique_counts counts;
 
 	/* ---- guarded by the lock of clique_tree.c ------------------------ */
 
-	/* The parent is constant once it is set, until both are closed. */
 	struct clique *next_entered;
+
+	/* The clique that this one was split from, or NULL.  Constant from the
+	 * time it is set until both cliques are closed. */
 	struct clique *parent;
+
+	/* First in the list of cliques that were split from this one, and next
+	 * in the parent's list. */
 	struct clique *children, *next_child;
+
+	/* Ended cliques whose memory stays as long as this clique's. */
 	struct clique *kept;
 
 	/* ---- ranks that launch together ---------------------------------- */
 
-	/* See launch_barrier.c.  In no cache line with anything else. */
+	/* The launch barrier's word (launch_barrier.c), in a cache line of its
+	 * own. */
 	_Alignas(64) struct waited_word opened;
 
 	struct cohort_comm comms[];
 };
 
-/* What clique_create() needs. */
 struct clique_options {
 	const char *name;
 	unsigned slots;
@@ -262,168 +301,184 @@ struct clique_options {
 	int generation;
 	uint64_t identity;
 	struct comm_config config;
-	int list_way;       /* enum cohort_many */
-	const int *origins; /* of each rank, NULL: the rank itself */
+	int list_way; /* enum cohort_many */
 
-	/* The clique that this one is split from, and the place of each rank in
-	 * its comms; NULL and NULL if it is not split from another. */
+	/* The clique that this one is split from, or NULL. */
 	struct clique *parent;
-	const int *above;
 
-	/* If there are ranks elsewhere: the numbers of those here, and how many
-	 * there are in all.  NULL and 0: these are all. */
-	const int *ranks;
+	/* If other processes have ranks: the number of ranks in all processes,
+	 * and the ID by which clique_create() connects them.  Otherwise 0 and
+	 * NULL. */
 	int world;
-
-	/* What the ranks have got by connecting, which is the clique's from now
-	 * on, also if it cannot be made.  NULL: connect them, with the ranks
-	 * elsewhere by @id; those here follow ranks[0] then. */
-	const struct connected *connected;
 	const ncclUniqueId *id;
-	const atomic_bool *is_vain; /* see struct connect_world */
+	const atomic_bool *is_futile; /* see struct connect_world */
 
-	/* The handle that aborts the connecting, NULL if there is none. */
+	/* The handle that aborts connecting, or NULL. */
 	const struct cohort_abort *abort;
 };
 
-/* Open native communicators over @devices.  On error nothing is left. */
-int clique_create(const struct platform *platform, const int *devices, int n,
-                  const struct clique_options *options, struct clique **out);
+/* Create a clique with the @n @ranks.  Connect them, unless they are connected
+ * already.  In both cases clique_create() owns their resources; on error no
+ * resource stays allocated. */
+int clique_create(const struct platform *platform, struct new_rank *ranks,
+                  int n, const struct clique_options *options,
+                  struct clique **out);
 
-/* Take a reference, and put it. */
 void clique_get(struct clique *q);
+
 void clique_put(struct clique *q);
 
-/* Take and put a reference for a thread that was left behind, in a worker or
- * bound to a rank: it may use the clique and all that was split from it. */
-void clique_get_straggler(struct clique *q);
-void clique_put_straggler(struct clique *q);
+/* Acquire a reference for an abandoned thread (a worker, or an owner of a
+ * rank), which may still use the clique and every clique split from it. */
+void clique_get_abandoned(struct clique *q);
 
-/* Await the reaper of a clique that is RELEASED, and put the group's reference.
- * Memory that a thread was left behind in stays, also if that thread is in the
- * parent. */
+void clique_put_abandoned(struct clique *q);
+
+/* Wait for the reaper of a RELEASED clique, and release the group's reference.
+ * If an abandoned thread still uses the clique or its parent, its memory stays
+ * until that thread is done. */
 void clique_retire(struct clique *q);
 
-/* Free a clique that never came about, with the first @comms ranks made. */
+/* Free a clique, of which only the first @comms ranks were initialized. */
 void clique_free(struct clique *q, int comms);
 
-/* Leave a clique that has ended in another state as it is, for ever. */
+/* Abandon a clique that did not end as RELEASED: its memory is never freed. */
 void clique_leak(struct clique *q);
 
-/* The cause, or NULL; an orderly end is no cause. */
+/* Return the cause, or NULL if the clique has not ended or was closed in
+ * order. */
 const struct cohort_cause *clique_cause(const struct clique *q);
 
-/* The cause with its full explanation, available after the completion snapshot
- * (clique_record_completions()), which this takes if nobody has.  Not in a
- * signal handler. */
+/* Return the cause with its full text, or NULL.  If no thread has taken the
+ * snapshot of completed operations, take it first
+ * (clique_record_completions()), because the text describes the unfinished
+ * ones.  Not async-signal-safe. */
 const struct cohort_cause *clique_explained_cause(struct clique *q);
 
-/* The whole cause as this thread's error: its status, or COHORT_OK without
- * one. */
+/* Set the explained cause as this thread's error, and return its status;
+ * COHORT_OK if there is no cause. */
 int clique_error(struct clique *q);
 
-/* Give the clique this cause, with the text of @format, which ends it:
- * COHORT_OK; or COHORT_ALREADY, as it has a cause.  Any thread. */
+/*
+ * End the clique with the cause @cause, with a text made from @format.  May be
+ * called from any thread.
+ *
+ * Returns:
+ *   COHORT_OK       this is now the cause
+ *   COHORT_ALREADY  the clique already has a cause, or is closing
+ */
 int clique_fire(struct clique *q, const struct cohort_cause *cause,
                 const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* The state now; waits while it is NOTING.  If the clique has a cause whose
- * abort deadline has passed, this moves it to WEDGED. */
+/* Return the current state; waits while it is NOTING.  If the abort deadline
+ * has passed before the clique is quiesced, moves it to WEDGED first. */
 enum clique_state clique_update_state(struct clique *q);
 
-/* True if the native communicators are freed.  LEAKED and WEDGED are larger
- * states in which they are not. */
+/* Return true if the native communicators are freed in this state.  LEAKED and
+ * WEDGED have greater values than RECLAIMED, but free nothing. */
 static inline bool clique_is_reclaimed(enum clique_state state)
 {
 	return state == CLIQUE_RECLAIMED || state == CLIQUE_RELEASED;
 }
 
-/* Move from state @from to @to.  False: it was in another state. */
-bool clique_move(struct clique *q, int from, int to);
+bool clique_set_state(struct clique *q, int from, int to);
 
-/* Note which operations are done, before any abort flag is raised.  On return
- * they are noted, by this thread or by another. */
+/* Make sure that the snapshot of completed operations exists, before any abort
+ * flag is raised.  Waits if another thread is taking it. */
 void clique_record_completions(struct clique *q);
 
-/* Leave @natives, one for each rank and some of them NULL, to the reaper, which
- * aborts them after the ranks' own and frees the array.  False: the reaper has
- * taken what there was, all flags are up, and @natives is still the
- * caller's. */
+/*
+ * Store the communicators of an unfinished or failed split, one per rank (NULL
+ * if a rank has none).  When the clique ends, the reaper aborts them after the
+ * ranks' own communicators, and frees the array.  Return false if the reaper
+ * has already taken them: then all abort flags are up, and the caller still
+ * owns @natives.
+ */
 bool clique_leave_orphans(struct clique *q, ncclComm_t *natives);
 
-/* Take back what was left.  False: the reaper has it. */
+/* Take back the communicators that clique_leave_orphans() stored.  Return false
+ * if the reaper has already taken them. */
 bool clique_reclaim_orphans(struct clique *q, ncclComm_t *natives);
 
-/* Take what was left, or NULL; nothing can be left from now on.  Reaper only,
- * and whoever frees the clique. */
+/* Take the communicators that clique_leave_orphans() stored, or NULL if there
+ * are none, and make later calls of that function fail.  Only for the reaper
+ * and clique_free(). */
 ncclComm_t *clique_take_orphans(struct clique *q);
 
-/* Give back the ranks' streams, events and memory of the platform.  Reaper
- * only. */
+/* Free the ranks' streams, events and device memory.  Reaper only. */
 void clique_release(struct clique *q);
 
-/* Give back the memory that only calls and the watchdog need, if the clique is
- * RECLAIMED, so that nobody holds a lock.  It must have a cause, so that
- * nobody can call, and not be watched any more.  Its tickets keep their
- * answers. */
+/* Free the memory that only calls and the watchdog use, if the clique is
+ * RECLAIMED.  It must have a cause (so that no rank can make a call), and the
+ * watchdog must no longer sample it.  Its tickets keep their results. */
 void clique_forget_calls(struct clique *q);
 
-/* What is answered for an operation that was not done when the clique got its
- * cause: the cause's status once the clique is QUIESCED, COHORT_WEDGED, or
- * COHORT_TIMED_OUT before that.  And that answer, waited for. */
+/*
+ * Return the result for an operation that had not completed when the clique got
+ * its cause, and set it as this thread's error.
+ *
+ * Returns:
+ *   COHORT_TIMED_OUT  the clique is not QUIESCED yet (sets no error)
+ *   COHORT_WEDGED     the abort did not finish in time
+ *   COHORT_STATE      the group was closed
+ *   a cause's status  the clique is QUIESCED
+ */
 int clique_end_status(const struct clique *q, enum clique_state state);
-int clique_await_answer(struct clique *q);
 
-/* Wait until the clique is in @state or a later one, or until the deadline;
- * returns the state. */
+/* Wait until clique_end_status() no longer returns COHORT_TIMED_OUT, and return
+ * its result. */
+int clique_await_end(struct clique *q);
+
+/* Wait until the clique reaches @state or a later state, or @deadline_ns
+ * passes.  Return the state. */
 enum clique_state clique_await(struct clique *q, enum clique_state state,
                                uint64_t deadline_ns);
 
-/* COHORT_LAUNCH_TOGETHER or COHORT_LAUNCH_AHEAD. */
 static inline int clique_launch(const struct clique *q)
 {
 	return q->together ? COHORT_LAUNCH_TOGETHER : COHORT_LAUNCH_AHEAD;
 }
 
-/* True if @q was split from another clique. */
 static inline bool clique_is_child(const struct clique *q)
 {
 	return q->comms->above;
 }
 
-/* The number of rank @rank in the clique that has no parent; -1 if @rank is
- * none, or that is not known, see remote.h. */
+/* Return the number that rank @rank has in the root clique (the ancestor that
+ * was not split from another clique).  Return -1 if @q has no such rank, or if
+ * the number is unknown because the rank is in another process. */
 int clique_world(const struct clique *q, int rank);
 
-/* The rank of that number; NULL: it is in another process. */
+/* Return the communicator of rank @rank, or NULL if the rank is in another
+ * process or does not exist. */
 const struct cohort_comm *clique_rank(const struct clique *q, int rank);
 
-/* The rank that has the number @world in the clique that has no parent; NULL if
- * it is in another process, or none in @q. */
+/* Return the rank that has the number @world in the root clique.  Return NULL
+ * if the rank is in another process or not in @q. */
 const struct cohort_comm *clique_rank_of_world(const struct clique *q,
                                                int world);
 
-/* Add the ranks in @set by their numbers in the clique that has no parent, and
- * by those in @q if these differ: see rank_set_name(). */
+/* Append the ranks in @set by their numbers in the root clique.  If their
+ * numbers in @q differ, append these as well: see rank_set_name(). */
 void clique_add_ranks(struct text *t, const struct clique *q,
                       const uint64_t *set);
 
-/* Room for the name of a rank. */
 #define RANK_NAME_SIZE 112
 
-/* Store the text of clique_add_ranks() for @rank in @name, and return @name. */
+/* Write the name of @rank to @name, in the format of clique_add_ranks(), and
+ * return @name. */
 const char *clique_name_rank(const struct clique *q, int rank,
                              char name[RANK_NAME_SIZE]);
 
-/* Run the reaper of a clique that has a cause, or is closing, unless it was run
- * before.  Does not block; not in a signal handler. */
+/* Start the reaper of a clique that has a cause or is closing, once.  Does not
+ * block.  Not async-signal-safe. */
 void clique_reap(struct clique *q);
 
-/* End the clique in order, unless it has ended already. */
+/* Start an orderly end of the clique, unless it has ended already. */
 void clique_close(struct clique *q);
 
-/* No thread will ask about tickets: have what the ranks have released once the
- * clique is RECLAIMED.  Once. */
+/* Declare that no thread will query tickets again, so that the ranks' resources
+ * are released once the clique is RECLAIMED.  Call it once. */
 void clique_set_unused(struct clique *q);
 
 #endif

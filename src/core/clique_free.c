@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * Unmaking a clique: what its ranks have is given back, and the clique is freed
- * with its last reference
- */
+/* Frees a clique: its ranks' resources first, then, with the last reference,
+ * its memory */
 
 #include "core/clique.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "base/pages.h"
@@ -19,9 +16,7 @@
 #include "core/register.h"
 #include "core/remote.h"
 
-/* ---- ranks ------------------------------------------------------------ */
-
-/* True while a stream may still wait for a done word. */
+/* Return true while a stream may still wait for a done word. */
 static bool words_are_awaited(const struct cohort_comm *c)
 {
 	uint32_t k, first = c->after.count > AFTER_WORDS
@@ -37,8 +32,8 @@ static bool words_are_awaited(const struct cohort_comm *c)
 	return false;
 }
 
-/* Give back the words, unless a stream still waits for one of them: then all of
- * them stay. */
+/* Free the words, unless a stream still waits for one of them: then all of them
+ * are leaked. */
 static void free_words(struct cohort_comm *c)
 {
 	if (c->tickets.done && !words_are_awaited(c))
@@ -46,20 +41,19 @@ static void free_words(struct cohort_comm *c)
 	c->tickets.done = NULL;
 }
 
-/* True if threads were left behind that may use the clique. */
-static bool has_stragglers(const struct clique *q)
+static bool has_abandoned_threads(const struct clique *q)
 {
-	return atomic_load(&clique_tree_root(q)->stragglers) > 0;
+	return atomic_load(&clique_tree_root(q)->abandoned_threads) > 0;
 }
 
-/* Give back what take_over() has got, once.  Stragglers may still ask about
- * their tickets, help their stream, or copy: while there are any, the words,
- * the stream and the staging memory stay, until the last of them frees the
- * clique. */
+/* Free the resources of a rank, once.  Abandoned threads may still query
+ * tickets, run work of their stream, or copy data.  While there are abandoned
+ * threads, keep the words, the stream and the staging memory; the last
+ * abandoned thread frees them with the clique. */
 static void comm_release(struct cohort_comm *c)
 {
 	const struct platform *p = c->clique->platform;
-	bool is_left_in = has_stragglers(c->clique);
+	bool is_left_in = has_abandoned_threads(c->clique);
 	enum cudaStreamCaptureMode mode;
 	struct device_scope scope;
 
@@ -89,7 +83,8 @@ static void comm_release(struct cohort_comm *c)
 	memory_section_end();
 }
 
-/* Undo comm_init(), however far it came, and what calls have added. */
+/* Free all resources of a rank, including those that its calls have allocated.
+ * comm_init() may have failed partway. */
 static void comm_fini(struct cohort_comm *c)
 {
 	comm_release(c);
@@ -127,8 +122,6 @@ void clique_forget_calls(struct clique *q)
 	}
 }
 
-/* ---- the clique ------------------------------------------------------- */
-
 static void free_memory(struct clique *q)
 {
 	if (q->is_forgotten)
@@ -158,27 +151,29 @@ void clique_free(struct clique *q, int comms)
 
 void clique_get(struct clique *q)
 {
-	/* Relaxed: the caller's reference keeps it alive. */
+	/* Relaxed, because the caller's own reference keeps the clique
+	 * alive. */
 	atomic_fetch_add_explicit(&q->users, 1, memory_order_relaxed);
 }
 
 void clique_put(struct clique *q)
 {
-	/* Acquire and release: the last one sees what the others did. */
+	/* The release and acquire make every other thread's accesses to the
+	 * clique come before the free. */
 	if (atomic_fetch_sub_explicit(&q->users, 1, memory_order_acq_rel) > 1)
 		return;
 	clique_free(q, q->size);
 }
 
-void clique_get_straggler(struct clique *q)
+void clique_get_abandoned(struct clique *q)
 {
 	clique_get(q);
-	atomic_fetch_add(&q->stragglers, 1);
+	atomic_fetch_add(&q->abandoned_threads, 1);
 }
 
-void clique_put_straggler(struct clique *q)
+void clique_put_abandoned(struct clique *q)
 {
-	atomic_fetch_sub(&q->stragglers, 1);
+	atomic_fetch_sub(&q->abandoned_threads, 1);
 	clique_put(q);
 }
 
@@ -189,9 +184,9 @@ void clique_retire(struct clique *q)
 	crew_await(&q->reaper, UINT64_MAX);
 	crew_await(&q->releaser, UINT64_MAX);
 	clique_tree_leave(q);
-	clique_tree_part(q);
-	if (root != q && has_stragglers(q))
-		clique_tree_keep(root, q);
+	clique_tree_detach(q);
+	if (root != q && has_abandoned_threads(q))
+		clique_tree_retain(root, q);
 	else
 		clique_put(q);
 	crew_put();
@@ -199,11 +194,12 @@ void clique_retire(struct clique *q)
 
 void clique_leak(struct clique *q)
 {
-	/* A job that runs is left behind; one that waits must not begin. */
+	/* Abandon the job if it is running; if it is still queued, prevent its
+	 * start. */
 	crew_cancel(&q->reaper);
 	crew_cancel(&q->releaser);
 	clique_tree_leave(q);
-	clique_tree_part(q);
+	clique_tree_detach(q);
 	leak_on_purpose(q);
 	crew_put();
 }

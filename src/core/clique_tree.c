@@ -9,10 +9,8 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Guarded by lock: all that are not closed. */
+/* List of all cliques that are not closed.  Guarded by lock. */
 static struct clique *all;
-
-/* ---- neighbours ------------------------------------------------------- */
 
 void clique_tree_enter(struct clique *q)
 {
@@ -21,9 +19,9 @@ void clique_tree_enter(struct clique *q)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Keep the cause of @q, which was split from another clique, for a rank that
- * returns it only now. */
-static void keep_cause(const struct clique *q)
+/* Retain the cause of a split clique in the root clique's ranks, because a call
+ * may still return it after the split clique is freed. */
+static void retain_cause(const struct clique *q)
 {
 	const struct cohort_comm *c;
 	struct cohort_comm *top;
@@ -44,15 +42,13 @@ static void keep_cause(const struct clique *q)
 
 void clique_tree_leave(struct clique *q)
 {
-	struct clique **at = &all;
+	const struct clique *found;
 
 	pthread_mutex_lock(&lock);
-	while (*at && *at != q)
-		at = &(*at)->next_entered;
-	if (*at) {
-		*at = q->next_entered;
-		keep_cause(q);
-	}
+	list_find(found, all, next_entered, found == q);
+	list_remove(all, found, next_entered);
+	if (found)
+		retain_cause(q);
 	pthread_mutex_unlock(&lock);
 }
 
@@ -67,7 +63,7 @@ static bool share_a_device(const struct clique *a, const struct clique *b)
 	return false;
 }
 
-/* True if flags are going to be raised that are not up yet. */
+/* Return true if the clique's abort flags will be raised and are not up yet. */
 static bool is_being_flagged(const struct clique *q)
 {
 	return clique_cause(q) && atomic_load(&q->state) < CLIQUE_FLAGGED;
@@ -101,18 +97,15 @@ void clique_tree_visit(const struct clique *q,
 	pthread_mutex_unlock(&lock);
 }
 
-void clique_tree_look_at_all(void (*fn)(const struct clique *first, void *arg),
-                             void *arg)
+void clique_tree_call_all(void (*fn)(const struct clique *first, void *arg),
+                          void *arg)
 {
 	pthread_mutex_lock(&lock);
 	fn(all, arg);
 	pthread_mutex_unlock(&lock);
 }
 
-/* ---- children --------------------------------------------------------- */
-
-/* End @child by the cause of its parent, with the ranks by their numbers in
- * @child. */
+/* End @child with the cause of its parent.  Ranks are numbered as in @child. */
 static void end_child(const struct clique *parent, struct clique *child)
 {
 	const struct cohort_cause *cause = clique_cause(parent);
@@ -133,8 +126,7 @@ static void end_child(const struct clique *parent, struct clique *child)
 		if (c->above && rank_set_has(cause->missing, c->above->rank))
 			rank_set_add(what.missing, c->rank);
 	}
-	text_set(what.text, sizeof(what.text),
-	         "\"%s\", from which this was split, has ended: %s",
+	text_set(what.text, sizeof(what.text), "\"%s\"" CLIQUE_ENDED_ABOVE "%s",
 	         parent->name, cause->text);
 	cause_set(child->end, &what);
 }
@@ -155,15 +147,14 @@ void clique_tree_adopt(struct clique *parent, struct clique *child)
 	pthread_mutex_lock(&lock);
 	child->parent = parent;
 	list_add(parent->children, child, next_child);
-	/* The parent's reaper may have gone through the list already.  It did
-	 * so after the cause was set; this look comes after the child was
-	 * added. */
+	/* If the parent's reaper walked the list before the child was added,
+	 * the parent's cause was set even earlier, so this thread sees it. */
 	if (clique_cause(parent))
 		end_child(parent, child);
 	pthread_mutex_unlock(&lock);
 }
 
-void clique_tree_part(struct clique *child)
+void clique_tree_detach(struct clique *child)
 {
 	if (!child->parent)
 		return;
@@ -176,7 +167,8 @@ static bool is_at_locked(const struct clique *q, int state)
 {
 	const struct clique *child;
 
-	/* Acquire: what the reaper did before. */
+	/* The acquire shows this thread what the reaper did before it changed
+	 * the state. */
 	if (atomic_load_explicit(&q->state, memory_order_acquire) != state)
 		return false;
 	for (child = q->children; child; child = child->next_child)
@@ -185,7 +177,7 @@ static bool is_at_locked(const struct clique *q, int state)
 	return true;
 }
 
-struct clique *clique_tree_take(struct clique *parent, int over, int state)
+struct clique *clique_tree_claim(struct clique *parent, int over, int state)
 {
 	struct clique *child;
 
@@ -200,7 +192,8 @@ struct clique *clique_tree_take(struct clique *parent, int over, int state)
 	return child;
 }
 
-/* How many there are with those at @out. */
+/* Append references to all cliques split from @q to @out, after the first @n.
+ * Return the new number. */
 static int get_all_locked(struct clique *q, struct clique **out, int n,
                           int most)
 {
@@ -225,7 +218,7 @@ int clique_tree_get_all(struct clique *q, struct clique **out, int most)
 	return n;
 }
 
-bool clique_tree_look(struct clique *q, void (*fn)(struct clique *q, void *arg),
+bool clique_tree_call(struct clique *q, void (*fn)(struct clique *q, void *arg),
                       void *arg)
 {
 	struct clique *other;
@@ -274,21 +267,23 @@ struct clique *clique_tree_root(const struct clique *q)
 {
 	while (q->parent)
 		q = q->parent;
-	return (struct clique *)(uintptr_t)q; /* the caller's as @q is */
+	/* Casts const away for the caller. */
+	return (struct clique *)(uintptr_t)q;
 }
 
-void clique_tree_keep(struct clique *root, struct clique *child)
+void clique_tree_retain(struct clique *root, struct clique *child)
 {
 	struct clique *parent = child->parent;
 	int i;
 
 	pthread_mutex_lock(&lock);
-	child->parent = NULL; /* which may go before it */
+	child->parent = NULL; /* the parent may be freed before the child */
 	for (i = 0; i < child->size; i++)
 		child->comms[i].above = NULL;
 	list_add(root->kept, child, next_child);
 	pthread_mutex_unlock(&lock);
-	clique_put(parent); /* its own group has it still */
+	/* This is not the last reference, because the group owns one. */
+	clique_put(parent);
 }
 
 void clique_tree_free(struct clique *root)

@@ -3,16 +3,16 @@
 #define CORE_CLIQUE_TREE_H
 
 /*
- * Cliques that know of each other: parents, the children that were split from
- * them, and neighbours on the same devices
+ * Relations between cliques: parents, the children that were split from them,
+ * and neighbors (cliques that share a device)
  *
- * One lock guards all lists.  It is held for a walk through a list, and for
- * ending cliques, neither of which blocks; never across a native call or an
+ * One lock guards all lists.  It is held while walking a list and while ending
+ * cliques, which does not block, but never across a native call or an
  * allocation.
  *
- *  A. A child of a parent that has a cause has a cause, or is about to get it:
- *     from the parent's reaper, or from the thread that makes it a child.
- *  B. What is in a list may be looked at until it is taken out of it.
+ *  A. A child of a parent that has a cause has a cause too, or will get it
+ *     shortly, from the parent's reaper or from the thread that adds the child.
+ *  B. A clique in a list may be read until it is removed from the list.
  */
 
 #include <stdbool.h>
@@ -20,61 +20,72 @@
 struct clique;
 struct cohort_abort;
 
-/* Let neighbours find the clique, and end that. */
+/* Add the clique to the list of all cliques, so that neighbors find it. */
 void clique_tree_enter(struct clique *q);
+
 void clique_tree_leave(struct clique *q);
 
-/* Make @child a child of @parent: the parent's end is the child's end, and the
- * parent's memory stays while the child does.  And end that. */
+/* Make @child a child of @parent: it ends when the parent ends, and the
+ * parent's memory stays as long as the child's. */
 void clique_tree_adopt(struct clique *parent, struct clique *child);
-void clique_tree_part(struct clique *child);
 
-/* Take a child one step further: one that is at @over and @state, as all that
- * was split from it is.  It is OVER_TAKEN until the caller sets it.  NULL:
- * there is none. */
-struct clique *clique_tree_take(struct clique *parent, int over, int state);
+void clique_tree_detach(struct clique *child);
 
-/* End the children of @q, which has a cause. */
+/* Find a child whose teardown has reached step @over, and which is in state
+ * @state, like all cliques split from it.  Mark it OVER_TAKEN; the caller must
+ * store the next step.  Return NULL if there is no such child. */
+struct clique *clique_tree_claim(struct clique *parent, int over, int state);
+
+/* End the children of @q with its cause. */
 void clique_tree_end(struct clique *q);
 
-/* True if every other clique that is being aborted on any of @q's devices has
- * raised its flags, or never will. */
+/* Return true if no other clique on one of @q's devices has a cause but has not
+ * raised its abort flags yet. */
 bool clique_tree_is_flagged(const struct clique *q);
 
-/* Call @fn for every other clique on any of @q's devices, with the lock held:
+/* Call @fn for every other clique on one of @q's devices.  Holds the lock, so
  * @fn must not block. */
 void clique_tree_visit(const struct clique *q,
                        void (*fn)(const struct clique *other, void *arg),
                        void *arg);
 
-/* Call @fn for the list of all cliques with the lock held: @first and, from
- * each, its .next_entered.  @fn must not block. */
-void clique_tree_look_at_all(void (*fn)(const struct clique *first, void *arg),
-                             void *arg);
+/* The text of the cause of a clique that has ended with its parent is
+ * "\"PARENT\"", this, and the text of the parent's cause. */
+#define CLIQUE_ENDED_ABOVE ", from which this was split, has ended: "
 
-/* Store up to @most references to what was split from @q, and from that, each
- * clique before what was split from it.  Returns how many. */
+/* Call @fn with the first clique of the list of all cliques; @fn can follow
+ * .next_entered from there.  Holds the lock, so @fn must not block. */
+void clique_tree_call_all(void (*fn)(const struct clique *first, void *arg),
+                          void *arg);
+
+/* Acquire references to the cliques split from @q at any depth, parents first,
+ * and store up to @most of them.  Return the number stored. */
 int clique_tree_get_all(struct clique *q, struct clique **out, int most);
 
-/* Call @fn for @q with the lock held, if what @q has was not given back yet:
- * @fn must not block.  False: it was given back. */
-bool clique_tree_look(struct clique *q, void (*fn)(struct clique *q, void *arg),
+/* Call @fn for @q if its resources are not freed yet; otherwise return false.
+ * Holds the lock, so @fn must not block. */
+bool clique_tree_call(struct clique *q, void (*fn)(struct clique *q, void *arg),
                       void *arg);
 
-/* True if @end belongs to @q, or to what was split from it. */
+/* Return true if @end is the cause block of @q or of a clique split from it. */
 bool clique_tree_has(const struct clique *q, const struct cohort_abort *end);
 
-/* The first child, and the next one; NULL: there is none.  While no child is
- * made or closed. */
+/* Return the first child, or NULL.  The caller must ensure that no child is
+ * added or closed. */
 struct clique *clique_tree_first(const struct clique *parent);
+
+/* Return the next child of @child's parent, or NULL.  The caller must ensure
+ * that no child is added or closed. */
 struct clique *clique_tree_next(const struct clique *child);
 
-/* The clique that has no parent, from which @q was split, or @q itself. */
+/* Return the root of @q's tree: the ancestor without a parent, or @q itself. */
 struct clique *clique_tree_root(const struct clique *q);
 
-/* Keep the memory of @child, which has ended and has parted from its parent, as
- * long as that of @root; and free what is kept so. */
-void clique_tree_keep(struct clique *root, struct clique *child);
+/* Keep the memory of @child as long as the memory of @root.  The child has
+ * ended and was removed from its parent's list. */
+void clique_tree_retain(struct clique *root, struct clique *child);
+
+/* Free the memory of all cliques that were kept with @root. */
 void clique_tree_free(struct clique *root);
 
 #endif

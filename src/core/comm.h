@@ -5,20 +5,21 @@
 /*
  * A communicator: one rank of a clique
  *
- * "Inside" is the one thread that has entered the communicator (comm_lock.h).
+ * At most one thread is inside a communicator: the one that holds its lock
+ * (comm_lock.h).
  */
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/text.h"
 #include "core/agree_words.h"
 #include "core/call_shape.h"
 #include "core/list_launch.h"
 #include "core/recorder.h"
 #include "core/redop.h"
 #include "core/staging.h"
-#include "core/wait_reason.h"
 #include "platform/platform.h"
 
 struct batch;
@@ -26,253 +27,338 @@ struct clique;
 struct pairs;
 struct registration;
 
-/* How many waits of streams for tickets are told apart. */
+/* Maximum number of unfinished stream waits for tickets that can be tracked. */
 #define AFTER_WORDS 32
 
-/* How many cancelled steps of a rank's reducers other ranks may still look
- * for. */
+/* Number of canceled reducer steps that a rank keeps for other ranks to
+ * check. */
 #define CANCELLED 2
 
-/* How many deadlines a rank may have pushed. */
 #define MAX_PUSHED 16
 
-/* How long a collective may take.  0 if the group's limit counts: a push has
- * taken its zeros from the limits below it on the stack. */
+/* Limits on the duration of a collective, or 0 where the group's limit applies.
+ * When a rank pushes 0, it inherits the limit below it on the stack. */
 struct limits {
 	uint64_t join_ns;
 	uint64_t exec_ns;
 };
 
 /*
- * Who is inside: written on entering and leaving, or by whoever is inside; read
- * by any thread that wants to enter, by the reaper and by the watchdog.
- * Atomic.  Every call reads this cache line.
+ * The lock of a communicator.  Members are written by the thread that enters,
+ * leaves or is inside, and read by any thread that wants to enter, by the
+ * reaper and by the watchdog.  All are atomic.  Every call reads this cache
+ * line.
  */
 struct comm_lock {
-	/* 1 while a thread is inside a native call or about to make one.
+	/* 1 while a thread is inside the communicator, even in a native call.
 	 * seq_cst, see cause.h. */
 	_Alignas(64) atomic_int held;
 
-	/* The last thread that was inside, by its number in the system, 0: none
-	 * was.  Relaxed: for diagnostics only. */
+	/* Thread ID of the last thread that was inside the communicator, or 0.
+	 * Relaxed, because it is for diagnostics only. */
 	atomic_int tid;
 
-	/* The thread in a call with host memory, 0: none is.  While that thread
-	 * waits there nobody is inside, so that an abort need not wait for it,
-	 * but no other thread may enter.  See comm_keep(). */
+	/* The thread that is in a call with host memory, or 0.  While this
+	 * thread waits, it does not hold the lock, so an abort need not wait
+	 * for it, but no other thread may enter.  See comm_reserve(). */
 	_Atomic uintptr_t staging_thread;
 
-	/* The bound thread, 0: none.  Also cleared at the end of that thread.
-	 * Relaxed. */
+	/* The thread that the communicator is bound to, or 0.  Cleared when
+	 * that thread exits.  Accessed with relaxed order. */
 	_Atomic uintptr_t owner;
 
-	/* The thread that is inside for native calls of the program's, 0:
-	 * none. */
+	/* Thread ID of the last owner.  Relaxed, because it is for diagnostics
+	 * only. */
+	atomic_int owner_tid;
+
+	/* The thread that holds the lock while the program makes native calls,
+	 * or 0. */
 	_Atomic uintptr_t native_user;
 
-	/* The thread that has a batch open, 0: none has.  Opened inside, and
-	 * closed by that thread. */
+	/* The thread that has a batch open, or 0.  Set by the thread inside the
+	 * communicator; cleared by the thread with the batch. */
 	_Atomic uintptr_t batching;
+
+	/* Number of threads that use the communicator without the lock, see
+	 * comm_hold().  seq_cst, like @held. */
+	atomic_int holders;
 
 	atomic_bool closed;
 
-	/* A thread of the library's is to launch a call whose caller has left;
-	 * until then comm->left is that thread's.  seq_cst: to the reaper it is
-	 * as @held, see cause.h. */
+	/* True while a library thread must launch a call whose caller has timed
+	 * out before its launch.  As long as it is true, comm->left belongs to
+	 * that library thread.  seq_cst: the reaper checks it like @held, see
+	 * cause.h. */
 	atomic_bool is_detached;
 };
 
-/* Which operations are queued, have started, and are done. */
+/* Progress of a rank's operations: queued, started and done. */
 struct comm_tickets {
 	/*
-	 * Constant; pinned memory, whose words the device writes by marks, and
-	 * any thread reads with acquire.
+	 * Pinned memory, written by marks on the device, and read by any thread
+	 * with acquire.  The pointers are constant.  The index is the ticket
+	 * modulo the slots.
 	 *
-	 * done:    word ticket & mask holds the low half of the newest ticket
-	 *          of that slot that is done
-	 * started: the newest collective that has started, by the same slots
+	 *  done:    low 32 bits of the slot's newest ticket that is done
+	 *  started: low 32 bits of the slot's newest ticket that has started
 	 */
 	uint32_t *done;
 	uint32_t *started;
 
-	/* A bit for each slot, see last_then. */
+	/* Snapshot of the completed operations, one bit per slot: see
+	 * last_then. */
 	uint64_t *done_then;
 
 	/*
-	 * Written inside, after a call has been queued; read by any thread that
-	 * waits for tickets.  Apart from the lock's cache line, or those who
-	 * wait would slow down those who call.
-	 *
-	 * Atomic; the last ticket given out.  Release, acquire: the operation
-	 * and its mark are queued.
+	 * Atomic; the last ticket given out.  Stored with release after the
+	 * call was queued, so that a thread that loads it with acquire knows
+	 * that the operation and its mark are queued.  In a cache line of its
+	 * own, so that threads that poll tickets do not slow down the thread
+	 * that makes calls.
 	 */
 	_Alignas(64) _Atomic uint64_t last;
 
-	/* Atomic; written by any thread that has waited for all tickets: up to
-	 * here they are done.  Relaxed: a hint. */
+	/* Atomic; all tickets up to this one are known to be done.  Written by
+	 * any thread that has waited for all tickets.  Stored with release and
+	 * loaded with acquire, so that a thread that need not wait also sees
+	 * what the operations wrote. */
 	_Atomic uint64_t all_done;
 
-	/* Read by the reaper, once nobody is inside; written before the clique
-	 * gets its cause.  Something may have been queued whose end no mark
-	 * tells; then the event does, if it could be recorded. */
+	/* True if a failed launch may have queued work that is followed by no
+	 * mark.  Written before the clique gets its cause; read by the reaper
+	 * once no thread is inside the communicator. */
 	bool unmarked;
+
+	/* True if the event was recorded after all unmarked work, so that the
+	 * event shows when this work is done. */
 	bool unmarked_event;
 
-	/* The ticket that was the last one when something else was queued
-	 * behind it on the own stream, by waits.  Inside only. */
+	/* Value of @last when a wait for other work was last queued on the
+	 * communicator's own stream.  While it equals @last, an event recorded
+	 * on this stream would also wait for that other work.  Accessed only by
+	 * the thread inside the communicator. */
 	uint64_t last_behind;
 
-	/* Written by the thread that moves the clique to NOTING, as done_then
-	 * is; constant from NOTED on, and read by any thread then.  What last
-	 * was before any abort flag was up; done_then has the bits of the slots
-	 * whose newest ticket, up to this one, was done.  And whether its
-	 * thread was held in a call or a wait. */
+	/* Snapshot of @last, taken before any abort flag is raised.  The bit of
+	 * a slot in done_then is set if the slot's newest ticket up to
+	 * last_then was done.  Written by the thread that moves the clique to
+	 * NOTING; read only from NOTED on, when it is constant. */
 	uint64_t last_then;
+
+	/* True if the rank's thread was inside a call or a wait when the
+	 * snapshot of completed operations was taken. */
 	bool was_blocked;
 };
 
-/* The collectives of this rank, compared with those of the others:
+/* State for comparing this rank's collectives with those of other ranks:
  * agree_words.h. */
 struct comm_agreement {
-	struct agree_slot *slots; /* constant; atomic inside */
+	struct agree_slot *slots; /* constant pointer; atomic members */
 
 	/*
-	 * Written inside, read by the other ranks: in a cache line of its own,
-	 * so that a call does not slow down who reads anything else of this
-	 * rank.
-	 *
-	 * Atomic; how many collectives were called and compared with the other
-	 * ranks'.  Release, acquire: see agree().
+	 * Atomic; number of collectives that were called and compared with the
+	 * other ranks' calls.  Written by the thread inside the communicator
+	 * with release, read by the other ranks with acquire: see agree().  In
+	 * a cache line of its own, so that a call does not slow down threads
+	 * that read other members of this rank.
 	 */
 	_Alignas(64) _Atomic uint64_t collectives;
 
 	/* Number of collectives that every other rank had compared at the last
-	 * check.  Read inside only. */
+	 * check.  Accessed only by the thread inside the communicator. */
 	uint64_t compared;
 
-	/* Atomic; the collective that this rank waits to launch until all ranks
-	 * have called it, 0: none.  Relaxed: for diagnostics only. */
+	/* Atomic; number of the collective that this rank has called, but that
+	 * is not launched until the other ranks call it; or 0.  Relaxed,
+	 * because it is for diagnostics only. */
 	_Atomic uint64_t meeting;
 };
 
-/* Deadlines that the rank has pushed, and pauses.  Atomic, but for those that
- * are read inside only; written inside, read by the watchdog and by
- * snapshots. */
+/* Pushed deadlines and pauses of a rank.  Written by the thread inside the
+ * communicator; the watchdog and snapshots read the members that are atomic. */
 struct deadline_stack {
-	/* Inside only: the last one counts; and how often the rank was
-	 * paused. */
+	/* The stack of pushed deadlines; the last one is in effect.  Accessed
+	 * only by the thread inside the communicator. */
 	struct limits pushed[MAX_PUSHED];
 	unsigned count;
+
+	/* Number of pauses that have not been resumed.  Accessed only by the
+	 * thread inside the communicator. */
 	unsigned paused;
 
-	/* The shortest deadline that is pushed, else COHORT_FOREVER.  The
+	/* Atomic; the shortest deadline on the stack, or COHORT_FOREVER.  The
 	 * watchdog is woken after a change. */
 	_Atomic uint64_t shortest_ns;
 
-	/* The last pushed deadlines, 0 if none: for the rank's communicators
-	 * that were split from this one. */
+	/* Atomic; the deadlines at the top of the stack, or 0.  Communicators
+	 * that were split from this one use them as well. */
 	_Atomic uint64_t join_ns;
 	_Atomic uint64_t exec_ns;
 
-	/* The shortest deadline that was ever popped, else COHORT_FOREVER; and
-	 * the last collective and the last transfer that may have been called
-	 * under it.  Written in this order, before the one above. */
+	/* Atomic; the shortest deadline that was ever popped, or
+	 * COHORT_FOREVER.  Written before shortest_ns is, followed by the next
+	 * two members, in this order. */
 	_Atomic uint64_t popped_shortest_ns;
+
+	/* Atomic; number of the last collective that may have been called under
+	 * the shortest popped deadline. */
 	_Atomic uint64_t popped_last;
+
+	/* Atomic; number of the last transfer that may have been called under
+	 * the shortest popped deadline. */
 	_Atomic uint64_t popped_transfers;
 
-	/* The collective that is called first after deadlines are popped or the
-	 * rank resumes: its time says nothing of how long others take, and no
-	 * adapted deadline is for it. */
+	/* Atomic; number of the first collective after a pop or a resume.
+	 * Adaptive deadlines ignore its duration, which is not typical. */
 	_Atomic uint64_t excused;
 };
 
-/* Waits of streams for tickets: inside only, but for the words. */
+/* Waits of streams for tickets.  All members except the words are accessed only
+ * by the thread inside the communicator. */
 struct stream_waits {
-	/* Pinned: the k-th wait sets word k % AFTER_WORDS to k when it is over.
-	 * While a word is missing, tickets.done must stay allocated. */
+	/* Pinned memory.  The k-th wait stores k in word k % AFTER_WORDS when
+	 * the wait ends.  tickets.done must stay allocated until all these
+	 * stores have happened. */
 	uint32_t *words;
 
 	uint32_t count;
-	bool have_lost; /* one has lost its word to a later wait */
+
+	/* True if a later wait has reused the word of an unfinished wait. */
+	bool have_lost;
 	cudaEvent_t event;
 };
 
-/* Sends and receives: pair.h. */
+/* Sends and receives of a rank: pair.h. */
 struct transfers {
-	struct pairs *_Atomic pairs; /* NULL until the first one */
+	struct pairs *_Atomic pairs; /* NULL until the first send or receive */
 
-	/* Inside only; see pair_connect(). */
+	/* True if the rank is connected to all other ranks: see pair_connect().
+	 * Accessed only by the thread inside the communicator. */
 	bool has_connected_all;
 
-	/* Atomic; the program has sent or received by native calls or graphs,
-	 * so the numbers of sends and receives no longer say which of them
-	 * meet. */
+	/* Atomic; true if the program has sent or received by native calls or
+	 * in CUDA graphs.  The numbers then no longer show which send pairs
+	 * with which receive. */
 	atomic_bool is_uncompared;
 };
 
-/* While this rank waits inside for the others to split, the last rank to come
- * reads and writes these. */
+/* A rank's arguments and result of a split.  The rank that arrives last reads
+ * and writes them, while all other ranks wait inside their communicators. */
 struct comm_split {
 	int color, key;
 	struct cohort_comm *child;
-	unsigned count;
+	unsigned count; /* number of splits that the rank has entered */
 };
 
-/* What has become of its thread.  Written by any thread; atomic. */
+/* A reason.  Embedded in a structure that has the details. */
+struct wait_reason {
+	/* Append "parameter 'a' to be marked ready", or nothing.  Any thread;
+	 * must not block. */
+	void (*add)(const struct wait_reason *reason, struct text *t);
+};
+
+/*
+ * The reason why a rank's next call has not been made yet: set by the thread
+ * that will make the call, read by the watchdog
+ *
+ *  A. A reader takes no lock and never waits.
+ *  B. Once wait_reason_set() has returned, no thread reads the previous reason.
+ */
+struct wait_reason_slot {
+	/* Both atomic, seq_cst: a reader increments readers, then loads the
+	 * reason; the writer stores the reason, then loads readers. */
+	const struct wait_reason *_Atomic now; /* NULL if no reason is known */
+	atomic_uint readers;
+};
+
+/* A rank's calls of cohort_comm_subset().  Written by api/join.c.  For
+ * diagnostics only. */
+struct comm_subset {
+	_Atomic uint64_t awaits[COHORT_RANK_WORDS]; /* ranks they wait for */
+
+	/* The last call that has timed out: its time, or 0; the ranks that it
+	 * waited for; the rank at fault by its number in the root group, or -1;
+	 * and an enum cohort_verdict_kind, or 0. */
+	_Atomic uint64_t failed_ns;
+	_Atomic uint64_t missed[COHORT_RANK_WORDS];
+	atomic_int culprit, kind;
+};
+
+/* State of the rank's thread.  Written by any thread; atomic. */
 struct comm_thread {
-	/* Waits for tickets that took more than a few looks: begun, and ended.
-	 * The watchdog, and the notes of an end, tell by them whether the
-	 * thread waits. */
+	/* Number of waits for tickets that were started, without waits that end
+	 * after a few polls.  The watchdog and the snapshot of completions
+	 * compare it with waits_ended to see whether the thread is waiting. */
 	_Atomic uint64_t waits;
+
+	/* Number of the waits counted in @waits that have ended or that do not
+	 * block the rank, because another thread than its own waits. */
 	_Atomic uint64_t waits_ended;
 
-	/* What the rank waits for before its next call. */
+	/* Number of other threads that wait, while the rank is bound, and the
+	 * one of them that began last. */
+	atomic_int helpers, helper_tid;
+
+	/* Ticket of the last wait that has timed out, or 0. */
+	_Atomic uint64_t timed_out;
+
 	struct wait_reason_slot wait_reason;
 
-	/* The thread that it was bound to has exited. */
+	/* True if the thread that the rank was bound to has exited. */
 	atomic_bool orphaned;
 
-	/* Its worker was left behind. */
 	atomic_bool abandoned;
 
-	/* Its worker has returned 0, and no later run has begun: the rank makes
-	 * no further call. */
+	/* True if the rank's worker has returned 0.  As long as the run goes
+	 * on, the rank makes no further call. */
 	atomic_bool returned;
 
-	/* Guarded by the lock of owner.c: its list; and the clique that the
-	 * bound thread keeps, as it was left behind when the group was closed,
-	 * NULL: none. */
+	/* True if the rank's worker has returned 0 in a run that is over. */
+	atomic_bool is_run_over;
+
+	/* Next in the list of owned communicators.  Guarded by the lock of
+	 * owner.c. */
 	struct cohort_comm *next_owned;
+
+	/* The clique that stays allocated because the bound thread was
+	 * abandoned when the group was closed, or NULL.  Guarded by the lock of
+	 * owner.c. */
 	struct clique *kept_by;
 };
 
 struct cohort_comm {
-	/*
-	 * Written while the clique is made, then constant; read by any thread.
-	 */
+	/* From here to @barrier, members are constant once the clique is made,
+	 * unless their comments say otherwise.  Any thread reads them. */
 	struct clique *clique;
 
-	/* Atomic; calls are refused, and the clique is freed once no call uses
-	 * it.  Reads as zero after that, as @clique does. */
+	/* Atomic; true if calls are refused and the clique is freed as soon as
+	 * no call uses it.  After the free, this and @clique read as zero. */
 	atomic_bool is_forgotten;
 
 	int rank;
-	int origin;     /* its rank in the first generation */
-	int world_rank; /* in the group that this was split from */
 
-	/* The same rank in the parent clique; NULL in a clique that was not
-	 * split from another. */
+	int origin; /* the rank's number in the first generation */
+
+	/* The rank's number in the root group, from which its group was
+	 * split. */
+	int world_rank;
+
+	/* This rank in the parent clique, or NULL if the clique was not
+	 * split. */
 	struct cohort_comm *above;
 
-	/* If the clique was not split from another: the end of the rank's
-	 * clique that has left clique_tree.c last with a cause; a reference, or
-	 * NULL.  Guarded by the lock of that file. */
+	struct comm_subset subset;
+
+	/* In a root clique, the cause block of the split clique of this rank
+	 * that most recently ended with a cause and was freed, or NULL.  This
+	 * pointer owns a reference.  Guarded by the lock of clique_tree.c. */
 	struct cohort_abort *former;
 	int device;
 	ncclComm_t native;
-	cudaStream_t stream; /* its own; NULL once nobody can use it */
-	void *barrier;       /* device memory that barriers reduce */
+
+	/* The rank's own stream; NULL once no thread can use it. */
+	cudaStream_t stream;
+	void *barrier; /* device memory that barriers reduce */
 
 	struct comm_lock lock;
 	struct comm_tickets tickets;
@@ -281,86 +367,128 @@ struct cohort_comm {
 	struct transfers transfers;
 	struct comm_thread thread;
 
-	/* Written inside, read by any thread: each has atomic words inside, and
-	 * says how they are read.  And calls that went into CUDA graphs;
-	 * relaxed: for diagnostics only. */
+	/* Written by the thread inside the communicator, read by any thread
+	 * without a lock. */
 	struct recorder recorder;
 	struct call_shapes shapes;
+
+	/* Number of calls that went into CUDA graphs.  Relaxed, because it is
+	 * for diagnostics only. */
 	_Atomic uint64_t captured;
 
 	/*
-	 * Read and written inside only, or by the reaper with nobody inside: it
-	 * deregisters, and frees the memory of the device.
+	 * Accessed by the thread inside the communicator.  Once no thread is
+	 * inside, the reaper uses these members to deregister memory and to
+	 * free device memory.
 	 */
 	struct redop redops[MAX_REDOPS];
 	struct registration *registrations;
 	struct flats flats;
 	struct staging staging;
 	struct detached_call left; /* see lock.is_detached */
+
 	struct stream_waits after;
 	struct comm_split split;
-	/* Of the thread in lock.batching; made with its first. */
+
+	/* The batch of the thread in lock.batching; allocated when the first
+	 * batch is opened. */
 	struct batch *batch;
 
 	/*
-	 * Written by the reducers of this rank, read by those of the other
-	 * ranks.  Atomic, seq_cst: see cancel.c.  The collectives in the steps
-	 * that were cancelled last, and in the last step that was finished on a
-	 * stream; 0: none.
+	 * Atomic, seq_cst; numbers of the last collectives in the reducer steps
+	 * that were canceled most recently, or 0.  Written by this rank's
+	 * reducers, read by the reducers of other ranks: see cancel.c.
 	 */
 	_Atomic uint64_t cancelled[CANCELLED];
+
+	/* Number of the last collective in the last reducer step that was
+	 * finished on a stream, or 0. */
 	_Atomic uint64_t streamed;
 
-	/* The prober's: what comm_oldest() was at its last look, and since
-	 * when. */
+	/* Last result of comm_oldest() that the prober has seen. */
 	uint64_t oldest;
+
+	/* Time since which comm_oldest() has returned @oldest to the prober. */
 	uint64_t oldest_ns;
 
-	/* By the reaper, then by whoever frees the clique: the event and the
-	 * barrier are given back. */
+	/* True if the event and the barrier memory are freed.  Written by the
+	 * reaper, or by the thread that frees the clique. */
 	bool is_released;
 };
 
-/* Words of done_then. */
 #define DONE_WORDS(slots) (((slots) + 63) / 64)
 
-/* How many words a rank with @slots needs that the device writes. */
+/* Return the rank in the root group, from which the rank's group was split. */
+static inline const struct cohort_comm *comm_root(const struct cohort_comm *c)
+{
+	while (c->above)
+		c = c->above;
+	return c;
+}
+
+/* Return the ID of the thread that the rank is bound to or, if it is bound to
+ * none, of the last thread that called for it; 0 if there is none.  While a rank
+ * is bound, helpers of its reducer may launch, too. */
+static inline int comm_thread(const struct cohort_comm *c)
+{
+	return atomic_load(&c->lock.owner) ? atomic_load(&c->lock.owner_tid)
+	                                   : atomic_load(&c->lock.tid);
+}
+
+/* Return the number of device-written words for a rank with @slots slots. */
 static inline size_t comm_words(unsigned slots)
 {
 	return 2 * (size_t)slots + AFTER_WORDS;
 }
 
-/* The ticket that a rank has been at longest, the next one if a thread is in a
- * call and nothing is in flight, or 0. */
+/* Return the oldest ticket that is not done.  If no operation is in flight,
+ * return the next ticket if a thread is inside a call, or 0 otherwise. */
 uint64_t comm_oldest(const struct cohort_comm *comm);
 
-/* True if nobody is inside @comm and nothing of it is in flight, as far as
- * words tell. */
+/* Return true if no thread is inside @comm and none of its operations is in
+ * flight, as far as marks show. */
 bool comm_is_idle(const struct cohort_comm *comm);
 
-/* True if @ticket is done: by the words as they are, or as they were before any
- * abort flag was raised (only in a state in which that is known). */
+/* Return true if the mark of @ticket shows that it is done.  After an abort
+ * flag was raised, use comm_ticket_was_done(). */
 bool comm_ticket_done(const struct cohort_comm *comm, uint64_t ticket);
+
+/* Return true if @ticket was done before any abort flag was raised, according
+ * to the snapshot that clique_record_completions() takes.  Call it from NOTED
+ * on. */
 bool comm_ticket_was_done(const struct cohort_comm *comm, uint64_t ticket);
 
-/* True if @ticket's operation has started, as far as marks tell. */
+/* Return true if @ticket's operation has started, as far as marks show. */
 bool comm_ticket_started(const struct cohort_comm *comm, uint64_t ticket);
 
-/* Record that @ticket and the tickets before it that are done were done at
- * @now_ns, unless that is recorded already; and the same for all that is in
- * flight, with what has started.  While the words are allocated. */
-void comm_saw_done(struct cohort_comm *comm, uint64_t ticket, uint64_t now_ns);
-void comm_see(struct cohort_comm *comm, uint64_t now_ns);
+/* Record @now_ns as the completion time of @ticket and of the tickets before
+ * it, for those that are done and have no recorded time.  tickets.done
+ * must still be allocated. */
+void comm_record_done(struct cohort_comm *comm, uint64_t ticket,
+                      uint64_t now_ns);
 
-/* Help the stream of @ticket's operation until that is done, or until
- * @until_ns. */
-void comm_ticket_help(struct cohort_comm *comm, uint64_t ticket,
-                      uint64_t until_ns);
+/* For each operation in flight whose completion or start has happened but has
+ * no recorded time, record @now_ns as that time.  tickets.done must still be
+ * allocated. */
+void comm_record_progress(struct cohort_comm *comm, uint64_t now_ns);
 
-/* Return the limits of the next call of @comm: those that the rank has pushed
- * on it, else on the communicators that it was split from, else the group's.
- * If the call @connects ranks, it may be carried out until the init
+/* Run work of the stream of @ticket's operation on this thread, if the platform
+ * supports this, until the operation is done or @until_ns has passed. */
+void comm_ticket_progress(struct cohort_comm *comm, uint64_t ticket,
+                          uint64_t until_ns);
+
+/* Return the limits of the next call of @comm: the limits pushed on it, else
+ * those pushed on the communicators that it was split from, else the group's.
+ * If the call @connects ranks, its execution limit is at least the init
  * deadline. */
 struct limits comm_limits(const struct cohort_comm *comm, bool connects);
+
+/* Set the reason why the rank waits, or NULL.  Called by one thread at a time.
+ * Waits for readers of the previous reason, which takes microseconds. */
+void wait_reason_set(struct wait_reason_slot *slot,
+                     const struct wait_reason *reason);
+
+/* Append the current reason, if there is one.  Any thread. */
+void wait_reason_add(struct wait_reason_slot *slot, struct text *t);
 
 #endif

@@ -15,8 +15,9 @@
 bool comm_protect(const struct cohort_comm *c)
 {
 	hazard_announce(c);
-	/* Acquire: in this order.  Freed memory has the flag of one that was
-	 * not forgotten, but no clique. */
+	/* The acquire makes the load of the flag precede the load of the
+	 * clique.  In freed memory the flag reads as cleared, but the clique as
+	 * NULL. */
 	return !atomic_load_explicit(&c->is_forgotten, memory_order_acquire) &&
 	       c->clique;
 }
@@ -28,19 +29,20 @@ int comm_check(const struct cohort_comm *c)
 	if (!comm_protect(c))
 		return error_set(
 			COHORT_STALE,
-			"the communicator is of a generation that was "
-			"forgotten: its group has been respawned %d times "
-			"since",
+			"the communicator's generation was freed, because its "
+			"group has been respawned %d times since: use the "
+			"communicators of the current generation",
 			FORMER_KEPT + 1);
 	return process_check();
 }
 
 enum purpose { TO_SUBMIT, WITH_CAUSE, TO_CLOSE };
 
-/* What this thread may enter although another one is bound to it. */
+/* The communicator that this thread may enter although it is bound to another
+ * thread. */
 static __thread const struct cohort_comm *helped;
 
-const struct cohort_comm *comm_help(const struct cohort_comm *c)
+const struct cohort_comm *comm_set_helped(const struct cohort_comm *c)
 {
 	const struct cohort_comm *before = helped;
 
@@ -50,12 +52,22 @@ const struct cohort_comm *comm_help(const struct cohort_comm *c)
 
 int comm_refuse_owner(const struct cohort_comm *c)
 {
-	return error_set(COHORT_OWNER, "rank %d is bound to another thread",
-	                 c->rank);
+	const int tid =
+		atomic_load_explicit(&c->lock.owner_tid, memory_order_relaxed);
+	char name[THREAD_NAME_SIZE];
+
+	thread_lives(tid, name);
+	return error_set(
+		COHORT_OWNER,
+		"rank %d is bound to thread %d \"%s\", which alone may "
+		"call until it calls cohort_comm_unbind()",
+		c->rank, tid, name);
 }
 
-/* Once the clique is stale, any thread may ask, and give back what it has. */
-int comm_check_owner(const struct cohort_comm *c)
+/* If the communicator is bound to another thread, return COHORT_OWNER.  Let any
+ * thread pass once the clique is stale, because any thread may then query it
+ * and free its resources. */
+static int check_not_bound(const struct cohort_comm *c)
 {
 	uintptr_t owner =
 		atomic_load_explicit(&c->lock.owner, memory_order_relaxed);
@@ -68,40 +80,42 @@ int comm_check_owner(const struct cohort_comm *c)
 
 static uintptr_t staging_thread_of(const struct cohort_comm *c)
 {
-	/* Acquire: what the call before has done.  Pairs with comm_unkeep(). */
+	/* The acquire shows this thread what the previous call did; it pairs
+	 * with comm_unreserve(). */
 	return atomic_load_explicit(&c->lock.staging_thread,
 	                            memory_order_acquire);
 }
 
-void comm_keep(struct cohort_comm *c)
+void comm_reserve(struct cohort_comm *c)
 {
-	/* Relaxed: the lock orders it. */
+	/* Relaxed, because the lock orders it. */
 	atomic_store_explicit(&c->lock.staging_thread, owner_self(),
 	                      memory_order_relaxed);
 }
 
-void comm_unkeep(struct cohort_comm *c)
+void comm_unreserve(struct cohort_comm *c)
 {
 	if (staging_thread_of(c) == owner_self())
 		atomic_store_explicit(&c->lock.staging_thread, 0,
 		                      memory_order_release);
 }
 
-bool comm_is_kept(const struct cohort_comm *c)
+bool comm_is_reserved(const struct cohort_comm *c)
 {
 	return staging_thread_of(c);
 }
 
-bool comm_is_taken(const struct cohort_comm *c)
+bool comm_is_in_use(const struct cohort_comm *c)
 {
-	return atomic_load(&c->lock.held) || comm_is_kept(c);
+	return atomic_load(&c->lock.held) || atomic_load(&c->lock.holders) ||
+	       comm_is_reserved(c);
 }
 
 static int check_owner(const struct cohort_comm *c, enum purpose purpose)
 {
 	return purpose == TO_CLOSE && clique_cause(c->clique)
 	               ? COHORT_OK
-	               : comm_check_owner(c);
+	               : check_not_bound(c);
 }
 
 int comm_refuse_stale(const struct cohort_comm *c)
@@ -122,11 +136,10 @@ int comm_refuse_stale(const struct cohort_comm *c)
 		                 "rank %d: the group was closed%s%s", c->rank,
 		                 before, text);
 	return error_set(COHORT_STALE,
-	                 "rank %d: its worker was left behind; the cause: %s",
+	                 "rank %d: its worker was abandoned; the cause: %s",
 	                 c->rank, text);
 }
 
-/* The clique has a cause, or was closed in order. */
 static int refuse_ended(const struct cohort_comm *c)
 {
 	const struct cohort_cause *cause = clique_explained_cause(c->clique);
@@ -137,19 +150,8 @@ static int refuse_ended(const struct cohort_comm *c)
 	return comm_refuse_stale(c);
 }
 
-static int check_entry(const struct cohort_comm *c, enum purpose purpose)
+static int check_open(const struct cohort_comm *c, enum purpose purpose)
 {
-	/* Checked again inside, where the owner cannot change. */
-	int rc = check_owner(c, purpose);
-	uintptr_t keeper = staging_thread_of(c);
-
-	if (rc != COHORT_OK)
-		return rc;
-	if (keeper && keeper != owner_self())
-		return error_set(COHORT_BUSY,
-		                 "another thread is inside a call with host "
-		                 "memory of rank %d",
-		                 c->rank);
 	if (atomic_load_explicit(&c->lock.closed, memory_order_relaxed))
 		return error_set(COHORT_STATE,
 		                 "the communicator of rank %d was closed",
@@ -159,22 +161,46 @@ static int check_entry(const struct cohort_comm *c, enum purpose purpose)
 	               : COHORT_OK;
 }
 
-static int enter(struct cohort_comm *c, enum purpose purpose)
+static int check_entry(const struct cohort_comm *c, enum purpose purpose)
 {
-	/* Checked before the lock: a thread that may not enter must not keep
-	 * the owner out. */
+	/* Check again: now that the lock is held, the owner cannot change. */
+	int rc = check_owner(c, purpose);
+	uintptr_t keeper = staging_thread_of(c);
+
+	if (rc != COHORT_OK)
+		return rc;
+	if (keeper && keeper != owner_self())
+		return error_set(
+			COHORT_BUSY,
+			"rank %d: another thread is inside a call with "
+			"host memory",
+			c->rank);
+	if (purpose == TO_CLOSE && atomic_load(&c->lock.holders))
+		return error_set(COHORT_BUSY,
+		                 "rank %d: another thread is inside a call",
+		                 c->rank);
+	return check_open(c, purpose);
+}
+
+static int lock_comm(struct cohort_comm *c, enum purpose purpose)
+{
+	/* Check before taking the lock, so that a thread that may not enter
+	 * never blocks the owner. */
 	int rc = check_owner(c, purpose);
 
 	if (rc != COHORT_OK)
 		return rc;
-	/* seq_cst, see cause.h: first the lock, then the cause. */
+	/* seq_cst, because the lock must be taken before the cause is loaded:
+	 * see cause.h. */
 	while (atomic_exchange(&c->lock.held, 1)) {
 		if (staging_thread_of(c) != owner_self())
 			return error_set(COHORT_BUSY,
-			                 "another thread is inside the "
-			                 "communicator of rank %d",
+			                 "rank %d: another thread is inside a "
+			                 "call",
 			                 c->rank);
-		sched_yield(); /* the other thread will be refused at once */
+		/* Another thread has just taken the lock.  It will see the
+		 * reservation and release the lock. */
+		sched_yield();
 	}
 	rc = check_entry(c, purpose);
 	if (rc != COHORT_OK)
@@ -187,18 +213,39 @@ static int enter(struct cohort_comm *c, enum purpose purpose)
 
 int comm_enter(struct cohort_comm *c, bool with_cause)
 {
-	return enter(c, with_cause ? WITH_CAUSE : TO_SUBMIT);
+	return lock_comm(c, with_cause ? WITH_CAUSE : TO_SUBMIT);
 }
 
 int comm_enter_to_close(struct cohort_comm *c)
 {
-	return enter(c, TO_CLOSE);
+	return lock_comm(c, TO_CLOSE);
 }
 
 void comm_leave(struct cohort_comm *c)
 {
-	/* Release: what was done inside.  Nothing is looked at after it. */
+	/* The release publishes what this thread did inside.  After this store,
+	 * no member may be read. */
 	atomic_store_explicit(&c->lock.held, 0, memory_order_release);
+}
+
+int comm_hold(struct cohort_comm *c)
+{
+	int rc = check_owner(c, TO_SUBMIT);
+
+	if (rc != COHORT_OK)
+		return rc;
+	/* seq_cst, because the thread that closes sets a flag, and then counts
+	 * the holders. */
+	atomic_fetch_add(&c->lock.holders, 1);
+	rc = check_open(c, TO_SUBMIT);
+	if (rc != COHORT_OK)
+		comm_release(c);
+	return rc;
+}
+
+void comm_release(struct cohort_comm *c)
+{
+	atomic_fetch_sub(&c->lock.holders, 1);
 }
 
 int comm_refuse_detached(const struct cohort_comm *c, int status,
@@ -206,7 +253,7 @@ int comm_refuse_detached(const struct cohort_comm *c, int status,
 {
 	return error_set(status,
 	                 "%s: ticket %llu of rank %d, a call with host memory "
-	                 "that timed out, is not launched",
+	                 "that timed out, is not launched yet",
 	                 what, (unsigned long long)c->left.ticket, c->rank);
 }
 
@@ -217,8 +264,8 @@ int comm_await_detached(struct cohort_comm *c)
 	while (atomic_load(&c->lock.is_detached)) {
 		if (clique_cause(c->clique))
 			return clique_error(c->clique);
-		/* The launch of that call waits for the end of this thread's
-		 * section. */
+		/* A launch for the earlier call would wait until this thread's
+		 * memory section ends. */
 		if (memory_section_is_open())
 			return comm_refuse_detached(
 				c, COHORT_STATE,

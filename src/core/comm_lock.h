@@ -2,75 +2,104 @@
 #ifndef CORE_COMM_LOCK_H
 #define CORE_COMM_LOCK_H
 
-/*
- * The lock of a communicator, which lets one thread in at a time and never
- * waits
- */
+/* The lock of a communicator: one thread is inside at a time, and a second
+ * thread is refused instead of waiting */
 
 #include "core/clique.h"
 
-/* How many former generations of a group still answer for their tickets;
- * documented in group.h. */
+/* Number of former generations of a group whose tickets can still be queried,
+ * as documented in group.h. */
 #define FORMER_KEPT 4
 
-/* comm_check(): COHORT_INVALID for NULL, COHORT_STALE if its generation was
- * forgotten, COHORT_FORKED.  comm_protect(): false if it was forgotten.  Both
- * keep @comm from being freed while this thread uses it: see hazard.h. */
+/*
+ * Check that a communicator can be used, and protect it from being freed while
+ * this thread's call uses it (hazard.h).
+ *
+ * Returns:
+ *   COHORT_OK       it can be used
+ *   COHORT_INVALID  @comm is NULL
+ *   COHORT_STALE    its generation was forgotten
+ *   COHORT_FORKED   this is a child process
+ */
 int comm_check(const struct cohort_comm *comm);
+
+/* Protect @comm like comm_check(), without setting an error.  Return false if
+ * its generation was forgotten. */
 bool comm_protect(const struct cohort_comm *comm);
 
 /*
- * Take the lock, without waiting.  COHORT_BUSY if another thread holds it,
- * COHORT_OWNER if @comm is bound to another thread, COHORT_STATE if it is
- * closed.  If @with_cause is false, also the status of the clique's cause, or
- * COHORT_STALE.
+ * Take the lock of @comm, without waiting.
+ * @with_cause: enter even if the clique has ended
+ *
+ * Returns:
+ *   COHORT_OK         this thread is inside
+ *   COHORT_BUSY       another thread is inside
+ *   COHORT_OWNER      @comm is bound to another thread
+ *   COHORT_STATE      @comm is closed
+ *   COHORT_STALE      the generation was replaced or closed
+ *   a cause's status  the clique has ended
  */
 int comm_enter(struct cohort_comm *comm, bool with_cause);
 
-/* Enter to close @comm, also with a cause.  Once there is a cause, a thread
- * that is not the owner may enter, too: the owner may never come. */
+/* Take the lock to close @comm, even if the clique has a cause.  If it has one,
+ * a thread that is not the owner may enter, because the owner may never call
+ * again. */
 int comm_enter_to_close(struct cohort_comm *comm);
 
 void comm_leave(struct cohort_comm *comm);
 
+/* Let only this thread enter from now on, even after it has released the lock.
+ * Call it with the lock held. */
+void comm_reserve(struct cohort_comm *comm);
+
+void comm_unreserve(struct cohort_comm *comm);
+
+bool comm_is_reserved(const struct cohort_comm *comm);
+
 /*
- * comm_keep(), with the lock held: let only this thread enter from now on, even
- * after it has left.  comm_unkeep(): end that, if this thread began it.
+ * Keep @comm open without its lock, until comm_release().  Other threads may
+ * make calls on it, but close neither it nor its group.
+ *
+ * Returns: the same as comm_enter(), but not COHORT_BUSY
  */
-void comm_keep(struct cohort_comm *comm);
-void comm_unkeep(struct cohort_comm *comm);
+int comm_hold(struct cohort_comm *comm);
+void comm_release(struct cohort_comm *comm);
 
-/* comm_is_kept(): a thread has called comm_keep().  comm_is_taken(): one has,
- * or is inside. */
-bool comm_is_kept(const struct cohort_comm *comm);
-bool comm_is_taken(const struct cohort_comm *comm);
+/* Return true if a thread has called comm_reserve() or comm_hold(), or is
+ * inside. */
+bool comm_is_in_use(const struct cohort_comm *comm);
 
 /*
- * With the lock held, before a native call or the next ticket: if the caller of
- * an earlier call has left before it was launched, wait for its launch.
- * COHORT_OK; the status of a cause; COHORT_STATE in a memory section of this
- * thread's, whose end the launch would wait for.
+ * If the caller of an earlier call has timed out before its launch, wait until
+ * a library thread has launched the call.  Call this with the lock held, before
+ * a native call or before giving out the next ticket.
+ *
+ * Returns:
+ *   COHORT_OK         all earlier calls are launched
+ *   COHORT_STATE      this thread is in a memory section, and the launch waits
+ *                     for its end
+ *   a cause's status  the clique has ended
  */
 int comm_await_detached(struct cohort_comm *comm);
 
-/* Refuse @what with @status: the caller of an earlier call has left before it
- * was launched. */
+/* Set the error that says why call @what is refused: an earlier call, whose
+ * caller has timed out, is not launched yet.  Return @status. */
 int comm_refuse_detached(const struct cohort_comm *comm, int status,
                          const char *what);
 
-/* COHORT_STALE, and the text that says why no call on @comm can be made any
- * more: its generation was replaced, its group was closed, or its worker was
- * left behind. */
+/*
+ * Set the error that says why no further call on @comm is possible: its
+ * generation was replaced, its group was closed, or its worker was abandoned.
+ * Return COHORT_STALE.
+ */
 int comm_refuse_stale(const struct cohort_comm *comm);
 
-/*
- * Let this thread enter @comm, to which another thread is bound, on behalf of
- * that one; NULL: no more.  Returns what it was before.
- */
-const struct cohort_comm *comm_help(const struct cohort_comm *comm);
+/* Let this thread enter @comm on behalf of the thread that @comm is bound to;
+ * NULL withdraws the permission.  Return the previous value. */
+const struct cohort_comm *comm_set_helped(const struct cohort_comm *comm);
 
-/* COHORT_OWNER if @comm is bound to another thread, and the text for that. */
-int comm_check_owner(const struct cohort_comm *comm);
+/* Set this thread's error to the message that @comm is bound to another thread,
+ * and return COHORT_OWNER. */
 int comm_refuse_owner(const struct cohort_comm *comm);
 
 #endif

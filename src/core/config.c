@@ -44,28 +44,29 @@ int config_read(const void *from, struct comm_config *out)
 	if (size < offsetof(ncclConfig_t, blocking) || size > NCCL_CONFIG_MOST)
 		return error_set(
 			COHORT_INVALID,
-			"options->nccl_config->size is %zu: begin with "
-			"NCCL_CONFIG_INITIALIZER",
+			"options->nccl_config->size is %zu: initialize "
+			"it with NCCL_CONFIG_INITIALIZER",
 			size);
 	memcpy(out->bytes, from, size);
 	if (c->magic != NCCL_CONFIG_MAGIC)
 		return error_set(COHORT_INVALID,
-		                 "options->nccl_config->magic is 0x%x: begin "
-		                 "with NCCL_CONFIG_INITIALIZER",
+		                 "options->nccl_config->magic is 0x%x: "
+		                 "initialize it with NCCL_CONFIG_INITIALIZER",
 		                 c->magic);
 	if (HAS(c, blocking) && c->blocking != 1 &&
 	    c->blocking != NCCL_CONFIG_UNDEF_INT)
 		return error_set(COHORT_INVALID,
-		                 "options->nccl_config->blocking is %d: calls "
-		                 "would return before they are done",
+		                 "options->nccl_config->blocking is %d, not "
+		                 "1: calls would return before they are done",
 		                 c->blocking);
-	/* A child that shared its parent's memory would share its abort
+	/* A child that shares its parent's resources also shares its abort
 	 * flag. */
 	if (HAS(c, splitShare) && c->splitShare != 0 &&
 	    c->splitShare != NCCL_CONFIG_UNDEF_INT)
 		return error_set(COHORT_INVALID,
-		                 "options->nccl_config->splitShare is %d: what "
-		                 "is split would be aborted with its parent",
+		                 "options->nccl_config->splitShare is %d, "
+		                 "not 0: a communicator would be aborted with "
+		                 "the one it was split from",
 		                 c->splitShare);
 	if (HAS(c, netName))
 		rc = keep_text(&c->netName);
@@ -88,16 +89,16 @@ struct comm_config config_native(const struct comm_config *c, const char *name)
 	return out;
 }
 
-/* What would change the meaning of NCCL's calls behind our back. */
+/* Settings under which NCCL's calls do not behave as this library needs. */
 static const struct {
 	const char *name, *value, *why;
 } refused[] = {
 	{ "NCCL_COMM_BLOCKING", "0",
 	  "calls would return before they are done" },
 	{ "NCCL_LAUNCH_MODE", "GROUP",
-	  "ranks would wait for each other where no abort reaches" },
+	  "ranks would wait for each other where no abort can end the wait" },
 	{ "NCCL_COMM_SPLIT_SHARE_RESOURCES", "1",
-	  "what is split from a communicator would be aborted with it" },
+	  "a communicator would be aborted with the one it was split from" },
 };
 
 const char *environment_refuses(const char *name, const char *value)
@@ -123,8 +124,9 @@ int environment_check(void)
 		if (why)
 			return error_set(
 				COHORT_INVALID,
-				"%s is \"%s\" in the environment, or in a "
-				"file of NCCL's settings: %s",
+				"%s is \"%s\", in the environment or in an "
+				"NCCL settings file, which is not supported: "
+				"%s",
 				refused[i].name, value, why);
 	}
 	return COHORT_OK;

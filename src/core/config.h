@@ -2,12 +2,11 @@
 #ifndef CORE_CONFIG_H
 #define CORE_CONFIG_H
 
-/*
- * What a program may ask of NCCL for its communicators, as a plain value: the
- * thread that connects may outlive the caller that asked
- */
+/* NCCL options of a communicator, as a plain value, because the thread that
+ * connects may outlive the caller that passed them */
 
-/* Room for the structures of newer versions of NCCL. */
+/* Maximum supported size of an ncclConfig_t, with room for newer versions of
+ * NCCL. */
 #define NCCL_CONFIG_MOST 256
 
 #include <stdbool.h>
@@ -15,36 +14,44 @@
 #include "platform/nccl_abi.h"
 
 struct comm_config {
-	/* As long as its size says; size 0: NCCL's defaults. */
+	/* NCCL's options.  The size member is the length of the options; if the
+	 * size is 0, NCCL's defaults apply. */
 	union {
 		ncclConfig_t native;
 		unsigned char bytes[NCCL_CONFIG_MOST];
 	};
 
-	/* Not NCCL's. */
+	/* Options of the library. */
 	int connect; /* enum cohort_connect */
-	int stream_priority;
 };
 
-/* Copy the ncclConfig_t at @from, NULL: there is none.  COHORT_INVALID, with a
- * text about options->nccl_config; COHORT_NO_MEMORY.  What the copy points to
- * is kept for ever: NCCL may keep a pointer as long as the communicator. */
+/*
+ * Copy the ncclConfig_t at @from, or set the defaults if it is NULL.  Strings
+ * in it are copied and never freed, because NCCL may keep a pointer as long as
+ * the communicator.
+ *
+ * Returns:
+ *   COHORT_OK         @out is set
+ *   COHORT_INVALID    the error names the field of options->nccl_config
+ *   COHORT_NO_MEMORY  a string could not be copied
+ */
 int config_read(const void *from, struct comm_config *out);
 
-/* True if @config asks NCCL for nothing. */
 bool config_is_default(const struct comm_config *config);
 
-/* The structure to pass to NCCL for a communicator of that name, which is never
- * freed. */
+/* Return the structure to pass to NCCL for a communicator named @name.  The
+ * strings in it are never freed. */
 struct comm_config config_native(const struct comm_config *config,
                                  const char *name);
 
-/* COHORT_INVALID if the environment would change what NCCL's calls mean to the
- * library.  NCCL's first call adds to the environment what its files of
- * settings say (NCCL_CONF_FILE or ~/.nccl.conf, /etc/nccl.conf). */
+/* Return COHORT_INVALID if an environment variable has a value that the library
+ * does not allow (environment_refuses()).  NCCL's first call adds the settings
+ * of its configuration files to the environment (NCCL_CONF_FILE or
+ * ~/.nccl.conf, /etc/nccl.conf). */
 int environment_check(void);
 
-/* Why the library refuses that @name is @value in the environment, or NULL. */
+/* Return the reason why the library does not allow the environment variable
+ * @name to be @value, or NULL if it allows this. */
 const char *environment_refuses(const char *name, const char *value);
 
 #endif

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * Connecting: the thread that does it, and the callers that wait for the thread
- */
+/* Connecting: runs the connecting thread, and lets its callers wait for it */
 
 #include "core/connect.h"
 
@@ -31,8 +29,8 @@ static void connection_free(struct connection *c)
 	free(c);
 }
 
-static struct connection *connection_create(const struct platform *p,
-                                            const int *devices, int n,
+/* The caller sets the devices. */
+static struct connection *connection_create(const struct platform *p, int n,
                                             const struct comm_config *config,
                                             size_t words, const char *name)
 {
@@ -50,18 +48,15 @@ static struct connection *connection_create(const struct platform *p,
 	c->devices = malloc((size_t)n * sizeof(*c->devices));
 	c->native = calloc((size_t)n, sizeof(*c->native));
 	c->made = calloc((size_t)n, sizeof(*c->made));
-	if (!c->devices || !c->native || !c->made) {
-		connection_free(c);
-		return NULL;
-	}
-	memcpy(c->devices, devices, (size_t)n * sizeof(*devices));
-	return c;
+	if (c->devices && c->native && c->made)
+		return c;
+	connection_free(c);
+	return NULL;
 }
 
-/* ---- the thread ------------------------------------------------------- */
-
-/* Call NCCL by @fn, outside of the memory section if it waits for other
- * processes: these may wait for a collective with this process. */
+/* Call @fn, which calls NCCL.  If ranks of other threads or processes take
+ * part, end the memory section during the call, because they may be waiting for
+ * a collective with this process. */
 static int call_nccl(struct connection *c, int (*fn)(struct connection *c))
 {
 	int rc;
@@ -74,8 +69,8 @@ static int call_nccl(struct connection *c, int (*fn)(struct connection *c))
 	return rc;
 }
 
-/* On an error all is taken back: NCCL may have left some communicators half
- * open. */
+/* Open all communicators and allocate their device resources.  On error, free
+ * everything, because NCCL may have left some communicators half open. */
 static int open_in_section(struct connection *c)
 {
 	const struct platform *p = c->platform;
@@ -85,7 +80,7 @@ static int open_in_section(struct connection *c)
 	if (rc != COHORT_OK)
 		return c->split ? rc : connection_error_at(c, 0, rc);
 	rc = call_nccl(c, connection_init);
-	/* NCCL's first call has added its files of settings to the
+	/* NCCL's first call has added the settings from its files to the
 	 * environment. */
 	if (environment_check() != COHORT_OK)
 		rc = COHORT_INVALID;
@@ -94,7 +89,7 @@ static int open_in_section(struct connection *c)
 	if (rc == COHORT_OK)
 		rc = call_nccl(c, connection_warm_up);
 	if (rc != COHORT_OK)
-		connection_take_back(c);
+		connection_release_resources(c);
 	return rc;
 }
 
@@ -127,14 +122,13 @@ static void *connect_main(void *arg)
 	if (!left)
 		return NULL;
 	if (c->status == COHORT_OK) {
-		connection_take_back(c);
+		connection_release_resources(c);
 		connection_end_section(c);
 	}
 	connection_free(c);
 	return NULL;
 }
 
-/* Add what the thread that has not returned is doing. */
 static void add_thread(struct text *t, const struct connection *c)
 {
 	int tid = atomic_load_explicit(&c->tid, memory_order_relaxed);
@@ -143,7 +137,7 @@ static void add_thread(struct text *t, const struct connection *c)
 	if (tid)
 		thread_state(tid, state);
 	if (*state)
-		text_add(t, "; thread %d, which is in it, is %s", tid, state);
+		text_add(t, "; its thread %d is %s", tid, state);
 }
 
 const char *connect_native_name(const struct connection *c)
@@ -160,7 +154,6 @@ const char *connect_native_name(const struct connection *c)
 	return c->size ? "ncclCommInitRank" : "ncclCommInitAll";
 }
 
-/* Add the function of NCCL's that the thread is in. */
 static void add_native(struct text *t, const struct connection *c)
 {
 	const char *function = connect_native_name(c);
@@ -195,21 +188,21 @@ static int timed_out(const struct connection *c, uint64_t timeout_ns)
 	         (unsigned long long)(timeout_ns / 1000000));
 	add_thread(&t, c);
 	if (i < 0 && !c->size && c->n > 1)
-		text_add(&t, "; which of them it waits for, NCCL does not say");
+		text_add(&t, "; NCCL does not say which of them it waits for");
 	return error_set(COHORT_INIT_TIMEOUT, "%s", text);
 }
 
-/* How long connect_is_done() waits, and how often await() checks whether it
- * waits in vain. */
+/* Maximum time that connect_is_done() waits, and the interval at which await()
+ * checks for a reason to stop waiting. */
 #define LOOK_NS (5 * UINT64_C(1000000))
 
-static bool is_vain(const struct connection *c)
+static bool is_futile(const struct connection *c)
 {
-	return c->is_vain && atomic_load(c->is_vain);
+	return c->is_futile && atomic_load(c->is_futile);
 }
 
-/* Wait for the thread; false if it takes too long, is in vain, or is
- * aborted. */
+/* Wait for the thread.  Return false on timeout, on abort, or if other ranks
+ * will never connect. */
 static bool await(struct connection *c, const struct patience *patience)
 {
 	const uint64_t deadline = clock_deadline(patience->timeout_ns);
@@ -218,10 +211,10 @@ static bool await(struct connection *c, const struct patience *patience)
 	bool done;
 
 	pthread_mutex_lock(&c->lock);
-	while (!c->done && !is_vain(c) && !patience_is_aborted(patience) &&
+	while (!c->done && !is_futile(c) && !patience_is_aborted(patience) &&
 	       clock_now() < deadline) {
-		look = c->is_vain || patience->abort ? clock_deadline(LOOK_NS)
-		                                     : deadline;
+		look = c->is_futile || patience->abort ? clock_deadline(LOOK_NS)
+		                                       : deadline;
 		until = clock_timespec(look < deadline ? look : deadline);
 		pthread_cond_timedwait(&c->changed, &c->lock, &until);
 	}
@@ -230,13 +223,12 @@ static bool await(struct connection *c, const struct patience *patience)
 	return done;
 }
 
-/* Leave the connection to the thread, which gives back what it gets: that may
- * wait for the device, which the caller must not. */
-void connect_leave(struct connection *c)
+void connect_abandon(struct connection *c)
 {
 	pthread_t thread = c->thread;
 
-	connection_end_section(c); /* the thread's call may never return */
+	/* The thread cannot end its section if its call never returns. */
+	connection_end_section(c);
 	pthread_mutex_lock(&c->lock);
 	c->left = true;
 	if (c->abortable)
@@ -246,14 +238,11 @@ void connect_leave(struct connection *c)
 	pthread_detach(thread);
 }
 
-/* Start the thread of @c; on an error @c is freed. */
+/* Start the thread of connection @c.  On error, free @c. */
 static int start(struct connection *c)
 {
-	int err;
-
-	if (!c)
-		return error_set(COHORT_NO_MEMORY, "no memory to connect");
-	err = thread_start(&c->thread, connect_main, c, "%.8s/init", c->name);
+	int err =
+		thread_start(&c->thread, connect_main, c, "%.8s/init", c->name);
 	if (!err)
 		return COHORT_OK;
 	connection_free(c);
@@ -262,7 +251,7 @@ static int start(struct connection *c)
 	                 strerror(err));
 }
 
-/* Join the thread, which is done.  Returns its result. */
+/* Join the connecting thread after it is done.  Return its result. */
 static int end(struct connection *c)
 {
 	pthread_mutex_lock(&c->lock);
@@ -274,73 +263,69 @@ static int end(struct connection *c)
 	                              : error_set(c->status, "%s", c->error);
 }
 
-/* Have a thread make the connection @c, and free @c: here, or if the time is up
- * by the thread. */
+/* Connect the ranks of @c on a separate thread and wait for it.  Frees @c; if
+ * the wait fails, the connecting thread frees @c. */
 static int connect_by(struct connection *c, const struct patience *patience,
-                      struct connected *connected)
+                      struct new_rank *ranks)
 {
-	int rc = start(c);
+	int i, rc = start(c);
 
 	if (rc != COHORT_OK)
 		return rc;
 	if (!await(c, patience)) {
 		if (patience_is_aborted(patience))
 			rc = patience_error(patience);
-		else if (is_vain(c))
-			rc = error_set(COHORT_PROCESS_EXITED,
-			               "a process has exited or given up while "
-			               "its ranks were to connect");
+		else if (is_futile(c))
+			rc = error_set(
+				COHORT_PROCESS_EXITED,
+				"a process has exited or given up before its "
+				"ranks were connected");
 		else
 			rc = timed_out(c, patience->timeout_ns);
-		/* Gives @c away. */
-		connect_leave(c);
+		/* From now on, the connecting thread owns @c. */
+		connect_abandon(c);
 		return rc;
 	}
 	rc = end(c);
-	if (rc == COHORT_OK)
-		memcpy(connected, c->made, (size_t)c->n * sizeof(*connected));
+	for (i = 0; rc == COHORT_OK && i < c->n; i++)
+		ranks[i].connected = c->made[i];
 	connection_free(c);
 	return rc;
 }
 
-int connect_ranks(const struct platform *p, const int *devices, int n,
+int connect_ranks(const struct platform *p, struct new_rank *ranks, int n,
                   const struct connect_world *world,
                   const struct comm_config *config, size_t words,
-                  const struct patience *patience, const char *name,
-                  struct connected *connected)
+                  const struct patience *patience, const char *name)
 {
-	struct connection *c =
-		connection_create(p, devices, n, config, words, name);
+	struct connection *c = connection_create(p, n, config, words, name);
+	int i;
 
-	if (c && world) {
+	if (!c)
+		return error_set(COHORT_NO_MEMORY, "no memory to connect");
+	for (i = 0; i < n; i++)
+		c->devices[i] = ranks[i].device;
+	c->first = ranks->rank;
+	c->is_alone = !world || world->size == n;
+	if (world) {
 		c->id = world->id;
-		c->first = world->first;
 		c->size = world->size;
-		c->is_vain = world->is_vain;
+		c->is_futile = world->is_futile;
 	}
-	if (c)
-		c->is_alone = !world || world->size == n;
-	return connect_by(c, patience, connected);
+	return connect_by(c, patience, ranks);
 }
-
-/* ---- splitting -------------------------------------------------------- */
 
 int connect_split(struct clique *parent, const struct split_rank *ranks,
                   struct connection **out)
 {
 	const size_t n = (size_t)parent->size;
-	int *devices = malloc(n * sizeof(*devices));
-	struct connection *c = NULL;
+	struct connection *c =
+		connection_create(parent->platform, parent->size,
+	                          &parent->config, comm_words(parent->slots),
+	                          parent->name);
 	size_t i;
 	int rc;
 
-	for (i = 0; devices && i < n; i++)
-		devices[i] = ranks[i].device;
-	if (devices)
-		c = connection_create(parent->platform, devices, parent->size,
-		                      &parent->config,
-		                      comm_words(parent->slots), parent->name);
-	free(devices);
 	if (c)
 		c->split = malloc(n * sizeof(*c->split));
 	if (!c || !c->split) {
@@ -348,6 +333,8 @@ int connect_split(struct clique *parent, const struct split_rank *ranks,
 			connection_free(c);
 		return error_set(COHORT_NO_MEMORY, "no memory to connect");
 	}
+	for (i = 0; i < n; i++)
+		c->devices[i] = ranks[i].device;
 	memcpy(c->split, ranks, n * sizeof(*ranks));
 	c->is_alone = parent->size == parent->world_size;
 	clique_get(parent);

@@ -3,12 +3,12 @@
 #define CORE_CONNECT_H
 
 /*
- * Connecting: native communicators, and what their ranks need of the device,
- * are made on a thread of their own, so that a connection that never comes
- * about, or a device that hangs, is an error after its time, not a hang
+ * Connecting: creates native communicators and the device resources of their
+ * ranks on a separate thread, so that a connection that never completes, or a
+ * device that hangs, is an error after a timeout instead of a hang
  *
- * The thread works on memory that it shares with its caller only.  If the
- * caller has left, the thread gives back what it has got.
+ * The thread works on memory that only it and its caller use.  If the caller
+ * has stopped waiting, the thread frees everything that it has created.
  */
 
 #include <stdatomic.h>
@@ -18,94 +18,116 @@
 #include "core/config.h"
 #include "platform/platform.h"
 
-/* What a rank gets by connecting. */
+/* Native communicator and device resources of a connected rank. */
 struct connected {
 	ncclComm_t native;
-	uint32_t *words; /* pinned, and 0 */
+	uint32_t *words; /* pinned and zeroed */
 	cudaStream_t stream;
 	cudaEvent_t event;
-	void *barrier; /* an int32_t on the device, 0 */
+	void *barrier; /* an int32_t on the device, zeroed */
 };
 
-/* Ranks that connect by an id, with ranks of other threads and processes: the
- * first one's number, which the others follow, and how many there are in
- * all. */
+struct cohort_comm;
+
+struct new_rank {
+	int device;
+	int rank;                  /* its number in the clique */
+	int origin;                /* its number in the first generation */
+	struct cohort_comm *above; /* the rank that is split, or NULL */
+
+	struct connected connected; /* all zero until the rank is connected */
+};
+
+/* Data for connecting, by an ID, with ranks of other threads and processes. */
 struct connect_world {
 	ncclUniqueId id;
-	int first;
-	int size;
+	int size; /* number of ranks in all threads and processes */
 
-	/* Atomic; some of them will not come any more; NULL: nobody can
-	 * know. */
-	const atomic_bool *is_vain;
+	/* Atomic; true if some of the ranks will never connect.  NULL if this
+	 * cannot be known. */
+	const atomic_bool *is_futile;
 };
 
 /*
- * Connect ranks, one on each of @devices, and get @words words for each.
- * @world: NULL if these are all ranks: ncclCommInitAll() connects them, or
- * ncclCommInitRankConfig() if @config sets an option.
- * Otherwise ncclCommInitRank() does, in one group for the ranks here.
+ * Connect @ranks, which are numbered consecutively, and allocate @words words
+ * for each.
+ * @world: data to connect with other ranks by ncclCommInitRank(), in one group
+ *        for the ranks of this thread.  NULL if there are no other ranks; then
+ *        ncclCommInitAll() connects the ranks, or ncclCommInitRankConfig() if
+ *        @config sets an option.
  *
- * COHORT_INIT_TIMEOUT; COHORT_ABORTED; COHORT_PROCESS_EXITED; COHORT_NCCL,
- * COHORT_CUDA, COHORT_NO_MEMORY, COHORT_SYSTEM.  On error nothing is open, and
- * nothing stays so.
+ * On error nothing stays open.
+ *
+ * Returns:
+ *   COHORT_OK              all ranks are connected
+ *   COHORT_INIT_TIMEOUT    the timeout in @patience has passed
+ *   COHORT_ABORTED         the handle in @patience was fired
+ *   COHORT_PROCESS_EXITED  world->is_futile was set
+ *   COHORT_INVALID         the environment has a setting that is not allowed
+ *   COHORT_NCCL, COHORT_CUDA, COHORT_NO_MEMORY, COHORT_SYSTEM  a call failed
  */
-int connect_ranks(const struct platform *platform, const int *devices, int n,
-                  const struct connect_world *world,
+int connect_ranks(const struct platform *platform, struct new_rank *ranks,
+                  int n, const struct connect_world *world,
                   const struct comm_config *config, size_t words,
-                  const struct patience *patience, const char *name,
-                  struct connected *connected);
+                  const struct patience *patience, const char *name);
 
-/* Abort the communicators of @n ranks on @devices and give back what these have
- * got, on the calling thread, whose device stays as it is. */
-void connect_discard(const struct platform *platform, const int *devices, int n,
-                     const struct connected *connected);
+/* Abort the communicators of those of @n ranks that are connected, and free
+ * their device resources, on the calling thread.  Its current device does not
+ * change. */
+void connect_discard(const struct platform *platform,
+                     const struct new_rank *ranks, int n);
 
-/* One of the ranks that split together. */
+/* A rank that takes part in a split: its arguments and its result. */
 struct split_rank {
 	int device;
 	ncclComm_t parent;
-	int color; /* or NCCL_SPLIT_NOCOLOR */
+	int color; /* color of the split, or NCCL_SPLIT_NOCOLOR */
 	int key;
 
-	/* Its native call has failed; the rest means nothing. */
+	/* True if the rank's native call has failed; the members below are then
+	 * not set. */
 	bool has_failed;
 
-	/* The result; without a communicator the rank is in none. */
+	/* The rank's new communicator.  If it has no native communicator, the
+	 * rank is in no new clique. */
 	struct connected connected;
-	int rank; /* in that, */
-	int size; /* and of how many */
+	int rank; /* the rank's number in its new clique */
+	int size; /* number of ranks in the new clique */
 };
 
 struct clique;
 struct connection;
 
 /*
- * Begin ncclCommSplit() of all of @parent's ranks in one group, on a thread of
- * its own; the caller waits for it.
- *
- * NCCL's abort of a communicator whose split has failed writes to the abort
- * flags of the child.  So what a failed split has made is left to the parent's
- * reaper (clique_leave_orphans()): the caller must end the parent.
+ * Start ncclCommSplit() for all of @parent's ranks, in one group on a separate
+ * thread; wait with connect_is_done().  If the split fails, the caller must end
+ * @parent.  NCCL's abort of a communicator writes to the abort flags of the
+ * children that a failed split has made of it, so the children are left to the
+ * parent's reaper (clique_leave_orphans()).
  */
 int connect_split(struct clique *parent, const struct split_rank *ranks,
                   struct connection **out);
 
-/* True if the split is done; waits for a moment. */
+/* Return true if the split is done.  Waits up to a few milliseconds for it. */
 bool connect_is_done(struct connection *connection);
 
-/* Return the rank whose device call the thread is in, and write that call to
- * @text: "cudaMalloc on device 2".  -1 if the thread may be in NCCL. */
+/* Return the index of the rank whose device call the thread is in, and write
+ * that call to @text: "cudaMalloc on device 2".  Return -1 if the thread may be
+ * in NCCL. */
 int connect_place(const struct connection *connection, char *text, size_t size);
 
-/* The function of NCCL's that the thread is in, if it is in one. */
+/* Return the NCCL function that the thread is in, if it is in one. */
 const char *connect_native_name(const struct connection *connection);
 
-/* End a split that is done: its results in @ranks or, on an error, which rank's
- * call has failed, if it was one rank's. */
+/*
+ * Finish a split that is done, free @connection, and return the split's status.
+ * On success, store the results in @ranks.  On an error in one rank's call, set
+ * that rank's has_failed.
+ */
 int connect_end(struct connection *connection, struct split_rank *ranks);
 
-/* Leave a split to its thread, which gives back what it gets. */
-void connect_leave(struct connection *connection);
+/* Abandon a split.  The connecting thread then frees @connection and what it
+ * makes. */
+void connect_abandon(struct connection *connection);
 
 #endif

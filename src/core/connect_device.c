@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * Connecting: what a rank needs of its device, and giving all back
- */
+/* Connecting: allocates and frees the device resources of the ranks */
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/clique.h"
@@ -12,8 +9,7 @@
 #include "core/launch_lock.h"
 #include "core/native.h"
 
-/* Say where the thread is. */
-static void at(struct connection *c, const char *function, int i)
+static void publish_call(struct connection *c, const char *function, int i)
 {
 	atomic_store_explicit(&c->at_rank, i, memory_order_relaxed);
 	atomic_store_explicit(&c->at, function, memory_order_relaxed);
@@ -21,13 +17,12 @@ static void at(struct connection *c, const char *function, int i)
 
 void connection_begin_section(struct connection *c)
 {
-	atomic_store(&c->section, launch_lock_take());
+	atomic_store(&c->stay, launch_lock_begin_section());
 }
 
 void connection_end_section(struct connection *c)
 {
-	launch_lock_give(atomic_exchange(&c->section, 0));
-	launch_lock_give_alone(atomic_exchange(&c->alone, 0));
+	launch_lock_end(atomic_exchange(&c->stay, 0));
 }
 
 void connection_begin_alone(struct connection *c)
@@ -35,7 +30,7 @@ void connection_begin_alone(struct connection *c)
 	if (!c->is_alone)
 		return;
 	connection_end_section(c);
-	atomic_store(&c->alone, launch_lock_take_alone());
+	atomic_store(&c->stay, launch_lock_begin_connection());
 }
 
 void connection_end_alone(struct connection *c)
@@ -46,18 +41,17 @@ void connection_end_alone(struct connection *c)
 	connection_begin_section(c);
 }
 
-/* Before each step: a caller that has left meanwhile has ended the section, and
- * the thread goes on in another one, which only the thread ends. */
+/* Begin a new section if a caller that stopped waiting has ended the previous
+ * one.  Only the connecting thread ends the new section.  Call this before each
+ * step. */
 static void keep_section(struct connection *c)
 {
-	if (!atomic_load(&c->section))
+	if (!atomic_load(&c->stay))
 		connection_begin_section(c);
 }
 
-/* ---- making ----------------------------------------------------------- */
-
 #define CALL(function, arguments)                                              \
-	(keep_section(c), at(c, #function, i),                                 \
+	(keep_section(c), publish_call(c, #function, i),                       \
 	 native_set_cuda_error(c->platform, #function,                         \
 	                       c->platform->function arguments))
 
@@ -74,8 +68,9 @@ static int make_words(struct connection *c, int i)
 	return rc;
 }
 
-/* On the rank's own stream: on the legacy default stream this would wait for
- * all that the program has queued on the device. */
+/* Zero the barrier's memory on the rank's own stream.  On the legacy default
+ * stream this would wait for all work that the program has queued on the
+ * device. */
 static int clear_barrier(struct connection *c, int i)
 {
 	const struct connected *made = &c->made[i];
@@ -86,8 +81,9 @@ static int clear_barrier(struct connection *c, int i)
 	                       : rc;
 }
 
-/* Each of these calls may hang with the device. */
-static int make_rest(struct connection *c, int i)
+/* Allocate the device resources of a rank.  Each of these calls may hang with
+ * the device. */
+static int create_rank_resources(struct connection *c, int i)
 {
 	struct connected *made = &c->made[i];
 	int rc = CALL(cudaSetDevice, (c->devices[i]));
@@ -95,9 +91,8 @@ static int make_rest(struct connection *c, int i)
 	if (rc == COHORT_OK)
 		rc = make_words(c, i);
 	if (rc == COHORT_OK)
-		rc = CALL(cudaStreamCreateWithPriority,
-		          (&made->stream, cudaStreamNonBlocking,
-		           c->config.stream_priority));
+		rc = CALL(cudaStreamCreateWithFlags,
+		          (&made->stream, cudaStreamNonBlocking));
 	if (rc == COHORT_OK)
 		rc = CALL(cudaEventCreateWithFlags,
 		          (&made->event, cudaEventDisableTiming));
@@ -120,29 +115,13 @@ int connection_make(struct connection *c)
 
 	for (i = 0; i < c->n && rc == COHORT_OK; i++)
 		if (c->native[i])
-			rc = make_rest(c, i);
+			rc = create_rank_resources(c, i);
 	return rc == COHORT_OK || c->split ? rc
 	                                   : connection_error_at(c, i - 1, rc);
 }
 
-/* ---- giving back ------------------------------------------------------ */
-
-/* Abort the communicators that are open, in one group. */
-static void abort_all(const struct platform *p, const struct connected *made,
-                      int n)
-{
-	int i;
-
-	p->ncclGroupStart();
-	for (i = 0; i < n; i++)
-		if (made[i].native)
-			p->ncclCommAbort(made[i].native);
-	p->ncclGroupEnd();
-}
-
-/* Give back what a rank has of its device. */
-static void give_back(const struct platform *p, int device,
-                      const struct connected *made)
+static void release_resources(const struct platform *p, int device,
+                              const struct connected *made)
 {
 	if (!made->words && !made->stream)
 		return;
@@ -158,28 +137,39 @@ static void give_back(const struct platform *p, int device,
 		p->cudaFreeHost(made->words);
 }
 
-void connect_discard(const struct platform *p, const int *devices, int n,
-                     const struct connected *made)
+void connect_discard(const struct platform *p, const struct new_rank *ranks,
+                     int n)
 {
 	struct device_scope scope;
 	int i;
 
+	/* The device of a rank that is not connected may hang. */
+	for (; n && !ranks->connected.native; n--)
+		ranks++;
+	if (!n)
+		return;
 	memory_section_begin();
-	if (device_enter(&scope, p, devices[0]) == COHORT_OK) {
-		scope.leaves = true; /* abort_all() may leave another, too */
-		abort_all(p, made, n);
+	if (device_enter(&scope, p, ranks->device) == COHORT_OK) {
+		scope.leaves = true; /* an abort may change the device */
+		p->ncclGroupStart();
 		for (i = 0; i < n; i++)
-			give_back(p, devices[i], &made[i]);
+			if (ranks[i].connected.native)
+				p->ncclCommAbort(ranks[i].connected.native);
+		p->ncclGroupEnd();
+		for (i = 0; i < n; i++)
+			release_resources(p, ranks[i].device,
+			                  &ranks[i].connected);
 		device_leave(&scope);
 	}
 	memory_section_end();
 }
 
-/* Leave the communicators to the reaper of the clique that is split.  False:
- * that is not possible, and they are still here. */
-static bool hand_over(struct connection *c)
+/* In a split, transfer the new communicators to the parent's reaper.  Return
+ * false if this is no split or the reaper takes no more; @c then still owns
+ * them. */
+static bool transfer_to_reaper(struct connection *c)
 {
-	if (!c->native) /* it has them already */
+	if (!c->native) /* the reaper has taken them already */
 		return true;
 	if (!c->parent || !clique_leave_orphans(c->parent, c->native))
 		return false;
@@ -187,19 +177,23 @@ static bool hand_over(struct connection *c)
 	return true;
 }
 
-void connection_take_back(struct connection *c)
+void connection_release_resources(struct connection *c)
 {
+	const struct platform *p = c->platform;
 	int i;
 
-	at(c, NULL, -1);
-	for (i = 0; i < c->n; i++)
-		c->made[i].native = c->native ? c->native[i] : NULL;
+	publish_call(c, NULL, -1);
 	keep_section(c);
-	if (!hand_over(c))
-		abort_all(c->platform, c->made, c->n);
+	if (!transfer_to_reaper(c)) {
+		p->ncclGroupStart();
+		for (i = 0; i < c->n; i++)
+			if (c->native[i])
+				p->ncclCommAbort(c->native[i]);
+		p->ncclGroupEnd();
+	}
 	for (i = 0; i < c->n; i++) {
 		keep_section(c);
-		at(c, "cudaFree", i);
-		give_back(c->platform, c->devices[i], &c->made[i]);
+		publish_call(c, "cudaFree", i);
+		release_resources(p, c->devices[i], &c->made[i]);
 	}
 }

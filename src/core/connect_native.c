@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * Connecting: the calls of NCCL that make communicators, all at once, one rank
- * by an id, or by a split
- */
+/* Connecting: the NCCL calls that create communicators: all at once, by an ID,
+ * or by a split */
 
 #include "base/status.h"
 #include "core/connection.h"
 #include "core/native.h"
 
-/* The @i-th rank here, with the config if it asks for anything. */
+/* Create the communicator of the rank at index @i.  Pass the config to NCCL if
+ * it sets an option. */
 static int init_rank(struct connection *c, int i)
 {
 	const struct platform *p = c->platform;
@@ -48,32 +47,31 @@ int connection_error_at(const struct connection *c, int i, int status)
 	                 c->devices[i], cohort_last_error());
 }
 
-/* @status, an error that says nothing of the rank that has failed. */
-static int at_some_place(const struct connection *c, int status)
+/* Add the ranks to the text of an error that does not say which rank has
+ * failed; return @status. */
+static int add_ranks_to_error(const struct connection *c, int status)
 {
-	char error[384], list[512];
+	char list[512];
 	struct text t = { list, sizeof(list) };
 
 	if (c->n == 1)
 		return connection_error_at(c, 0, status);
-	text_set(error, sizeof(error), "%s", cohort_last_error());
 	connection_add_ranks(&t, c);
-	return error_set(status, "%s; for one of %s: NCCL does not say which",
-	                 error, list);
+	return error_set(status, "%s; for one of %s (NCCL does not say which)",
+	                 cohort_last_error(), list);
 }
 
-/* Call for a rank that cannot exist, so that the open group fails and its end
- * drops what is in it.  Otherwise the end would wait for the ranks that are
- * missing. */
+/* Make the open group fail by a call for a rank that cannot exist.  The end of
+ * the group then drops the other calls instead of waiting for missing ranks. */
 static void spoil_group(struct connection *c)
 {
-	ncclComm_t none = NULL; /* NCCL reads it even when the call fails */
+	ncclComm_t none = NULL; /* NCCL reads it even if the call fails */
 
 	c->platform->ncclCommInitRankConfig(&none, c->n, c->id, -1, NULL);
 }
 
-/* What ncclCommInitAll() does, but with a config or with ranks elsewhere, which
- * that does not take. */
+/* Do what ncclCommInitAll() does, but with a config or with ranks of other
+ * processes, which ncclCommInitAll() does not support. */
 static int init_group(struct connection *c)
 {
 	const struct platform *p = c->platform;
@@ -101,11 +99,10 @@ static int init_group(struct connection *c)
 	ended = p->ncclGroupEnd();
 	if (rc != COHORT_OK || ended == ncclSuccess)
 		return rc;
-	return at_some_place(c, native_set_nccl_error(p, "ncclGroupEnd", NULL,
-	                                              ended));
+	return add_ranks_to_error(c, native_set_nccl_error(p, "ncclGroupEnd",
+	                                                   NULL, ended));
 }
 
-/* Find out which rank of how many rank @i has become. */
 static int find_place(struct connection *c, int i)
 {
 	const struct platform *p = c->platform;
@@ -139,8 +136,8 @@ static int split_rank(struct connection *c, int i)
 	                                              &config.native));
 }
 
-/* Split all ranks of this process in one group: a call alone would wait for the
- * other ranks. */
+/* Split all ranks of this process in one group, because a single call would
+ * wait for the other ranks. */
 static int init_split(struct connection *c)
 {
 	const struct platform *p = c->platform;
@@ -165,8 +162,8 @@ static int init_split(struct connection *c)
 	return rc;
 }
 
-/* Make each listed device current once: ncclCommInitAll() leaves its group open
- * if that fails for one of them. */
+/* Make each listed device current once.  If this fails for a device,
+ * ncclCommInitAll() would also fail for it, and leave its group open. */
 static int visit_devices(struct connection *c)
 {
 	const struct platform *p = c->platform;
@@ -178,14 +175,15 @@ static int visit_devices(struct connection *c)
 	return rc == COHORT_OK ? rc : connection_error_at(c, i - 1, rc);
 }
 
-/* Does nothing if no group is open: NCCL refuses to end one then. */
+/* End a group that a failed call may have left open.  If no group is open, NCCL
+ * refuses the call. */
 static void end_group_left_open(struct connection *c)
 {
 	spoil_group(c);
 	c->platform->ncclGroupEnd();
 }
 
-/* ncclCommInitAll().  Its error says nothing of the rank that has failed. */
+/* Call ncclCommInitAll().  An error does not say which rank has failed. */
 static int all_at_once(struct connection *c)
 {
 	const struct platform *p = c->platform;
@@ -198,7 +196,7 @@ static int all_at_once(struct connection *c)
 	                                              c->devices));
 	if (rc == COHORT_OK)
 		return rc;
-	rc = at_some_place(c, rc);
+	rc = add_ranks_to_error(c, rc);
 	end_group_left_open(c);
 	return rc;
 }

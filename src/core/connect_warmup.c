@@ -1,43 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Connecting: the connections that NCCL would make in the first calls, and the
- * abort of ranks that do not come to be connected
+ * Connecting: makes the connections that NCCL would otherwise make in the first
+ * calls, and aborts ranks that are not connected in time
  *
- * NCCL connects the ranks for an algorithm in the first collective that takes
- * it, also in a group that it only simulates.  So each kind of collective is
- * simulated with all that NCCL chooses by (topoGetAlgoInfo() in its
- * enqueue.cc): sizes from small to large, few and many in a group, and
- * reductions that a switch can do and others.  Then the algorithms are
- * connected, and nothing is launched.  Pairs are connected by messages only.
+ * NCCL connects the ranks for an algorithm in the first collective that uses
+ * the algorithm, even in a group that it only simulates.  So this file
+ * simulates each kind of collective, and varies everything on which NCCL's
+ * choice of an algorithm depends (topoGetAlgoInfo() in its enqueue.cc): sizes
+ * from small to large, few and many calls in a group, and reductions that a
+ * network switch can and cannot compute.  This connects the ranks for every
+ * algorithm without launching a kernel.  Only sends and receives connect pairs
+ * of ranks, so each rank also sends an empty message to every other rank.
  */
 
-#include "base/status.h"
 #include "base/thread.h"
 #include "base/util.h"
+#include "core/call.h"
 #include "core/clique.h"
 #include "core/connection.h"
 #include "core/launch_lock.h"
 #include "core/native.h"
+#include "core/op.h"
 
-/* Counts of elements: from 1 up to LARGEST, each LARGER times the one before;
- * groups take longer, and have fewer counts. */
+/* The simulated element counts: from 1 up to LARGEST, each LARGER times the
+ * previous one.  Groups of several calls take longer, so fewer counts are
+ * simulated for them. */
 #define LARGER 16
 #define LARGER_IN_GROUPS 256
 #define LARGEST ((size_t)1 << 28)
 
-/* ---- which ranks ------------------------------------------------------ */
-
-/* Return true if rank @i connects with @color. */
 static bool takes_part(const struct connection *c, int i, int color)
 {
 	return c->native[i] && (!c->split || (c->split[i].color == color &&
 	                                      c->split[i].size > 1));
 }
 
-/* The lowest color above @below of a rank that takes part, -1: there is none.
- * Processes that split go by colors, so that none waits for another in a
- * circle. */
+/* Return the lowest color above @below of a participating rank, or -1.  All
+ * processes that split handle the colors in this order, so that they never wait
+ * for each other in a cycle. */
 static int next_color(const struct connection *c, int below)
 {
 	int lowest = -1, i;
@@ -52,67 +53,38 @@ static int next_color(const struct connection *c, int below)
 	return lowest;
 }
 
-/* ---- collectives ------------------------------------------------------ */
-
-/* Numbers of calls in a simulated group. */
 static const int group_sizes[] = { 1, 8, 64, 512 };
 
 static const struct reduction {
-	ncclDataType_t type;
+	int type; /* enum cohort_type */
 	ncclRedOp_t redop;
 } reductions[] = {
-	{ ncclFloat32, ncclSum },
-	{ ncclFloat32, ncclAvg },
-	{ ncclInt32, ncclMax },
+	{ COHORT_F32, ncclSum },
+	{ COHORT_F32, ncclAvg },
+	{ COHORT_I32, ncclMax },
 };
 
-enum collective {
-	ALL_REDUCE,
-	BROADCAST,
-	REDUCE,
-	ALL_GATHER,
-	REDUCE_SCATTER,
-	COLLECTIVES,
-};
-
-/* One rank's call; its buffer is neither read nor written. */
-static ncclResult_t call(const struct connection *c, int i,
-                         enum collective collective, const struct reduction *by,
-                         size_t count)
+/* Make one rank's call.  Its buffer is neither read nor written. */
+static ncclResult_t call(const struct connection *c, int i, enum op_kind kind,
+                         const struct reduction *by, size_t count)
 {
-	const struct platform *p = c->platform;
 	const struct connected *r = &c->made[i];
-	const ncclDataType_t type = by->type;
-	void *buffer = r->barrier;
+	const struct op op = { .kind = kind, .stream = r->stream };
+	const struct cohort_tensor t = { r->barrier, r->barrier, count,
+		                         by->type };
 
-	switch (collective) {
-	case ALL_REDUCE:
-		return p->ncclAllReduce(buffer, buffer, count, type, by->redop,
-		                        c->native[i], r->stream);
-	case BROADCAST:
-		return p->ncclBroadcast(buffer, buffer, count, type, 0,
-		                        c->native[i], r->stream);
-	case REDUCE:
-		return p->ncclReduce(buffer, buffer, count, type, by->redop, 0,
-		                     c->native[i], r->stream);
-	case ALL_GATHER:
-		return p->ncclAllGather(buffer, buffer, count, type,
-		                        c->native[i], r->stream);
-	default:
-		return p->ncclReduceScatter(buffer, buffer, count, type,
-		                            by->redop, c->native[i], r->stream);
-	}
+	return call_native(c->platform, c->native[i], &op, by->redop, &t);
 }
 
-/* Simulate @n collectives of all ranks in a group.  If no algorithm can do it,
- * by the environment's choice, a program cannot call it either: that is no
- * error. */
-static int simulate(const struct connection *c, int color,
-                    enum collective collective, const struct reduction *by,
-                    int n, size_t count)
+/* Simulate a group with @n collectives of each rank.  If the environment allows
+ * no algorithm for them, return COHORT_OK, because a program cannot call them
+ * either. */
+static int simulate(const struct connection *c, int color, enum op_kind kind,
+                    const struct reduction *by, int n, size_t count)
 {
 	const struct platform *p = c->platform;
 	ncclResult_t result = p->ncclGroupStart(), ended;
+	const char *function = op_native_name(kind);
 	int i, k;
 
 	if (result != ncclSuccess)
@@ -121,33 +93,29 @@ static int simulate(const struct connection *c, int color,
 		for (k = 0;
 		     takes_part(c, i, color) && k < n && result == ncclSuccess;
 		     k++)
-			result = call(c, i, collective, by, count);
+			result = call(c, i, kind, by, count);
 	ended = native_simulate_end(p);
-	if (result == ncclSuccess)
+	if (result == ncclSuccess) {
+		function = "ncclGroupSimulateEnd";
 		result = ended;
+	}
 	return result == ncclInvalidUsage
 	               ? COHORT_OK
-	               : native_set_nccl_error(p, "ncclGroupSimulateEnd", NULL,
-	                                       result);
+	               : native_set_nccl_error(p, function, NULL, result);
 }
 
-static bool reduces(enum collective collective)
+/* Return true if NCCL has several algorithms for this kind of collective.  If
+ * not, NCCL uses rings. */
+static bool has_choice(enum op_kind kind)
 {
-	return collective == ALL_REDUCE || collective == REDUCE ||
-	       collective == REDUCE_SCATTER;
+	return kind != OP_BROADCAST && kind != OP_REDUCE;
 }
 
-/* NCCL has only rings for the others. */
-static bool has_choice(enum collective collective)
-{
-	return collective != BROADCAST && collective != REDUCE;
-}
-
-/* Simulate a collective in groups of @n. */
+/* Simulate a collective in groups of @n calls, for each count and reduction. */
 static int connect_groups(const struct connection *c, int color,
-                          enum collective collective, int n)
+                          enum op_kind kind, int n)
 {
-	const size_t ways = reduces(collective) ? ARRAY_SIZE(reductions) : 1;
+	const size_t ways = op_has_redop(kind) ? ARRAY_SIZE(reductions) : 1;
 	const size_t larger = n > 1 ? LARGER_IN_GROUPS : LARGER;
 	int rc = COHORT_OK;
 	size_t count, k;
@@ -155,18 +123,17 @@ static int connect_groups(const struct connection *c, int color,
 	for (k = 0; k < ways; k++)
 		for (count = 1; count <= LARGEST && rc == COHORT_OK;
 		     count *= larger)
-			rc = simulate(c, color, collective, &reductions[k], n,
-			              count);
+			rc = simulate(c, color, kind, &reductions[k], n, count);
 	return rc;
 }
 
 static int connect_collectives(const struct connection *c, int color)
 {
-	enum collective k;
+	enum op_kind k;
 	int rc = COHORT_OK;
 	size_t i;
 
-	for (k = ALL_REDUCE; k < COLLECTIVES; k++)
+	for (k = OP_ALL_REDUCE; op_is_basic(k); k++)
 		for (i = 0; i < ARRAY_SIZE(group_sizes) && rc == COHORT_OK; i++)
 			if (group_sizes[i] == 1 || has_choice(k))
 				rc = connect_groups(c, color, k,
@@ -174,10 +141,8 @@ static int connect_collectives(const struct connection *c, int color)
 	return rc;
 }
 
-/* ---- pairs ------------------------------------------------------------ */
-
-/* An empty message to every other rank, and one from it. */
-static ncclResult_t greet(const struct connection *c, int i)
+/* Send an empty message to every other rank, and receive one from it. */
+static ncclResult_t exchange_with_all(const struct connection *c, int i)
 {
 	const struct connected *r = &c->made[i];
 	int size = c->size ? c->size : c->n, rank = c->first + i, peer;
@@ -189,8 +154,9 @@ static ncclResult_t greet(const struct connection *c, int i)
 	}
 	for (peer = 0; peer < size && result == ncclSuccess; peer++)
 		if (peer != rank)
-			result = native_greet(c->platform, c->native[i],
-			                      r->barrier, peer, r->stream);
+			result = native_exchange_empty(c->platform,
+			                               c->native[i], r->barrier,
+			                               peer, r->stream);
 	return result;
 }
 
@@ -204,7 +170,7 @@ static int connect_pairs(const struct connection *c, int color)
 		return native_set_nccl_error(p, "ncclGroupStart", NULL, result);
 	for (i = 0; i < c->n && result == ncclSuccess; i++)
 		if (takes_part(c, i, color))
-			result = greet(c, i);
+			result = exchange_with_all(c, i);
 	ended = p->ncclGroupEnd();
 	rc = result == ncclSuccess
 	             ? native_set_nccl_error(p, "ncclGroupEnd", NULL, ended)
@@ -219,8 +185,6 @@ static int connect_pairs(const struct connection *c, int color)
 				p->cudaStreamSynchronize(c->made[i].stream));
 	return rc;
 }
-
-/* ---- connecting ------------------------------------------------------- */
 
 static void set_connecting(struct connection *c, const char *function)
 {
@@ -258,16 +222,16 @@ static int connect_each(struct connection *c)
 	return rc;
 }
 
-/* The thread is connecting from here on. */
-static void enter(struct connection *c)
+/* Mark the connecting thread as being in NCCL, where an abort can end it. */
+static void mark_in_nccl(struct connection *c)
 {
 	pthread_mutex_lock(&c->lock);
 	c->abortable = true;
 	pthread_mutex_unlock(&c->lock);
 }
 
-/* It is out of NCCL.  True if the communicators were aborted meanwhile, and
- * are gone. */
+/* Mark the thread as no longer in NCCL.  Return true if the communicators have
+ * been aborted, and so are freed. */
 static bool end_connecting(struct connection *c)
 {
 	bool is_aborted;
@@ -282,8 +246,8 @@ static bool end_connecting(struct connection *c)
 	return is_aborted;
 }
 
-/* Connect what a split has made, with the communicators left to the parent's
- * reaper meanwhile: when the parent ends, they are aborted, too. */
+/* Connect the communicators that a split has created.  During this the parent's
+ * reaper owns them, and aborts them if the parent ends. */
 static int connect_children(struct connection *c)
 {
 	ncclComm_t *natives = c->native;
@@ -311,7 +275,7 @@ int connection_warm_up(struct connection *c)
 	if (c->parent) {
 		rc = connect_children(c);
 	} else {
-		enter(c);
+		mark_in_nccl(c);
 		rc = connect_each(c);
 		is_aborted = end_connecting(c);
 		for (i = 0; is_aborted && i < c->n; i++)
@@ -322,10 +286,8 @@ int connection_warm_up(struct connection *c)
 	return rc;
 }
 
-/* ---- aborting --------------------------------------------------------- */
-
-/* Raise the flags of all ranks, and free them once the thread is out of
- * NCCL. */
+/* Raise the abort flags of all ranks, and free the communicators once the
+ * connecting thread is out of NCCL. */
 static void *abort_main(void *arg)
 {
 	struct connection *c = arg;
@@ -335,8 +297,8 @@ static void *abort_main(void *arg)
 	p->ncclGroupStart();
 	for (i = 0; i < c->n; i++)
 		p->ncclCommAbort(c->native[i]);
-	/* After the flags are up: cudaSetDevice() may wait for the thread that
-	 * connects. */
+	/* Set the device only after the flags are up, because cudaSetDevice()
+	 * may wait for the connecting thread. */
 	native_thread_init(p, c->devices[0]);
 	pthread_mutex_lock(&c->lock);
 	while (c->abortable)
@@ -348,7 +310,8 @@ static void *abort_main(void *arg)
 	return NULL;
 }
 
-/* Where no thread can be started the connection hangs as before. */
+/* If the aborter thread cannot be started, the connecting thread stays
+ * blocked. */
 void connection_abort_locked(struct connection *c)
 {
 	c->is_aborted = thread_start(&c->aborter, abort_main, c, "%.8s/abort",

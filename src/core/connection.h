@@ -2,10 +2,7 @@
 #ifndef CORE_CONNECTION_H
 #define CORE_CONNECTION_H
 
-/*
- * What the sources of connect.h have in common: a connection that a thread of
- * its own is making
- */
+/* State of a connection, shared by the sources that implement connect.h */
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -17,98 +14,113 @@
 struct clique;
 
 struct connection {
-	/* Constant while the thread runs. */
+	/* Members up to @thread are constant while the connecting thread
+	 * runs. */
 	const struct platform *platform;
 	int n;
 	int *devices;
-	int first; /* the number of the first rank that connects here, */
-	int size;  /* and the number of ranks, with those of other threads and
-	              processes; 0: all ranks connect here */
-	ncclUniqueId id; /* by which they find each other, if size is not 0 */
+	int first; /* number of the first rank that connects in this thread */
+	/* Number of ranks in all threads and processes; 0 if all ranks connect
+	 * in this thread. */
+	int size;
+	ncclUniqueId id; /* ID by which the ranks connect, if size is not 0 */
 	struct comm_config config;
 	char name[64];
-	size_t words;               /* for each rank */
-	struct split_rank *split;   /* the ranks that split; NULL: none do */
-	const atomic_bool *is_vain; /* see struct connect_world */
-	bool is_alone; /* no rank of another thread or process takes part */
-	struct clique *parent; /* the clique that is split; a reference */
+	size_t words; /* words per rank */
+	/* The ranks that split, or NULL if the connection is not a split. */
+	struct split_rank *split;
+	const atomic_bool *is_futile; /* see struct connect_world */
+	/* True if no rank of another thread or process takes part. */
+	bool is_alone;
+	/* The clique that is split, or NULL; this pointer owns a reference. */
+	struct clique *parent;
 	pthread_t thread;
 
-	/* Atomic; the thread's number in the system, 0: the thread has not
-	 * begun.  Relaxed: for diagnostics only. */
+	/* Atomic; thread ID, or 0 before the thread has started.  Relaxed,
+	 * because it is for diagnostics only. */
 	atomic_int tid;
 
-	/* Atomic; the CUDA function that the thread is in, NULL: it is in NCCL;
-	 * and the rank that the function is called for, which is written first.
-	 * Relaxed: for diagnostics only. */
+	/* Atomic; the CUDA function that the thread is in, or NULL if it is in
+	 * NCCL.  Relaxed, because it is for diagnostics only. */
 	const char *_Atomic at;
+
+	/* Atomic; index of the rank that the CUDA function is called for;
+	 * written before @at.  Relaxed, because it is for diagnostics only. */
 	atomic_int at_rank;
 
-	/* Atomic; the ranks are being connected, which NCCL does in this
-	 * function; NULL: they are being made.  Relaxed: for diagnostics only. */
+	/* Atomic; the NCCL function in which the ranks are being connected, or
+	 * NULL while they are being created.  Relaxed, because it is for
+	 * diagnostics only. */
 	const char *_Atomic connecting;
 
-	/* Atomic; the thread's memory section, 0: none.  Whoever ends the
-	 * section exchanges it for 0: the thread, or the caller that leaves. */
-	atomic_uint section;
-	atomic_uint alone; /* the thread's stay while it connects pairs, or 0 */
+	/* Atomic; number of the connecting thread's memory section or exclusive
+	 * stay in the launch lock, or 0.  The connecting thread, or a caller
+	 * that stops waiting, ends it: whichever first exchanges this for 0. */
+	atomic_uint stay;
 
-	/* Written by the thread before it is done. */
+	/* Results; written by the connecting thread before it sets done. */
 	ncclComm_t *native;
 	struct connected *made;
 	int status;
 	char error[512];
 
-	/* Guarded by lock. */
+	/* Guards the members down to @is_aborted. */
 	pthread_mutex_t lock;
-	pthread_cond_t changed; /* one of the flags below was set */
-	/* Set by the thread, which then waits for one of the others. */
+	pthread_cond_t changed; /* signaled when one of these flags changes */
+	/* The thread has finished, and waits until taken or left is set. */
 	bool done;
-	bool taken; /* the caller has taken what was made, and frees the rest */
-	bool left;  /* the caller has left: the thread gives everything back */
-	bool abortable; /* the thread is connecting, which an abort would end */
-	bool is_aborted; /* a caller that has left has started the aborter */
+	/* The caller has taken the results, and frees everything else. */
+	bool taken;
+	/* The caller has stopped waiting, so the thread frees everything. */
+	bool left;
+	/* The thread is connecting ranks, and an abort would stop it. */
+	bool abortable;
+	/* A caller that stopped waiting has started the aborter thread. */
+	bool is_aborted;
 	pthread_t aborter;
 };
 
 /* ---- connect_native.c ------------------------------------------------- */
 
-/* Have NCCL make the communicators.  After an error some may be half open. */
+/* Create the communicators with NCCL.  After an error some may be half open. */
 int connection_init(struct connection *c);
 
-/* Add "ranks 0-3, on devices 0 1 2 3". */
+/* Append "ranks 0-3, on devices 0 1 2 3". */
 void connection_add_ranks(struct text *t, const struct connection *c);
 
 /* ---- connect_warmup.c -------------------------------------------------- */
 
-/* Connect the ranks that have a communicator, as the config says. */
+/* Connect the ranks that have a communicator, as far as the config requests
+ * it. */
 int connection_warm_up(struct connection *c);
 
-/* Begin to abort a connection whose thread connects its ranks, and whose caller
- * leaves.  With the lock held. */
+/* Start a thread that aborts the connection, because the caller stops waiting.
+ * The connecting thread must be abortable.  Call this with the lock held. */
 void connection_abort_locked(struct connection *c);
 
 /* ---- connect_device.c ------------------------------------------------- */
 
-/* Begin and end the thread's memory section.  The caller that leaves ends it,
- * too. */
 void connection_begin_section(struct connection *c);
+
+/* End the thread's memory section or exclusive stay, if it is in one.  A caller
+ * that stops waiting also calls this. */
 void connection_end_section(struct connection *c);
 
-/* Instead of in the section, be alone: nothing else is launched or freed
- * meanwhile.  Does nothing if ranks of other threads or processes are waited
- * for. */
+/* Replace the thread's memory section with an exclusive stay in the launch
+ * lock, during which no window, section or other connection is open.  Does
+ * nothing if ranks of other threads or processes take part. */
 void connection_begin_alone(struct connection *c);
+
+/* Replace the exclusive stay with a memory section again. */
 void connection_end_alone(struct connection *c);
 
-/* Put the rank and the device of place @i before this thread's error; return
+/* Prefix this thread's error with the rank and the device at index @i; return
  * @status. */
 int connection_error_at(const struct connection *c, int i, int status);
 
-/* Make what each rank with a communicator needs of its device. */
+/* Allocate the device resources of each rank that has a communicator. */
 int connection_make(struct connection *c);
 
-/* Give back all that was made, with the communicators. */
-void connection_take_back(struct connection *c);
+void connection_release_resources(struct connection *c);
 
 #endif

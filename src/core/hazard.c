@@ -12,11 +12,12 @@
 #include "base/list.h"
 
 struct hazard {
-	/* Atomic; the announced communicator.  Release and acquire: what the
-	 * thread did with the one before. */
+	/* Atomic; the announced communicator.  The store is a release and the
+	 * load an acquire, so that the thread's accesses to the previous
+	 * communicator come before a free. */
 	_Atomic uintptr_t comm;
 
-	bool is_listed;      /* owned by the thread */
+	bool is_listed;      /* used by this thread only */
 	struct hazard *next; /* guarded by lock */
 };
 
@@ -25,13 +26,14 @@ static _Thread_local struct hazard own;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct hazard *all; /* guarded by lock */
 
-/* Constant after the first announcement.  The key's destructor takes a thread
- * that exits out of the list. */
+/* The key's destructor removes an exiting thread from the list.  Constant after
+ * the first announcement. */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
 static bool key_is_made;
 
-/* Atomic; a thread could not be listed, so nobody knows what it uses. */
+/* Atomic; true if a thread could not be listed, so that its communicator is
+ * unknown. */
 static atomic_bool is_incomplete;
 
 static void unlist(void *arg)
@@ -67,13 +69,13 @@ void hazard_announce(const struct cohort_comm *comm)
 	if (!own.is_listed)
 		list_own();
 	atomic_store_explicit(&own.comm, (uintptr_t)comm, memory_order_release);
-	/* The barrier of the CPU is issued by has_barrier(), for all
-	 * threads. */
+	/* The compiler must not reorder here.  The CPU's barrier is not needed,
+	 * because has_barrier() issues it for all threads. */
 	atomic_signal_fence(memory_order_seq_cst);
 }
 
-/* Issue a full memory barrier on all threads of the process.  False if the
- * kernel cannot. */
+/* Issue a full memory barrier on all threads of the process.  Return false if
+ * the kernel cannot. */
 static bool has_barrier(void)
 {
 	if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0) == 0)

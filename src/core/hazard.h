@@ -7,8 +7,8 @@
  * using, so that its memory is not freed during the call
  *
  * Every API function announces its communicator before it reads it.  An
- * announcement lasts until the thread's next one, so a call that returns need
- * not withdraw it.
+ * announcement lasts until the thread announces another communicator, so a call
+ * need not withdraw it when it returns.
  */
 
 #include <stdbool.h>
@@ -19,9 +19,9 @@ struct cohort_comm;
 /* Announce that the calling thread uses @comm from now on. */
 void hazard_announce(const struct cohort_comm *comm);
 
-/* Return true if a thread may be using a communicator in the @bytes at @memory.
- * Whatever the caller has stored before is visible to threads that announce one
- * of them later. */
+/* Return true if a thread may be using a communicator within the @bytes at
+ * @memory.  If this returns false, a thread that later announces a communicator
+ * there sees all earlier stores of the caller. */
 bool hazard_is_announced(const void *memory, size_t bytes);
 
 #endif

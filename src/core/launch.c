@@ -6,7 +6,6 @@
 
 #include "base/backoff.h"
 #include "base/clock.h"
-#include "base/status.h"
 #include "base/thread.h"
 #include "core/call.h"
 #include "core/launch_barrier.h"
@@ -24,27 +23,27 @@ enum plan launch_plan(const struct cohort_comm *comms, int n,
 		return PLAN_COPY;
 	if (ops->staged)
 		return PLAN_STAGED;
-	/* There are no lists in the calls that one thread makes for several
-	 * ranks. */
+	/* If one thread makes a call for several ranks, no rank has a list of
+	 * tensors. */
 	return n == 1 && ops->n > 1 && list_is_special(comms, ops, captured)
 	               ? PLAN_LIST
 	               : PLAN_CALLS;
 }
 
-/* ---- the native calls ------------------------------------------------- */
-
-/* Make the device of one rank of several current. */
-static void go_to(const struct cohort_comm *c, int n, struct native_result *r)
+/* Make the rank's device current.  Needed only if there are several ranks. */
+static void make_device_current(const struct cohort_comm *c, int n,
+                                struct native_result *r)
 {
 	if (n > 1 && !r->what) {
 		r->rank = c->rank;
-		native_note_cuda(r, "cudaSetDevice",
-		                 c->clique->platform->cudaSetDevice(c->device));
+		native_record_cuda(
+			r, "cudaSetDevice",
+			c->clique->platform->cudaSetDevice(c->device));
 	}
 }
 
-/* Mark the word of each rank, done or started, unless the marks would go into a
- * graph. */
+/* Queue a mark for each rank's done or started word, except where the mark
+ * would become part of a graph. */
 static void mark_all(struct cohort_comm *comms, int n, const struct op *ops,
                      bool done, struct submission *s)
 {
@@ -53,18 +52,19 @@ static void mark_all(struct cohort_comm *comms, int n, const struct op *ops,
 	struct cohort_comm *c;
 
 	for (c = comms; !s->captured && c < comms + n; c++, ops++) {
-		go_to(c, n, &s->r);
+		make_device_current(c, n, &s->r);
 		if (s->r.what)
 			return;
-		native_note_cuda(&s->r, "mark",
-		                 p->mark(ops->stream,
-		                         done ? &c->tickets.done[slot]
-		                              : &c->tickets.started[slot],
-		                         (uint32_t)s->ticket));
+		native_record_cuda(&s->r, "cuStreamWriteValue32",
+		                   p->mark(ops->stream,
+		                           done ? &c->tickets.done[slot]
+		                                : &c->tickets.started[slot],
+		                           (uint32_t)s->ticket));
 	}
 }
 
-/* Once the first copy is queued, a failure is the end of all ranks. */
+/* Queue the copies of all ranks.  After the first one, a failure ends the
+ * clique. */
 static void copy_all(struct cohort_comm *comms, int n, const struct op *ops,
                      struct submission *s)
 {
@@ -74,19 +74,20 @@ static void copy_all(struct cohort_comm *comms, int n, const struct op *ops,
 
 	for (i = 0; i < n; i++) {
 		t = ops[i].tensors;
-		go_to(&comms[i], n, &s->r);
+		make_device_current(&comms[i], n, &s->r);
 		if (s->r.what)
 			return;
-		native_note_cuda(&s->r, op_native_name(ops->kind),
-		                 p->cudaMemcpyAsync(t->recv, t->send, t->count,
-		                                    cudaMemcpyDefault,
-		                                    ops[i].stream));
+		native_record_cuda(
+			&s->r, op_native_name(ops->kind),
+			p->cudaMemcpyAsync(t->recv, t->send, t->count,
+		                           cudaMemcpyDefault, ops[i].stream));
 		s->queued |= !s->r.what && !s->captured;
 	}
 }
 
-/* No mark tells when what this rank may have queued is done: record the event
- * after all of it.  On a lost device nothing runs any more. */
+/* Record the event after everything that this rank may have queued, because no
+ * mark shows when this work is done.  On a lost device nothing runs, so no
+ * event is needed. */
 static void set_unmarked(struct cohort_comm *c, int n, const struct op *op)
 {
 	const struct platform *p = c->clique->platform;
@@ -100,21 +101,22 @@ static void set_unmarked(struct cohort_comm *c, int n, const struct op *op)
 	c->tickets.unmarked = !cuda_error_is_sticky(error);
 }
 
-/* @ticket is done when its call is: nothing of it was queued. */
+/* Mark @ticket as done at once, because none of its operation was queued. */
 static void set_done(struct cohort_comm *c, uint64_t ticket)
 {
 	unsigned slot = ticket & (c->clique->slots - 1);
 
-	/* Release: pairs with the acquire in comm_ticket_done().  The second
-	 * one is seq_cst, as marks are: it comes before any later look at the
-	 * clique's state, by which tickets are answered. */
+	/* The release pairs with the acquire in comm_ticket_done().  The second
+	 * store is seq_cst, as the device's marks are, so that it precedes any
+	 * later load of the clique's state. */
 	__atomic_store_n(&c->tickets.started[slot], (uint32_t)ticket,
 	                 __ATOMIC_RELEASE);
 	__atomic_store_n(&c->tickets.done[slot], (uint32_t)ticket,
 	                 __ATOMIC_SEQ_CST);
 }
 
-/* Wait for a cause that says more than ncclRemoteError. */
+/* Wait until the clique has a cause that is more specific than
+ * ncclRemoteError. */
 static void await_reason(const struct clique *q, ncclResult_t result)
 {
 	const uint64_t deadline = clock_deadline(NATIVE_REASON_NS);
@@ -126,8 +128,8 @@ static void await_reason(const struct clique *q, ncclResult_t result)
 		backoff_wait(&b, deadline);
 }
 
-/* Make the failure this thread's error, and the clique's cause unless nothing
- * was queued and no other rank waits. */
+/* Set the failure as this thread's error, and as the clique's cause unless
+ * nothing was queued and no other rank waits. */
 static int fail(struct cohort_comm *c, const struct op *op,
                 struct submission *s)
 {
@@ -180,7 +182,6 @@ void launch_end_for_device(struct cohort_comm *c, int status, cudaError_t error,
 	s->ended = true;
 }
 
-/* Meet the other ranks and split; nothing is queued. */
 static int launch_split(struct cohort_comm *c, const struct op *op,
                         struct submission *s)
 {
@@ -192,8 +193,9 @@ static int launch_split(struct cohort_comm *c, const struct op *op,
 	return rc;
 }
 
-/* Connect the peers of messages, which the launch would do, too, and might mix
- * them up. */
+/* Connect the pairs of ranks that exchange messages in this operation.  The
+ * launch would also connect them, but NCCL may then mix up the connection data
+ * of two ranks that both send first. */
 static int connect_first(struct cohort_comm *comms, int n, const struct op *ops,
                          struct submission *s)
 {
@@ -243,8 +245,8 @@ int launch(struct cohort_comm *comms, int n, const struct op *ops,
 		set_unmarked(&comms[i], n, &ops[i]);
 	if (s->r.what)
 		return fail(comms, ops, s);
-	/* A captured call runs later, and each launch of the graph would set
-	 * its mark: it has none. */
+	/* A captured call has no mark, because it runs later, and each launch
+	 * of the graph would set the mark again. */
 	for (i = 0; s->captured && i < n; i++) {
 		set_done(&comms[i], s->ticket);
 		atomic_fetch_add_explicit(&comms[i].captured, 1,
@@ -253,10 +255,8 @@ int launch(struct cohort_comm *comms, int n, const struct op *ops,
 	return COHORT_OK;
 }
 
-/* ---- calls whose callers leave ---------------------------------------- */
-
-/* Launch a left call on this thread, for which cudaSetDevice() has answered
- * @error. */
+/* Launch a call on this library thread, because its caller has timed out.
+ * @error is the result of cudaSetDevice(). */
 static int launch_in_place(struct cohort_comm *c, cudaError_t error,
                            struct submission *s)
 {
@@ -270,7 +270,8 @@ static int launch_in_place(struct cohort_comm *c, cudaError_t error,
 	return rc;
 }
 
-/* The thread that waits and launches in place of a caller that has left. */
+/* Wait for the other ranks and launch a call in place of its caller, which has
+ * timed out.  Main function of a library thread. */
 static void *late_main(void *arg)
 {
 	struct cohort_comm *c = arg;
@@ -285,16 +286,17 @@ static void *late_main(void *arg)
 		launch_barrier_leave(q, 1);
 	}
 	recorder_end(&c->recorder, s.ticket, rc);
-	/* No mark will come: the notes have the answer, so that this word
-	 * changes none.  What may have been queued all the same, the reaper
-	 * finds by the event. */
+	/* No mark will follow, so set the word.  This changes no result,
+	 * because the snapshot of completed operations already decides about
+	 * the ticket.  If something was queued anyway, the reaper waits for the
+	 * event. */
 	if (rc != COHORT_OK && clique_explained_cause(q))
 		set_done(c, s.ticket);
 	atomic_store(&c->lock.is_detached, false);
 	return NULL;
 }
 
-/* Leave the call to a thread of the library's.  False: none could be
+/* Hand the call over to a library thread.  Return false if none can be
  * started. */
 static bool detach_call(struct cohort_comm *c, const struct op *op,
                         uint64_t ticket, uint64_t number)
@@ -321,7 +323,7 @@ int launch_await(struct cohort_comm *comms, int n, const struct op *ops,
 {
 	const uint64_t number = atomic_load_explicit(
 		&comms->agreement.collectives, memory_order_relaxed);
-	int rc = launch_barrier_await(comms, n, number, s->comes_last,
+	int rc = launch_barrier_await(comms, n, number, s->arrives_last,
 	                              staging_deadline(ops));
 
 	if (rc != COHORT_TIMED_OUT)

@@ -3,64 +3,73 @@
 #define CORE_LAUNCH_H
 
 /*
- * Launching: the native part of a call, between its record and its ticket
+ * Launching: the native calls of an operation, made after its record was begun
+ * and before its ticket is given out
  *
- * Once the native calls have begun, the other ranks may be waiting for this
- * one, so that a failure is the end of the clique.
+ * Once the native calls have begun, other ranks may be waiting for this one, so
+ * a failure ends the clique.
  */
 
 #include "core/clique.h"
 #include "core/native.h"
 #include "core/op.h"
 
-/* How an operation is launched. */
 enum plan {
 	PLAN_CALLS,  /* one native call, or one group of them */
 	PLAN_LIST,   /* several groups, or packed into buffers */
-	PLAN_STAGED, /* with host memory, chunk by chunk */
+	PLAN_STAGED, /* host memory, chunk by chunk */
 	PLAN_COPY,   /* copies, for which no other rank waits */
-	PLAN_SPLIT,  /* the ranks meet, and nothing is queued */
+	PLAN_SPLIT,  /* a split: the ranks rendezvous, and nothing is queued */
 };
 
-/* One operation on its way. */
+/* State of one submit(): an operation on one or several ranks. */
 struct submission {
-	uint32_t digest; /* 0: the other ranks need not call the same */
+	uint32_t digest; /* 0 if the other ranks need not make the same call */
 	uint64_t ticket;
 	enum plan plan;
-	bool captured;   /* the streams are being captured: nothing runs now */
-	bool meets;      /* all ranks of the process launch it, or none does */
-	bool comes_last; /* this is the last rank to call it */
-	bool left;       /* a thread of the library's launches it */
+	bool captured; /* the streams are being captured, so nothing runs now */
 
-	struct native_result r; /* what failed in the native part */
-	bool queued; /* something may have been queued, on any of the ranks */
-	bool ended;  /* it has failed, and that was the end of the clique */
+	/* All ranks of the process launch the operation, or no rank does. */
+	bool meets;
+	bool arrives_last; /* this rank was the last to call */
+
+	/* The caller has timed out, and a library thread launches the
+	 * operation. */
+	bool left;
+
+	/* The native call that failed, if any. */
+	struct native_result r;
+	bool queued; /* something may have been queued, on any rank */
+	bool ended;  /* the operation has failed and ended the clique */
 };
 
-/* How @ops, one operation for each of @n neighbouring ranks, is launched. */
+/* Choose how to launch @ops, one operation for each of @n neighboring ranks. */
 enum plan launch_plan(const struct cohort_comm *comms, int n,
                       const struct op *ops, bool captured);
 
 /*
- * Wait until all ranks of the process have called, but no longer than a caller
- * with host memory wants to wait: after that a thread of the library's launches
- * its call (@s->left).  With every lock held.  COHORT_OK: launch it, unless it
- * was left, then call launch_barrier_leave(); else the status of a cause.
+ * Wait until all ranks of the process have called.  A caller with host memory
+ * waits until its deadline at most; after that, a library thread is started to
+ * launch the call, and @s->left is set.  Call this with all locks held.
+ *
+ * Returns:
+ *   COHORT_OK         if @s->left is not set, launch the call, then call
+ *                     launch_barrier_leave()
+ *   a cause's status  no rank launches the call
  */
 int launch_await(struct cohort_comm *comms, int n, const struct op *ops,
                  struct submission *s);
 
 /*
- * Launch @ops on all @n ranks, now that all ranks have called it or that is not
- * waited for.  With every lock held and the first rank's device current.
- * COHORT_OK, or the status of a failure, after which nothing tells what a
- * collective has queued, on any of the ranks.
+ * Launch @ops on @n ranks.  Call this with all locks held and the first rank's
+ * device current.  Return COHORT_OK or the status of a failure.  After a
+ * failure it is unknown which parts of the operation were queued.
  */
 int launch(struct cohort_comm *comms, int n, const struct op *ops,
            struct submission *s);
 
-/* End the clique, as the rank of @comm could not go to its device, for which
- * there is this thread's error, and the other ranks wait. */
+/* End the clique because the rank of @comm, for which other ranks wait, could
+ * not make its device current.  The text is this thread's error. */
 void launch_end_for_device(struct cohort_comm *comm, int status,
                            cudaError_t error, struct submission *s);
 

@@ -8,9 +8,9 @@
 #include "core/launch_lock.h"
 
 /*
- * The word: above how many ranks are left to launch the collective that was
- * opened last, whether all is cancelled, and the number of the one that was
- * opened.
+ * The fields of the word, from the low bits up: the number of ranks that have
+ * not launched the last opened collective yet; whether a rank has canceled;
+ * and the number of that collective.
  */
 #define COUNT_BITS 11
 #define LEFT UINT64_C(1)
@@ -24,8 +24,8 @@ static uint64_t left_of(uint64_t word)
 	return word / LEFT % (1 << COUNT_BITS);
 }
 
-/* True if @number or a later one was opened.  The two numbers are never far
- * apart. */
+/* Return true if @number or a later collective was opened.  Truncated numbers
+ * suffice, because the two are never far apart. */
 static bool has_opened(uint64_t word, uint64_t number)
 {
 	return (int64_t)(word / NUMBER * NUMBER - number * NUMBER) >= 0;
@@ -33,18 +33,19 @@ static bool has_opened(uint64_t word, uint64_t number)
 
 static uint64_t load_word(const struct clique *q)
 {
-	/* Acquire: what the others did before they were counted in. */
+	/* The acquire shows this rank what other ranks did before they were
+	 * counted. */
 	return atomic_load_explicit(&q->opened.word, memory_order_acquire);
 }
 
-/* Replace *@word by @with; false: the word was another, which is in *@word
- * now. */
+/* Set the word to @with if its value is *@word.  Otherwise return false and
+ * load its value into *@word. */
 static bool swap(struct clique *q, uint64_t *word, uint64_t with)
 {
 	return atomic_compare_exchange_weak(&q->opened.word, word, with);
 }
 
-/* False if a rank has cancelled it. */
+/* Open the collective.  Return false if a rank has canceled. */
 static bool set_opened(struct clique *q, uint64_t number)
 {
 	const uint64_t with = number * NUMBER | (uint64_t)q->size * LEFT;
@@ -58,7 +59,7 @@ static bool set_opened(struct clique *q, uint64_t number)
 	return true;
 }
 
-/* False if the collective was opened first. */
+/* Cancel the collective.  Return false if it was opened first. */
 static bool cancel(struct clique *q, uint64_t number)
 {
 	uint64_t word = load_word(q);
@@ -70,32 +71,26 @@ static bool cancel(struct clique *q, uint64_t number)
 	return true;
 }
 
-/* Constant while any call is under way. */
-static void (*pause_before)(void);
-
-void launch_barrier_set_pause(void (*pause)(void))
+int launch_barrier_open(struct clique *q, uint64_t number)
 {
-	pause_before = pause;
-}
-
-static int open_for_all(struct clique *q, uint64_t number)
-{
-	int rc = launch_lock_open(q);
-
-	if (rc != COHORT_OK) {
-		cancel(q, number);
-		return rc;
-	}
-	if (pause_before)
-		pause_before();
 	if (set_opened(q, number))
 		return COHORT_OK;
 	launch_lock_close(q);
 	return clique_error(q);
 }
 
-/* A rank that waits inside a call returns here at a cause; one that waits in
- * cohort_wait() returns from clique_end_status(). */
+static int open_for_all(struct clique *q, uint64_t number)
+{
+	int rc = launch_lock_open(q);
+
+	if (rc == COHORT_OK)
+		return launch_barrier_open(q, number);
+	cancel(q, number);
+	return rc;
+}
+
+/* Wait until the collective is opened.  Return COHORT_OK, COHORT_TIMED_OUT, or
+ * the status of the clique's cause if this rank cancels the collective. */
 static int await_opened(struct clique *q, uint64_t number, uint64_t deadline_ns)
 {
 	struct backoff b = backoff_among(q->world_size);
@@ -111,8 +106,9 @@ static int await_opened(struct clique *q, uint64_t number, uint64_t deadline_ns)
 	return COHORT_OK;
 }
 
-/* For the watchdog.  Relaxed: the watchdog looks again. */
-static void set_meeting(struct cohort_comm *comms, int n, uint64_t number)
+/* Show the watchdog that these ranks wait for others.  Relaxed, because the
+ * watchdog samples the value periodically. */
+static void publish_waiting(struct cohort_comm *comms, int n, uint64_t number)
 {
 	while (n--)
 		atomic_store_explicit(&comms[n].agreement.meeting, number,
@@ -120,23 +116,23 @@ static void set_meeting(struct cohort_comm *comms, int n, uint64_t number)
 }
 
 int launch_barrier_await(struct cohort_comm *comms, int n, uint64_t number,
-                         bool comes_last, uint64_t deadline_ns)
+                         bool arrives_last, uint64_t deadline_ns)
 {
 	struct clique *q = comms->clique;
 	int rc;
 
-	set_meeting(comms, n, number);
-	rc = comes_last ? open_for_all(q, number)
-	                : await_opened(q, number, deadline_ns);
+	publish_waiting(comms, n, number);
+	rc = arrives_last ? open_for_all(q, number)
+	                  : await_opened(q, number, deadline_ns);
 	if (rc != COHORT_TIMED_OUT)
-		set_meeting(comms, n, 0);
+		publish_waiting(comms, n, 0);
 	return rc;
 }
 
 void launch_barrier_leave(struct clique *q, int n)
 {
-	/* seq_cst, for backoff_wake(); and the last one closes after all have
-	 * launched. */
+	/* seq_cst, which backoff_wake() needs, and so that the last rank closes
+	 * the window after all ranks have launched. */
 	const uint64_t word =
 		atomic_fetch_sub(&q->opened.word, (uint64_t)n * LEFT);
 
@@ -146,7 +142,7 @@ void launch_barrier_leave(struct clique *q, int n)
 	launch_lock_close(q);
 }
 
-static bool have_launched(uint64_t word, uint64_t number)
+static bool all_have_launched(uint64_t word, uint64_t number)
 {
 	return !left_of(word) || has_opened(word, number + 1);
 }
@@ -161,7 +157,7 @@ void launch_barrier_await_launched(const struct cohort_comm *c,
 	uint64_t word;
 
 	while (word = load_word(q),
-	       !have_launched(word, number) && !clique_cause(q)) {
+	       !all_have_launched(word, number) && !clique_cause(q)) {
 		if (deadline_ns != COHORT_FOREVER && clock_now() >= deadline_ns)
 			return;
 		backoff_wait_on(&b, deadline_ns, &q->opened, word);

@@ -11,65 +11,70 @@
 #include "base/list.h"
 #include "base/process.h"
 #include "base/status.h"
+#include "base/thread.h"
 #include "base/util.h"
 #include "core/clique.h"
 
-/* The threads that stay on one side, and those that wait for it.  A thread
- * waits only while another is inside on another side, or while one is inside
- * on this side and another waits for another side; and on the side of
- * connections while any other is inside. */
+/* One side of the lock.  A thread waits only while another side is occupied or
+ * has waiting threads.  On the side of connections, it also waits while a
+ * connection lasts. */
 struct side {
-	unsigned inside, waiting;
-	unsigned newest;      /* the number that counted stays have */
-	uint64_t entered_ns;  /* when a thread came in last */
-	_Atomic uint64_t let; /* how often those who waited were let in, all of
-	                         them or the one that came first; written under
-	                         the lock, read by them without it */
-	uint64_t forgot;      /* what let was when stays were last forgotten */
+	unsigned inside;  /* number of threads on this side */
+	unsigned waiting; /* number of threads that wait to enter it */
+	/* Number that all current stays on this side have, and that no other
+	 * side uses.  Stays with other numbers have expired (D). */
+	unsigned newest;
+	uint64_t entered_ns; /* time at which a thread last entered */
+	/* Number of times that waiting threads were admitted.  Written with the
+	 * lock held; waiting threads read it without the lock. */
+	_Atomic uint64_t admitted;
+	/* Value of @admitted when stays last expired (D). */
+	uint64_t admitted_at_expiry;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Guarded by lock. */
+/* The three sides of the lock.  Guarded by lock. */
 static struct side sides[] = { { .newest = 1 },
-	                       { .newest = 1 },
-	                       { .newest = 1 } };
+	                       { .newest = 2 },
+	                       { .newest = 3 } };
 
 #define SIDES ((int)ARRAY_SIZE(sides))
 
-/* In the order in which they follow each other. */
+/* The last number given to stays.  Guarded by lock. */
+static unsigned numbers = SIDES;
+
+/* The sides, in the order in which they are admitted (B). */
 static struct side *const launches = &sides[0];
 static struct side *const memory = &sides[1];
 static struct side *const connections = &sides[2];
 
-/* Atomic.  Relaxed: it orders nothing. */
-static _Atomic uint64_t limit_ns = LAUNCH_LOCK_LIMIT_NS;
+_Atomic uint64_t launch_lock_limit_ns = LAUNCH_LOCK_NS;
 
-/* Guarded by lock: the cliques whose windows are open or wait to be opened, in
- * the order in which they came. */
+/* Queue of the cliques whose windows are open or wait to open, oldest first.
+ * Guarded by lock. */
 static struct clique *turns;
 
-/* How many turns have ended. */
 static struct waited_word turns_ended;
 
-/* The number of a stay that does not count. */
-#define FORGOTTEN UINT_MAX
+/* Stands for the number of a stay that has expired (D). */
+#define EXPIRED UINT_MAX
 
-/* This thread's memory sections, and the number of its stay. */
+/* Nesting depth of this thread's memory sections, and the number of its stay in
+ * the lock. */
 static _Thread_local unsigned depth, stay;
 
-/* The side that this thread waits for, until the side's count is above
- * awaited_from; NULL: it does not wait. */
+/* Atomic; see memory_section_thread().  Relaxed order is enough, because it is
+ * only shown. */
+static atomic_int section_tid;
+
+/* The side that this thread waits for, or NULL. */
 static _Thread_local struct side *awaited;
+/* The thread waits until the side's @admitted is greater than this. */
 static _Thread_local uint64_t awaited_from;
 
 /* The clique whose window this thread is waiting to open, or NULL. */
 static _Thread_local struct clique *opening;
-
-void launch_lock_set_limit(uint64_t ns)
-{
-	atomic_store_explicit(&limit_ns, ns, memory_order_relaxed);
-}
 
 unsigned launch_lock_waiting(void)
 {
@@ -94,9 +99,9 @@ unsigned launch_lock_sections(void)
 	return n;
 }
 
-/* ---- under the lock --------------------------------------------------- */
+/* ---- with the lock held ----------------------------------------------- */
 
-/* The side on which threads are inside, NULL: there are none. */
+/* Return the side on which threads are inside, or NULL. */
 static struct side *occupied_locked(void)
 {
 	struct side *s = sides;
@@ -106,8 +111,7 @@ static struct side *occupied_locked(void)
 	return s < sides + SIDES ? s : NULL;
 }
 
-/* True if threads wait for another side than @s. */
-static bool others_wait_locked(const struct side *s)
+static bool other_side_waits_locked(const struct side *s)
 {
 	const struct side *other;
 	unsigned n = 0;
@@ -117,21 +121,22 @@ static bool others_wait_locked(const struct side *s)
 	return n;
 }
 
-/* Let in those who wait for @s, or the one that came first where each stays
- * alone. */
-static void let_in_locked(struct side *s)
+/* Admit all threads that wait for @s.  If @s is the side of connections, admit
+ * only the thread that has waited longest. */
+static void admit_locked(struct side *s)
 {
 	const unsigned n = s == connections ? 1 : s->waiting;
 
 	s->inside += n;
 	s->waiting -= n;
 	s->entered_ns = clock_now();
-	/* Release: what those who have left did. */
-	atomic_fetch_add_explicit(&s->let, 1, memory_order_release);
+	/* The release publishes the work of the threads that have left the
+	 * lock. */
+	atomic_fetch_add_explicit(&s->admitted, 1, memory_order_release);
 }
 
-/* Nobody stays on @s any more: let in those who wait for the next side. */
-static void go_on_locked(const struct side *s)
+/* Admit the threads of the next side, because @s is empty. */
+static void admit_next_locked(const struct side *s)
 {
 	struct side *next;
 	int i;
@@ -140,17 +145,18 @@ static void go_on_locked(const struct side *s)
 		next = &sides[(s - sides + i) % SIDES];
 		if (!next->waiting)
 			continue;
-		let_in_locked(next);
+		admit_locked(next);
 		return;
 	}
 }
 
-/* True if a newcomer is inside at once. */
-static bool come_locked(struct side *s)
+/* Enter a side, or count the thread as waiting.  Return true if the thread is
+ * inside. */
+static bool enter_or_wait_locked(struct side *s)
 {
 	const struct side *occupied = occupied_locked();
 
-	if (others_wait_locked(s) ||
+	if (other_side_waits_locked(s) ||
 	    (occupied && (occupied != s || s == connections))) {
 		s->waiting++;
 		return false;
@@ -160,81 +166,88 @@ static bool come_locked(struct side *s)
 	return true;
 }
 
-static void leave_locked(struct side *s, unsigned number)
+/* End a stay.  Does nothing if it has expired. */
+static void leave_locked(unsigned number)
 {
-	if (number == s->newest && --s->inside == 0)
-		go_on_locked(s);
+	struct side *s;
+
+	for (s = sides; s < sides + SIDES; s++)
+		if (number == s->newest && --s->inside == 0)
+			admit_next_locked(s);
 }
 
-/* A thread that waits gives up; no thread that is to connect does. */
-static void give_up_locked(struct side *s)
+/* Stop waiting for a side.  Never called by a thread that waits for a
+ * connection. */
+static void stop_waiting_locked(struct side *s)
 {
 	struct side *occupied = occupied_locked();
 
-	/* Those on the side that is occupied came after this thread, and wait
-	 * for nobody now. */
+	/* Threads that queued on the occupied side, because this thread was
+	 * waiting for another side, may be able to enter now. */
 	s->waiting--;
 	if (occupied && occupied != connections && occupied->waiting &&
-	    !others_wait_locked(occupied))
-		let_in_locked(occupied);
+	    !other_side_waits_locked(occupied))
+		admit_locked(occupied);
 }
 
-/* Forget the stays of a side: from now on they do not count. */
-static void forget_locked(struct side *s)
+/* Expire all stays on a side (D). */
+static void expire_locked(struct side *s)
 {
 	s->inside = 0;
-	s->newest++;
-	s->forgot = atomic_load_explicit(&s->let, memory_order_relaxed);
-	go_on_locked(s);
+	s->newest = ++numbers;
+	s->admitted_at_expiry =
+		atomic_load_explicit(&s->admitted, memory_order_relaxed);
+	admit_next_locked(s);
 }
 
 /* ---- waiting ---------------------------------------------------------- */
 
-/* Forget the stays that have kept side @s out for too long. */
-static void look_at_limit(const struct side *s)
+/* Expire the stays that have blocked side @s for longer than the limit. */
+static void expire_stays(const struct side *s)
 {
-	const uint64_t limit =
-		atomic_load_explicit(&limit_ns, memory_order_relaxed);
+	const uint64_t limit = atomic_load(&launch_lock_limit_ns);
 	struct side *occupied;
 
 	pthread_mutex_lock(&lock);
 	occupied = occupied_locked();
 	if (s->waiting && occupied && (occupied != s || s == connections) &&
 	    clock_now() >= clock_after(occupied->entered_ns, limit))
-		forget_locked(occupied);
+		expire_locked(occupied);
 	pthread_mutex_unlock(&lock);
 }
 
-static bool is_let_in(const struct side *s, uint64_t let)
+static bool is_admitted(const struct side *s, uint64_t admitted)
 {
-	return atomic_load_explicit(&s->let, memory_order_acquire) > let;
+	return atomic_load_explicit(&s->admitted, memory_order_acquire) >
+	       admitted;
 }
 
-/* Stop waiting; false if it was let in meanwhile. */
-static bool give_up(struct side *s, uint64_t let)
+/* Stop waiting.  Return false if the thread was admitted first. */
+static bool stop_waiting(struct side *s, uint64_t admitted)
 {
 	bool gave_up;
 
 	pthread_mutex_lock(&lock);
-	gave_up = !is_let_in(s, let);
+	gave_up = !is_admitted(s, admitted);
 	if (gave_up)
-		give_up_locked(s);
+		stop_waiting_locked(s);
 	pthread_mutex_unlock(&lock);
 	return gave_up;
 }
 
-/* Wait to be let in; false if @q has a cause before. */
-static bool await_side(struct side *s, uint64_t let, const struct clique *q)
+/* Wait to be admitted.  Return false if @q gets a cause first. */
+static bool await_side(struct side *s, uint64_t admitted,
+                       const struct clique *q)
 {
-	const uint64_t deadline = clock_deadline(
-		atomic_load_explicit(&limit_ns, memory_order_relaxed));
+	const uint64_t deadline =
+		clock_deadline(atomic_load(&launch_lock_limit_ns));
 	struct backoff b = BACKOFF;
 
-	while (!is_let_in(s, let)) {
-		if (q && clique_cause(q) && give_up(s, let))
+	while (!is_admitted(s, admitted)) {
+		if (q && clique_cause(q) && stop_waiting(s, admitted))
 			return false;
 		if (clock_now() >= deadline)
-			look_at_limit(s);
+			expire_stays(s);
 		backoff_wait(&b, UINT64_MAX);
 	}
 	return true;
@@ -242,11 +255,11 @@ static bool await_side(struct side *s, uint64_t let, const struct clique *q)
 
 /* ---- turns ------------------------------------------------------------ */
 
-/* Whether @q waits for the end of the turn of @before, which came first. */
+/* Return true if @q must wait for the turn of @before, which is earlier in the
+ * queue. */
 static bool must_follow(const struct clique *q, const struct clique *before)
 {
-	const uint64_t limit =
-		atomic_load_explicit(&limit_ns, memory_order_relaxed);
+	const uint64_t limit = atomic_load(&launch_lock_limit_ns);
 
 	return (q->devices & before->devices) &&
 	       (!before->opened_ns ||
@@ -254,7 +267,8 @@ static bool must_follow(const struct clique *q, const struct clique *before)
 	                                  limit / LAUNCH_LOCK_TURNS));
 }
 
-/* False: others come first, or the reaper has ended the turn. */
+/* Queue @q if it is new, and begin its turn if possible.  Return false if
+ * another clique must come first, or if the reaper has ended the turn. */
 static bool begin_turn(struct clique *q, bool is_new)
 {
 	struct clique **at = &turns;
@@ -273,7 +287,6 @@ static bool begin_turn(struct clique *q, bool is_new)
 	return is_first;
 }
 
-/* Does nothing if there is none. */
 static void end_turn(struct clique *q)
 {
 	pthread_mutex_lock(&lock);
@@ -287,35 +300,40 @@ static void end_turn(struct clique *q)
 
 /* ---- threads that exit ------------------------------------------------- */
 
-static unsigned number_of(const struct side *s, uint64_t let);
+static unsigned number_of(const struct side *s, uint64_t admitted);
 
-/* The thread exits, perhaps by cancellation, in a wait or inside a section: end
- * both. */
+static void end_section(void)
+{
+	int tid = thread_id();
+
+	atomic_compare_exchange_strong_explicit(&section_tid, &tid, 0,
+	                                        memory_order_relaxed,
+	                                        memory_order_relaxed);
+	launch_lock_end(stay);
+}
+
+/* End the wait, the turn and the section of an exiting thread.  The thread may
+ * have been canceled in the middle of a wait. */
 static void thread_exits(void *unused)
 {
 	struct side *s = awaited;
 
 	(void)unused;
 	if (process_is_forked())
-		return; /* the lock may be held by a thread that is not here */
+		return; /* in a forked child, the lock may stay held */
 	awaited = NULL;
-	if (s && !give_up(s, awaited_from)) {
-		const unsigned number = number_of(s, awaited_from);
-
-		pthread_mutex_lock(&lock);
-		leave_locked(s, number);
-		pthread_mutex_unlock(&lock);
-	}
+	if (s && !stop_waiting(s, awaited_from))
+		launch_lock_end(number_of(s, awaited_from));
 	if (opening)
 		end_turn(opening);
 	opening = NULL;
 	if (depth)
-		launch_lock_give(stay);
+		end_section();
 	depth = 0;
 }
 
-/* Constant after the first wait or section; its value in a thread is only there
- * so that the destructor runs. */
+/* Constant after the first wait or section.  A thread sets a value for the key
+ * only to make the destructor run. */
 static pthread_key_t key;
 static bool key_is_made;
 
@@ -324,8 +342,9 @@ static void make_key(void)
 	key_is_made = pthread_key_create(&key, thread_exits) == 0;
 }
 
-/* Where that fails, the limit ends what the thread began. */
-static void watch_this_thread(void)
+/* Have thread_exits() called when this thread exits.  If that fails, the
+ * thread's stay on a side expires at the limit (D). */
+static void end_stays_at_exit(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	static _Thread_local bool is_watched;
@@ -340,48 +359,49 @@ static void watch_this_thread(void)
 
 /* ---- entering ---------------------------------------------------------- */
 
-/* The number of a stay that began with a wait for the side's count to be above
- * @let. */
-static unsigned number_of(const struct side *s, uint64_t let)
+/* Return the number of this thread's stay, or EXPIRED if the stay has expired.
+ * The thread was admitted when the side's counter exceeded @admitted. */
+static unsigned number_of(const struct side *s, uint64_t admitted)
 {
 	unsigned number;
 
 	pthread_mutex_lock(&lock);
-	number = let < s->forgot ? FORGOTTEN : s->newest;
+	number = admitted < s->admitted_at_expiry ? EXPIRED : s->newest;
 	pthread_mutex_unlock(&lock);
 	return number;
 }
 
-/* Enter a side: returns the number of the stay, or 0 if @q has a cause.  NULL:
- * no cause ends the wait. */
-static unsigned enter(struct side *s, const struct clique *q)
+/* Enter a side.  Return the number of the stay, or 0 if @q gets a cause first.
+ * @q may be NULL. */
+static unsigned enter_side(struct side *s, const struct clique *q)
 {
 	unsigned number;
-	uint64_t let;
+	uint64_t admitted;
 	bool inside;
 
-	watch_this_thread();
+	end_stays_at_exit();
 	pthread_mutex_lock(&lock);
-	let = atomic_load_explicit(&s->let, memory_order_relaxed) +
-	      (s == connections ? s->waiting : 0);
+	admitted = atomic_load_explicit(&s->admitted, memory_order_relaxed) +
+	           (s == connections ? s->waiting : 0);
 	number = s->newest;
-	inside = come_locked(s);
+	inside = enter_or_wait_locked(s);
 	pthread_mutex_unlock(&lock);
 	if (inside)
 		return number;
-	awaited_from = let;
+	awaited_from = admitted;
 	awaited = s;
-	inside = await_side(s, let, q);
+	inside = await_side(s, admitted, q);
 	awaited = NULL;
-	return inside ? number_of(s, let) : 0;
+	return inside ? number_of(s, admitted) : 0;
 }
 
-/* ---- launches --------------------------------------------------------- */
+/* ---- launch windows --------------------------------------------------- */
 
-/* False if @q has a cause. */
+/* Wait for the turn of @q.  Return false if @q gets a cause first. */
 static bool await_turn(struct clique *q)
 {
-	/* Enough threads that it does not spin on the lock. */
+	/* With this many threads, the backoff never spins.  Spinning would
+	 * contend for the lock. */
 	struct backoff b = backoff_among(INT_MAX);
 	uint64_t seen = atomic_load(&turns_ended.word);
 	bool has_begun = begin_turn(q, true);
@@ -399,19 +419,20 @@ int launch_lock_open(struct clique *q)
 	unsigned number;
 	bool is_open;
 
-	watch_this_thread();
+	end_stays_at_exit();
 	opening = q;
-	number = await_turn(q) ? enter(launches, q) : 0;
+	number = await_turn(q) ? enter_side(launches, q) : 0;
 	opening = NULL;
 	pthread_mutex_lock(&lock);
-	/* Under the lock: either a cause is seen here, or the reaper, which
-	 * closes after it, finds the window open. */
+	/* Check for a cause with the lock held.  Either this thread sees the
+	 * cause here, or the reaper, which closes windows after a cause, finds
+	 * this window open. */
 	is_open = number && !clique_cause(q);
 	if (is_open) {
 		q->window = number;
 		q->opened_ns = clock_now();
 	} else if (number) {
-		leave_locked(launches, number);
+		leave_locked(number);
 	}
 	pthread_mutex_unlock(&lock);
 	if (!is_open)
@@ -422,60 +443,52 @@ int launch_lock_open(struct clique *q)
 void launch_lock_close(struct clique *q)
 {
 	pthread_mutex_lock(&lock);
-	if (q->window)
-		leave_locked(launches, q->window);
+	leave_locked(q->window);
 	q->window = 0;
 	pthread_mutex_unlock(&lock);
 	end_turn(q);
 }
 
-/* ---- memory ----------------------------------------------------------- */
+/* ---- memory sections and connections ---------------------------------- */
 
 int memory_section_check(const char *name)
 {
 	if (!depth)
 		return COHORT_OK;
-	return error_set(COHORT_STATE,
-	                 "%s: called between cohort_quiet_begin() and "
-	                 "cohort_quiet_end(), for which it would wait",
-	                 name);
+	return error_set(
+		COHORT_STATE,
+		"%s: called between cohort_quiet_begin() and "
+		"cohort_quiet_end(), but waits for that section to end",
+		name);
 }
 
-unsigned launch_lock_take(void)
+unsigned launch_lock_begin_section(void)
 {
-	return enter(memory, NULL);
+	return enter_side(memory, NULL);
 }
 
-static void give(struct side *s, unsigned taken)
+unsigned launch_lock_begin_connection(void)
+{
+	return enter_side(connections, NULL);
+}
+
+void launch_lock_end(unsigned number)
 {
 	pthread_mutex_lock(&lock);
-	if (taken)
-		leave_locked(s, taken);
+	leave_locked(number);
 	pthread_mutex_unlock(&lock);
-}
-
-void launch_lock_give(unsigned taken)
-{
-	give(memory, taken);
-}
-
-unsigned launch_lock_take_alone(void)
-{
-	return enter(connections, NULL);
-}
-
-void launch_lock_give_alone(unsigned taken)
-{
-	give(connections, taken);
 }
 
 int memory_section_enter(struct clique *q)
 {
 	if (!depth)
-		stay = enter(memory, q);
+		stay = enter_side(memory, q);
 	if (!stay)
 		return clique_error(q);
-	depth++;
+	if (!depth++)
+		atomic_compare_exchange_strong_explicit(
+			&section_tid, &(int){ 0 }, thread_id(),
+			memory_order_relaxed, memory_order_relaxed);
 	return COHORT_OK;
 }
 
@@ -487,10 +500,15 @@ void memory_section_begin(void)
 void memory_section_end(void)
 {
 	if (!--depth)
-		launch_lock_give(stay);
+		end_section();
 }
 
 bool memory_section_is_open(void)
 {
 	return depth;
+}
+
+int memory_section_thread(void)
+{
+	return atomic_load_explicit(&section_tid, memory_order_relaxed);
 }

@@ -3,83 +3,37 @@
 #define CORE_LAUNCH_LOCK_H
 
 /*
- * The lock between launches and memory operations: in a launch window, while
- * collectives are being launched, no memory operation begins, and the reverse,
- * in the whole process; and while NCCL connects pairs of ranks, which allocates
- * and launches, neither of the two
+ * The process-wide lock that keeps memory operations away from launches
  *
- * A memory operation on one device (to allocate, to free, to pin, to destroy a
- * stream or a communicator) may wait for kernels on all devices of the process.
- * A kernel of a collective spins until the other ranks' kernels have come.  So
- * no memory operation may come between the first and the last launch of a
- * collective.  There are three sides: windows, memory sections, and
- * connections.  Any number may stay on one of the first two, or one thread on
- * the third, while nobody stays on the others.  Cliques that share a device
- * have one window open at a time: NCCL wants the collectives of several
- * communicators launched in one order on all their devices.
+ * No memory operation (to allocate, free or pin memory, or to destroy a stream
+ * or a communicator) may start between the first and the last launch of a
+ * collective: docs/gpu.md ("How ranks launch") says why.
  *
- *  A. While a window is open no memory section begins, and while a memory
- *     section lasts no window opens; and neither while a connection lasts, nor
- *     another connection; except by D.
- *  B. No side starves: once a thread waits for another side, newcomers wait
- *     behind it; when the last thread leaves a side, all that wait for the next
- *     side come in, or the one connection that came first.  Windows are
- *     followed by memory sections, these by connections, and those by windows.
- *  C. A thread that is inside never waits here: not the ranks of an open
- *     window, and not a thread that begins another memory section inside its
- *     own.
- *  D. A stay of more than LAUNCH_LOCK_LIMIT_NS no longer counts once a thread
- *     waits for its end.
- *  E. The exit of a thread ends its memory section, or its wait, and the turn
- *     (F) for which it waits.
- *  F. Before it comes to its side, a window waits until earlier windows of
- *     cliques that share a device with its clique are closed, or have been open
- *     for a thirtieth of LAUNCH_LOCK_LIMIT_NS: a clique does not pay with its
- *     deadline for a launch of another that hangs.  A clique with ranks in
- *     other processes, which may have another order, neither waits nor is
- *     waited for.
+ * The lock has three sides.  Any number of windows, or any number of sections,
+ * or one connection may be inside at a time:
  *
- * Why every wait here is bounded
+ *  launch windows    open while the ranks of a clique launch a collective
+ *  memory sections   open during a thread's memory operations
+ *  connections       open while NCCL connects pairs of ranks, which both
+ *                    allocates and launches
  *
- * The lock is held for a few assignments, never across a call.  A wait for
- * entry ends when the other side has left (B), when the limit has passed (D),
- * or, for a window and for a rank's call, with the clique's cause.  A newcomer
- * never overtakes a thread that waits.  So a thread waits for one stay of each
- * side at most, and for those connections that came before its own: each no
- * longer than the limit, no matter what hangs.  A window first waits for those
- * before it (F), and they wait in the same way.  This breaks any deadlock cycle
- * through this lock, even one through other processes.
+ * Rules:
  *
- * The limit is for what hangs.  Otherwise:
- *  - An open window does not wait for memory sections: its ranks have done all
- *    that allocates before they were counted in, and now only launch.  The last
- *    one closes it.  If a launch never returns, the clique gets its cause, and
- *    its reaper closes the window once the abort flags are up: from then on its
- *    kernels exit.  If the flags cannot be raised (WEDGED, or nothing has a
- *    deadline), the limit does it.
- *  - A memory section does not wait for windows: kernels that the operation may
- *    wait for are launched on every rank of the process, and run.  What else
- *    they may wait for has deadlines of its own: ranks of other processes,
- *    sends and receives, groups that launch ahead, work of the program; a
- *    window that waits meanwhile goes on with the limit.
- *  - No thread in a memory section waits for another thread that begins one, as
- *    a newcomer waits behind a window that waits for the first.  A program's
- *    quiet section refuses the calls that wait for the library's threads.
- *  - An init whose ranks are all in this process is one section, of its helper
- *    thread; a caller that leaves that thread ends the section.  A thread that
- *    returns from the call in which it was left begins another section for what
- *    it still makes or gives back.  An init together with other processes waits
- *    for them, and they may wait for a collective with this one: only what
- *    comes after the native init is a section.  A split follows the same two
- *    rules.
- *  - A thread that aborts a clique raises the flags outside of any section, and
- *    begins one only to free.
- *  - A connection of pairs whose ranks are all in this process waits for
- *    nobody.  If it hangs, its caller leaves it and aborts it.  A connection
- *    that involves other processes, or ranks that join from other threads,
- *    takes neither side of the lock.
+ *  A. While one side is inside, no other side enters, except by D.
+ *  B. A thread that enters queues behind threads that wait for another side.
+ *     When a side is empty, the next side in the order above enters.
+ *  C. A thread that is inside never waits for the lock.
+ *  D. Other sides wait for at most launch_lock_limit_ns for a side to empty.
+ *     Then the stays of the threads inside expire: the threads continue, but no
+ *     longer count as inside.
+ *  E. When a thread exits, its section, its wait and its turn end.
+ *  F. Windows of cliques that share a device open one after the other (a turn
+ *     each), because NCCL requires the same order of launches on all devices.
+ *     Cliques with ranks in other processes take no turns.
  *
- * cohort_abort_fire() does not come here, so that a signal handler may call it.
+ * docs/internals.md ("The launch lock") explains why every wait is bounded and
+ * which code is in a section.  cohort_abort_fire() does not use this lock, so a
+ * signal handler may call it.
  */
 
 #include <stdbool.h>
@@ -87,64 +41,77 @@
 
 struct clique;
 
-/* No operation that goes well takes so long, and deadlines of groups are
- * longer. */
-#define LAUNCH_LOCK_LIMIT_NS UINT64_C(30000000000)
+/* Maximum time that a side waits for another one (D), initially
+ * LAUNCH_LOCK_NS.  No healthy operation takes this long.  Atomic. */
+#define LAUNCH_LOCK_NS UINT64_C(30000000000)
+extern _Atomic uint64_t launch_lock_limit_ns;
 
-/* A turn (F) lasts a second at most, far longer than the launches of a
- * collective. */
+/* A window waits for another clique's turn (F) for at most launch_lock_limit_ns
+ * divided by this, so that a launch that hangs does not use up the deadlines of
+ * other cliques. */
 #define LAUNCH_LOCK_TURNS 30
 
-/* For tests: set another limit; how many threads wait, including for a turn
- * (F); how many memory sections there are. */
-void launch_lock_set_limit(uint64_t ns);
+/* For tests: return the number of waiting threads, including threads that wait
+ * for a turn (F). */
 unsigned launch_lock_waiting(void);
+
+/* For tests: return the number of memory sections. */
 unsigned launch_lock_sections(void);
 
 /*
- * launch_lock_open  - wait for @q's turn (F), and until no memory section
- *                lasts, for a collective of @q that all ranks have called.
- *                COHORT_OK, or @q's cause, and nothing is open
- * launch_lock_close - the last rank has launched, or @q's abort flags are up:
- *                no window of @q is open any more, and its turn has ended
- *
+ * Open the launch window of @q for a collective that all its ranks have
+ * called.  Waits for the clique's turn (F), and until no other side is inside.
  * Any thread; a clique has one window at a time.
+ *
+ * Returns:
+ *   COHORT_OK   the window is open
+ *   @q's cause  no window is open
  */
 int launch_lock_open(struct clique *q);
+
+/*
+ * Close the window of @q, if it is open, and end the clique's turn.  Called by
+ * the last rank that has launched, or by the reaper once the abort flags are
+ * up.  Any thread.
+ */
 void launch_lock_close(struct clique *q);
 
-/*
- * Memory sections of this thread; they nest.
- *
- * memory_section_begin - wait until no window is open, and begin a section
- * memory_section_enter - begin a section in a call of a rank of @q: COHORT_OK,
- *                       or @q's cause, and none is begun
- * memory_section_end   - end the section that was begun last
- * memory_section_is_open    - true inside a section
- */
+/* Begin a memory section of this thread; waits until no other side is inside.
+ * Sections nest. */
 void memory_section_begin(void);
+
+/*
+ * Begin a memory section in a call of a rank of @q.
+ *
+ * Returns:
+ *   COHORT_OK   the section has begun
+ *   @q's cause  no section has begun
+ */
 int memory_section_enter(struct clique *q);
+
 void memory_section_end(void);
+
 bool memory_section_is_open(void);
 
-/* COHORT_STATE in a memory section of this thread, for a call of the program's,
- * @name, that would wait for the end of the section. */
+/* Return a thread with a memory section that began while there was no other, or
+ * 0 once that section has ended. */
+int memory_section_thread(void);
+
+/* Refuse the program's call @name with COHORT_STATE if this thread is in a
+ * memory section, because the call would wait for the section to end. */
 int memory_section_check(const char *name);
 
-/*
- * A memory section that no thread owns, for what a helper thread does and
- * another thread may stop waiting for; and a connection, in no memory section.
- *
- * launch_lock_take       - wait until no window is open and no connection
- *                     lasts, and begin it: returns its number, not 0
- * launch_lock_give       - end the section of that number, once; does nothing
- * for 0
- * launch_lock_take_alone - begin a connection, once nothing else lasts
- * launch_lock_give_alone - end it
- */
-unsigned launch_lock_take(void);
-void launch_lock_give(unsigned taken);
-unsigned launch_lock_take_alone(void);
-void launch_lock_give_alone(unsigned taken);
+/* Begin a memory section that no thread owns, so that any thread can end it.
+ * Waits until no other side is inside.  Return the section's number, which is
+ * not 0. */
+unsigned launch_lock_begin_section(void);
+
+/* Begin a connection.  Waits until no window, section or other connection is
+ * inside.  Return the connection's number.  Do not call it in a memory
+ * section. */
+unsigned launch_lock_begin_connection(void);
+
+/* End section or connection @number.  Does nothing for 0. */
+void launch_lock_end(unsigned number);
 
 #endif

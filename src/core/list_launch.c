@@ -2,18 +2,17 @@
 
 #include "core/list_launch.h"
 
-#include "base/status.h"
 #include "base/type.h"
 #include "base/util.h"
 #include "core/call.h"
 #include "core/launch_lock.h"
 #include "core/native.h"
 
-/* Tensors begin in the buffer at multiples of this: whole elements of any
- * type. */
+/* Alignment of tensors in the buffer; a multiple of any element size. */
 #define ALIGN ((size_t)16)
 
-/* ---- the plan --------------------------------------------------------- */
+/* Minimum size of the buffer in bytes. */
+#define LEAST ((size_t)1 << 20)
 
 static size_t bytes_of(const struct cohort_tensor *t)
 {
@@ -31,7 +30,8 @@ static bool is_small(const struct clique *q, const struct cohort_tensor *t)
 	       bytes_of(t) < q->platform->lists.flat_below;
 }
 
-/* How many tensors of @op are packed; 0: too few, or packing is off. */
+/* Return the number of tensors of @op that are packed.  Return 0 if there are
+ * too few, or packing is off. */
 static size_t packed(const struct clique *q, const struct op *op, bool captured)
 {
 	const size_t from = q->list_way == COHORT_MANY_FLAT
@@ -41,22 +41,18 @@ static size_t packed(const struct clique *q, const struct op *op, bool captured)
 
 	if (captured || (op->kind != OP_ALL_REDUCE && op->kind != OP_BROADCAST))
 		return 0;
-	if (q->list_way == COHORT_MANY_GROUP ||
-	    q->list_way == COHORT_MANY_ALONE || op->n < from)
+	if (q->list_way == COHORT_MANY_GROUP || op->n < from)
 		return 0;
 	for (i = 0; i < op->n; i++)
 		n += is_small(q, &op->tensors[i]);
 	return n >= from ? n : 0;
 }
 
-/* How many tensors one native group may have; 1: they are launched without
- * one. */
+/* Return the maximum number of tensors in one native group. */
 static size_t group_most(const struct clique *q)
 {
-	return q->list_way == COHORT_MANY_ALONE ? 1
-	       : q->list_way == COHORT_MANY_GROUP
-	               ? SIZE_MAX
-	               : q->platform->lists.group_most;
+	return q->list_way == COHORT_MANY_GROUP ? SIZE_MAX
+	                                        : q->platform->lists.group_most;
 }
 
 bool list_is_special(const struct cohort_comm *c, const struct op *op,
@@ -64,21 +60,24 @@ bool list_is_special(const struct cohort_comm *c, const struct op *op,
 {
 	const struct clique *q = c->clique;
 
-	/* A rank on its own has hardly anything to launch. */
+	/* A group of one rank launches almost nothing, so one native group is
+	 * enough. */
 	if (op->kind == OP_BATCH || op->n < 2 || q->world_size == 1)
 		return false;
 	return op->n > group_most(q) || packed(q, op, captured);
 }
 
-/* One buffer's worth: tensors of a type, from @first on, up to @end. */
+/* Tensors that are packed into the buffer together: those of @type among the
+ * tensors from @first to @end - 1. */
 struct part {
 	int type;
 	size_t first, end;
 	size_t bytes;
 };
 
-/* Find the part after @p, of the same type or of the next type that the list
- * has; false if there is none.  Begin with type -1 and an end of n. */
+/* Find the part after @p: more tensors of one type, or the next type in the
+ * list.  Return false if there is no such part.  To find the first part, pass
+ * type -1 and end n. */
 static bool next_part(const struct clique *q, const struct op *op,
                       struct part *p)
 {
@@ -88,7 +87,7 @@ static bool next_part(const struct clique *q, const struct op *op,
 	for (;;) {
 		p->first = p->end;
 		if (p->first >= op->n) {
-			if (++p->type >= ncclNumTypes)
+			if (++p->type > TYPE_LAST)
 				return false;
 			p->first = 0;
 		}
@@ -108,47 +107,26 @@ static bool next_part(const struct clique *q, const struct op *op,
 	}
 }
 
-/* ---- before ----------------------------------------------------------- */
-
-/* In a memory section.  The former buffer is kept until the communicator
- * ends. */
-static int grow_inside(struct cohort_comm *c, size_t bytes)
+/* Allocate a larger buffer, in a memory section. */
+static int grow(struct cohort_comm *c, size_t bytes)
 {
 	const struct platform *p = c->clique->platform;
 	struct flats *f = &c->flats;
-	size_t room = f->room ? 2 * f->room : (size_t)1 << 20;
-	void *memory;
-	int rc;
-
-	while (room < bytes)
-		room *= 2;
-	if (!f->used) {
-		rc = native_set_cuda_error(
-			p, "cudaEventCreateWithFlags",
-			p->cudaEventCreateWithFlags(&f->used,
-		                                    cudaEventDisableTiming));
-		if (rc != COHORT_OK)
-			return rc;
-	}
-	rc = native_set_cuda_error(p, "cudaMalloc",
-	                           p->cudaMalloc(&memory, room));
-	if (rc != COHORT_OK)
-		return rc;
-	f->memory[f->n++] = memory;
-	f->room = room;
-	return COHORT_OK;
-}
-
-static int grow(struct cohort_comm *c, size_t bytes)
-{
 	enum cudaStreamCaptureMode mode;
 	int rc = memory_section_enter(c->clique);
 
 	if (rc != COHORT_OK)
 		return rc;
-	mode = native_relax(c->clique->platform);
-	rc = grow_inside(c, bytes);
-	native_restore(c->clique->platform, mode);
+	mode = native_relax(p);
+	if (!f->used)
+		rc = native_set_cuda_error(
+			p, "cudaEventCreateWithFlags",
+			p->cudaEventCreateWithFlags(&f->used,
+		                                    cudaEventDisableTiming));
+	if (rc == COHORT_OK)
+		rc = native_memory_grow(p, &f->memory, MAX(bytes, LEAST),
+		                        false);
+	native_restore(p, mode);
 	memory_section_end();
 	return rc;
 }
@@ -162,10 +140,8 @@ int list_prepare(struct cohort_comm *c, const struct op *op, bool captured)
 		return COHORT_OK;
 	while (next_part(c->clique, op, &p))
 		most = MAX(most, p.bytes);
-	return most <= c->flats.room ? COHORT_OK : grow(c, most);
+	return most <= c->flats.memory.bytes ? COHORT_OK : grow(c, most);
 }
-
-/* ---- launching -------------------------------------------------------- */
 
 static void call(struct cohort_comm *c, const struct op *op,
                  const struct cohort_tensor *tensor, struct native_result *r)
@@ -189,22 +165,20 @@ static void launch_groups(struct cohort_comm *c, const struct op *op,
 	for (i = 0; i < op->n && !r->what; i++) {
 		if (skips_small && is_small(q, &op->tensors[i]))
 			continue;
-		if (!n && most > 1)
-			native_note_nccl(r, "ncclGroupStart",
-			                 p->ncclGroupStart());
+		if (!n)
+			native_record_nccl(r, "ncclGroupStart",
+			                   p->ncclGroupStart());
 		if (!r->what)
 			call(c, op, &op->tensors[i], r);
 		if (++n < most)
 			continue;
-		if (most > 1)
-			native_note_nccl(r, "ncclGroupEnd", p->ncclGroupEnd());
+		native_record_nccl(r, "ncclGroupEnd", p->ncclGroupEnd());
 		n = 0;
 	}
 	if (n)
-		native_note_nccl(r, "ncclGroupEnd", p->ncclGroupEnd());
+		native_record_nccl(r, "ncclGroupEnd", p->ncclGroupEnd());
 }
 
-/* Copy the tensors of a part into the buffer, or out of it. */
 static void copy_part(struct cohort_comm *c, const struct op *op,
                       const struct part *part, char *buffer, bool in,
                       struct native_result *r)
@@ -218,7 +192,7 @@ static void copy_part(struct cohort_comm *c, const struct op *op,
 		t = &op->tensors[i];
 		if (t->type != part->type || !is_small(q, t) || !t->count)
 			continue;
-		native_note_cuda(
+		native_record_cuda(
 			r, "cudaMemcpyAsync",
 			in ? p->cudaMemcpyAsync(buffer, t->send, bytes_of(t),
 		                                cudaMemcpyDeviceToDevice,
@@ -233,7 +207,7 @@ static void copy_part(struct cohort_comm *c, const struct op *op,
 static void launch_part(struct cohort_comm *c, const struct op *op,
                         const struct part *part, struct native_result *r)
 {
-	char *buffer = c->flats.memory[c->flats.n - 1];
+	char *buffer = native_memory_at(&c->flats.memory);
 	const struct cohort_tensor flat = {
 		.send = buffer,
 		.recv = buffer,
@@ -248,14 +222,14 @@ static void launch_part(struct cohort_comm *c, const struct op *op,
 	copy_part(c, op, part, buffer, false, r);
 }
 
-/* Have the stream wait for what another stream still does with the buffer. */
-static void take_buffer(struct cohort_comm *c, cudaStream_t stream,
-                        struct native_result *r)
+/* Make the stream wait until other streams no longer use the buffer. */
+static void await_buffer(struct cohort_comm *c, cudaStream_t stream,
+                         struct native_result *r)
 {
 	const struct platform *p = c->clique->platform;
 
-	native_note_cuda(r, "cudaStreamWaitEvent",
-	                 p->cudaStreamWaitEvent(stream, c->flats.used, 0));
+	native_record_cuda(r, "cudaStreamWaitEvent",
+	                   p->cudaStreamWaitEvent(stream, c->flats.used, 0));
 }
 
 static void launch_flat(struct cohort_comm *c, const struct op *op,
@@ -264,14 +238,15 @@ static void launch_flat(struct cohort_comm *c, const struct op *op,
 	const struct platform *p = c->clique->platform;
 	struct part part = { .type = -1, .end = op->n };
 
-	if (!c->flats.n) /* all tensors are empty */
+	if (!c->flats.memory.n) /* all tensors are empty */
 		return;
-	take_buffer(c, op->stream, r);
+	await_buffer(c, op->stream, r);
 	while (!r->what && next_part(c->clique, op, &part))
 		launch_part(c, op, &part, r);
 	if (!r->what)
-		native_note_cuda(r, "cudaEventRecord",
-		                 p->cudaEventRecord(c->flats.used, op->stream));
+		native_record_cuda(r, "cudaEventRecord",
+		                   p->cudaEventRecord(c->flats.used,
+		                                      op->stream));
 }
 
 struct native_result list_launch(struct cohort_comm *c, const struct op *op,
@@ -290,9 +265,8 @@ void list_release(struct cohort_comm *c)
 {
 	const struct platform *p = c->clique->platform;
 
-	while (c->flats.n)
-		p->cudaFree(c->flats.memory[--c->flats.n]);
+	native_memory_free(p, &c->flats.memory, false);
 	if (c->flats.used)
 		p->cudaEventDestroy(c->flats.used);
-	c->flats = (struct flats){ .n = 0 };
+	c->flats.used = NULL;
 }

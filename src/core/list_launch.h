@@ -3,17 +3,17 @@
 #define CORE_LIST_LAUNCH_H
 
 /*
- * How a list of tensors is launched: in native groups, packed into a buffer, or
- * each alone
+ * Launches a list of tensors: in native groups, packed into a buffer, or one
+ * tensor at a time
  *
- * That is a function of the list, the options and the platform, none of which
- * may differ between ranks: they all make the same native calls.
+ * The choice depends only on the list, the options and the platform, which are
+ * equal on all ranks.  So all ranks make the same native calls.
  *
- * Packed means, in stream order: tensors of one type are copied into a buffer
- * of the communicator, which is one native call, and out of it.  The buffer is
- * made by the first call that packs, and again by one that needs more; the
- * former ones stay until the communicators are freed, so that nothing is taken
- * from what is in flight.
+ * Packing queues three steps on the stream: copy tensors of one type into a
+ * buffer of the communicator, make one native call on the buffer, and copy the
+ * tensors out.  The first call that packs allocates the buffer, and a call that
+ * needs more room allocates a larger buffer.  The smaller buffers stay until
+ * the communicator is freed, because operations in flight may use them.
  */
 
 #include "core/native.h"
@@ -21,31 +21,32 @@
 
 struct cohort_comm;
 
-/* The buffers of one communicator.  With the lock held only. */
-#define MAX_FLATS 40 /* each twice as large as the one before */
+/* The packing buffer of a communicator.  Used with the lock held. */
 struct flats {
-	void *memory[MAX_FLATS]; /* the last one is in use */
-	int n;
-	size_t room;
-	cudaEvent_t used; /* behind the last use */
+	struct native_memory memory;
+	cudaEvent_t used; /* recorded after the last use */
 };
 
-/* True if @op is launched otherwise than in one group.  @captured: into a
- * graph, which may run while another call uses the buffer; nothing is packed
- * then. */
+/* Return true if @op is not launched in one native group.  A @captured call is
+ * never packed, because its graph may run while another call uses the
+ * buffer. */
 bool list_is_special(const struct cohort_comm *c, const struct op *op,
                      bool captured);
 
-/* Have the memory that a special list will need, before the ranks agree on it:
- * COHORT_NO_MEMORY or COHORT_CUDA, and nothing has happened.  With the lock
- * held, on the rank's device. */
+/*
+ * Allocate the buffer that a special list needs, before the ranks agree on the
+ * list.  Call it with the lock held, on the rank's device.  Return COHORT_OK,
+ * or COHORT_NO_MEMORY or COHORT_CUDA with nothing changed.
+ */
 int list_prepare(struct cohort_comm *c, const struct op *op, bool captured);
 
-/* Launch a special list, up to the first call that fails.  No group is open. */
+/* Launch a special list; stop at the first call that fails.  No native group
+ * may be open. */
 struct native_result list_launch(struct cohort_comm *c, const struct op *op,
                                  bool captured);
 
-/* Give the buffers back, with nothing in flight, on the rank's device. */
+/* Free the buffers.  Nothing may be in flight, and the rank's device must be
+ * current. */
 void list_release(struct cohort_comm *c);
 
 #endif

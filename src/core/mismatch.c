@@ -9,27 +9,21 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "base/text.h"
+#include "base/util.h"
 #include "core/agree_words.h"
 #include "core/clique.h"
 #include "core/pair.h"
 #include "core/remote.h"
 
-/* How long to wait for the other ranks' calls before a rank is blamed: when
- * most have called the same; and when the odd one is not known yet, where a
- * name is worth more than speed on a busy machine. */
+/* Maximum time to wait for the other ranks' calls if more than half of the
+ * ranks have made equal calls. */
 #define QUORUM_NS (5 * UINT64_C(1000000))
+/* Maximum time to wait for the other ranks' calls if no majority has made the
+ * same call yet.  It is longer, because it is worth waiting on a busy machine
+ * to name the rank that differs; but at most a quarter of the join deadline,
+ * which would name a rank that has not called instead. */
 #define NO_QUORUM_NS UINT64_C(1000000000)
 
-/* ---- what was called -------------------------------------------------- */
-
-/* What the ranks that have called a number have called, in the order of the
- * ranks.  Those whose words are equal are of one side. */
-struct voices {
-	int n;
-	struct remote_call of[];
-};
-
-/* What rank @c has called, from its recorder. */
 static void add_call(struct text *t, const struct cohort_comm *c,
                      uint64_t number)
 {
@@ -39,28 +33,33 @@ static void add_call(struct text *t, const struct cohort_comm *c,
 	                  atomic_load(&agree_slot(c, number)->ticket), &r))
 		record_add(t, &r);
 	else
-		text_add(t, "a call that is not on record any more");
+		text_add(t, "a call that is no longer on record");
 }
 
-/* The ranks of this process. */
-static void hear_own(const struct clique *q, uint64_t number, struct voices *v)
+static void collect_local_calls(const struct clique *q, uint64_t number,
+                                struct rank_calls *v)
 {
+	struct remote_call *x;
 	int r;
 
 	for (r = 0, v->n = 0; r < q->size; r++) {
 		const uint64_t word = agree_word(&q->comms[r], number);
 
-		if (agree_word_is_of(word, number))
-			v->of[v->n++] = (struct remote_call){
-				.rank = q->comms[r].rank,
-				.world = q->comms[r].world_rank,
-				.word = word,
-			};
+		if (!agree_word_is_of(word, number))
+			continue;
+		x = &v->of[v->n++];
+		*x = (struct remote_call){
+			.rank = q->comms[r].rank,
+			.world = q->comms[r].world_rank,
+			.word = word,
+		};
+		add_call(&(struct text){ x->call, sizeof(x->call) },
+		         &q->comms[r], number);
 	}
 }
 
-/* How many are on the side of voice @i. */
-static int side_size(const struct voices *v, int i)
+/* Return the number of ranks that have made the same call as entry @i. */
+static int side_size(const struct rank_calls *v, int i)
 {
 	int k, n = 0;
 
@@ -69,8 +68,9 @@ static int side_size(const struct voices *v, int i)
 	return n;
 }
 
-/* The first voice of the side that has more than half of @n ranks, or -1. */
-static int majority(const struct voices *v, int n)
+/* Return the first entry whose call was made by more than half of @n ranks, or
+ * -1. */
+static int majority(const struct rank_calls *v, int n)
 {
 	int i;
 
@@ -80,8 +80,8 @@ static int majority(const struct voices *v, int n)
 	return -1;
 }
 
-/* True if a voice before @i is on its side. */
-static bool is_repeated(const struct voices *v, int i)
+/* Return true if an earlier entry has a call equal to that of entry @i. */
+static bool is_repeated(const struct rank_calls *v, int i)
 {
 	int k = 0;
 
@@ -90,28 +90,30 @@ static bool is_repeated(const struct voices *v, int i)
 	return k < i;
 }
 
-/* True if ranks of other processes may still call. */
 static bool others_may_call(const struct clique *q, uint64_t number)
 {
-	const int called = q->remote ? q->remote->look(q, number).called : -1;
+	const int called =
+		q->remote ? q->remote->get_state(q, number).called : -1;
 
 	return called >= 0 && called < q->world_size - q->size;
 }
 
-/* Wait until all ranks have called, or for as long as is given to them. */
-static void await_quorum(const struct clique *q, uint64_t number,
-                         struct voices *v)
+/* Wait until all ranks have called, or the time to wait for them has passed. */
+static void await_quorum(const struct cohort_comm *c, uint64_t number,
+                         struct rank_calls *v)
 {
+	const struct clique *q = c->clique;
+	const uint64_t most =
+		MIN(NO_QUORUM_NS, comm_limits(c, false).join_ns / 4);
 	uint64_t began = clock_now(), deadline;
 	struct backoff b = BACKOFF;
 
-	hear_own(q, number, v);
+	collect_local_calls(q, number, v);
 	do {
-		deadline = began + (majority(v, q->world_size) >= 0
-		                            ? QUORUM_NS
-		                            : NO_QUORUM_NS);
+		deadline = began +
+		           (majority(v, q->world_size) >= 0 ? QUORUM_NS : most);
 		backoff_wait(&b, deadline);
-		hear_own(q, number, v);
+		collect_local_calls(q, number, v);
 	} while ((v->n < q->size || others_may_call(q, number)) &&
 	         !clique_cause(q) && clock_now() < deadline);
 }
@@ -123,9 +125,8 @@ static int compare_ranks(const void *a, const void *b)
 	return (x->rank > y->rank) - (x->rank < y->rank);
 }
 
-/* Add what the ranks of other processes have called. */
-static void hear_others(const struct clique *q, uint64_t number,
-                        struct voices *v)
+static void collect_remote_calls(const struct clique *q, uint64_t number,
+                                 struct rank_calls *v)
 {
 	if (!q->remote)
 		return;
@@ -133,13 +134,11 @@ static void hear_others(const struct clique *q, uint64_t number,
 	qsort(v->of, (size_t)v->n, sizeof(v->of[0]), compare_ranks);
 }
 
-/* ---- texts ------------------------------------------------------------ */
-
-/* Add the ranks on the side of voice @i: "ranks 0, 2-3 call ...". */
-static void add_side(struct text *t, const struct clique *q,
-                     const struct voices *v, int i, uint64_t number)
+/* Append the ranks that have made the call of entry @i, and then the call:
+ * "ranks 0, 2-3 call ...". */
+static void add_side(struct text *t, const char *group,
+                     const struct rank_calls *v, int i)
 {
-	const struct cohort_comm *c = clique_rank(q, v->of[i].rank);
 	uint64_t set[COHORT_RANK_WORDS] = { 0 },
 		 world[COHORT_RANK_WORDS] = { 0 };
 	bool is_known = true;
@@ -156,12 +155,9 @@ static void add_side(struct text *t, const struct clique *q,
 	}
 	if (!is_known)
 		memset(world, 0, sizeof(world));
-	rank_set_name(t, set, world, q->name);
-	text_add(t, side_size(v, i) > 1 ? " call " : " calls ");
-	if (c)
-		add_call(t, c, number);
-	else
-		text_add(t, "%s", v->of[i].call);
+	rank_set_name(t, set, world, group);
+	text_add(t, "%s%s", side_size(v, i) > 1 ? " call " : " calls ",
+	         v->of[i].call);
 }
 
 static struct call_shape shape_of(const struct cohort_comm *c, uint64_t number)
@@ -171,11 +167,14 @@ static struct call_shape shape_of(const struct cohort_comm *c, uint64_t number)
 		                    c->rank };
 }
 
-/* Add which tensor of a list differs, or which call of a batch, between two
- * ranks of this process: the first on the side of voice @right, or if that is
- * negative the first of all, and the first that calls something else. */
+/*
+ * Append the tensor of a list, or the call of a batch, that differs between two
+ * ranks of this process.  The first rank has made the call of entry @right; if
+ * @right is negative, it is the first of all ranks.  The second is the first
+ * rank that has made a different call.
+ */
 static void add_tensors(struct text *t, const struct clique *q,
-                        const struct voices *v, int right, uint64_t number)
+                        const struct rank_calls *v, int right, uint64_t number)
 {
 	const struct cohort_comm *one = NULL, *other = NULL;
 	struct call_shape a, b;
@@ -196,24 +195,22 @@ static void add_tensors(struct text *t, const struct clique *q,
 	call_shape_compare(t, other < one ? &b : &a, other < one ? &a : &b);
 }
 
-/* End the clique with @cause, to which every side's call is added, the odd ones
- * first. */
-static void fire(struct clique *q, const struct voices *v, uint64_t number,
-                 struct cohort_cause *cause)
+int mismatch_describe(const struct rank_calls *v, uint64_t number,
+                      const char *group, bool is_child,
+                      struct cohort_cause *cause, struct text *t)
 {
-	struct text t = { cause->text, sizeof(cause->text) };
 	const bool is_seen = side_size(v, 0) < v->n;
 	int i, right = is_seen ? majority(v, v->n) : -1;
+	const char *separator = ": ";
 
-	text_add(&t, "collective %llu ", (unsigned long long)number);
-	if (clique_is_child(q))
-		text_add(&t, "of \"%s\" ", q->name);
-	text_add(&t, "differs");
+	text_add(t, "collective %llu ", (unsigned long long)number);
+	if (is_child)
+		text_add(t, "of \"%s\" ", group);
+	text_add(t, "differs");
 	if (right < 0)
-		text_add(
-			&t,
-			is_seen ? ", no majority"
-				: " in another process, which does not answer");
+		text_add(t, is_seen ? ", no majority"
+		                    : " in another process, which does not "
+		                      "answer");
 	for (i = 0; i < v->n; i++) {
 		rank_set_add(cause->joined, v->of[i].rank);
 		if (right >= 0 && v->of[i].word == v->of[right].word)
@@ -224,13 +221,25 @@ static void fire(struct clique *q, const struct voices *v, uint64_t number,
 		}
 		if (is_repeated(v, i))
 			continue;
-		text_add(&t, ": ");
-		add_side(&t, q, v, i, number);
+		text_add(t, "%s", separator);
+		add_side(t, group, v, i);
+		separator = "; ";
 	}
 	if (right >= 0) {
-		text_add(&t, ": ");
-		add_side(&t, q, v, right, number);
+		text_add(t, "%s", separator);
+		add_side(t, group, v, right);
 	}
+	return right;
+}
+
+/* End the clique with @cause, after describing the calls. */
+static void fire(struct clique *q, const struct rank_calls *v, uint64_t number,
+                 struct cohort_cause *cause)
+{
+	struct text t = { cause->text, sizeof(cause->text) };
+	const int right = mismatch_describe(v, number, q->name,
+	                                    clique_is_child(q), cause, &t);
+
 	add_tensors(&t, q, v, right, number);
 	cause_set(q->end, cause);
 }
@@ -238,8 +247,8 @@ static void fire(struct clique *q, const struct voices *v, uint64_t number,
 int mismatch_end(struct cohort_comm *c, uint64_t number, uint64_t ticket)
 {
 	struct clique *q = c->clique;
-	struct voices *v = calloc(1, sizeof(*v) + (size_t)q->world_size *
-	                                                  sizeof(v->of[0]));
+	struct rank_calls *v = calloc(1, sizeof(*v) + (size_t)q->world_size *
+	                                                      sizeof(v->of[0]));
 	struct cohort_cause cause = {
 		.status = COHORT_MISMATCH,
 		.kind = COHORT_VERDICT_DIFFERENT_CALL,
@@ -249,25 +258,21 @@ int mismatch_end(struct cohort_comm *c, uint64_t number, uint64_t ticket)
 		.collective = number,
 	};
 
-	if (!v) {
-		clique_fire(
-			q, &cause,
-			"collective %llu differs, and there is no memory to "
-			"tell how",
-			(unsigned long long)number);
-		return error_set(COHORT_MISMATCH, "collective %llu differs",
-		                 (unsigned long long)number);
+	if (v) {
+		await_quorum(c, number, v);
+		collect_remote_calls(q, number, v);
+		fire(q, v, number, &cause);
+	} else {
+		text_set(cause.text, sizeof(cause.text),
+		         "collective %llu differs (no memory for details)",
+		         (unsigned long long)number);
+		cause_set(q->end, &cause);
 	}
-	await_quorum(q, number, v);
-	hear_others(q, number, v);
-	fire(q, v, number, &cause);
 	free(v);
 	return error_set(COHORT_MISMATCH, "%s", cause.text);
 }
 
-/* ---- sends and receives ----------------------------------------------- */
-
-/* Add where the call of @ticket was made: " (ticket 5, tag "step 1")". */
+/* Append the position of the call of @ticket: " (ticket 5, tag "step 1")". */
 static void add_place(struct text *t, const struct cohort_comm *c,
                       uint64_t ticket)
 {
@@ -286,13 +291,14 @@ static void add_place(struct text *t, const struct cohort_comm *c,
 	text_add(t, ")");
 }
 
-/* Add the half @half of rank @c: ": rank 0 calls send of 3 int32 to rank 1". */
+/* Append rank @c's half of a transfer: "rank 0 calls send of 3 int32 to rank
+ * 1". */
 static void add_half(struct text *t, const struct cohort_comm *c,
                      const struct transfer *half)
 {
 	char name[RANK_NAME_SIZE];
 
-	text_add(t, ": %s calls ", clique_name_rank(c->clique, c->rank, name));
+	text_add(t, "%s calls ", clique_name_rank(c->clique, c->rank, name));
 	record_add(t, &(struct record){
 			      .kind = half->sends ? OP_SEND : OP_RECV,
 			      .from_host = half->from_host,
@@ -322,16 +328,18 @@ int mismatch_end_transfer(struct cohort_comm *c, const struct transfer *own,
 	struct transfer half = *other;
 	char names[2][RANK_NAME_SIZE];
 
-	/* Its ticket is known unless many transfers were called after it. */
+	/* The peer's record also has the ticket, unless it was overwritten by
+	 * later transfers. */
 	if (!pair_find(peer, other->sends, c->rank, own->number, &half))
 		half = *other;
 	rank_set_add(cause.joined, from->rank);
 	rank_set_add(cause.joined, to->rank);
-	text_add(&t, "message %llu from %s to %s differs",
+	text_add(&t, "message %llu from %s to %s differs: ",
 	         (unsigned long long)own->number,
 	         clique_name_rank(c->clique, from->rank, names[0]),
 	         clique_name_rank(c->clique, to->rank, names[1]));
 	add_half(&t, from, own->sends ? own : &half);
+	text_add(&t, "; ");
 	add_half(&t, to, own->sends ? &half : own);
 	cause_set(c->clique->end, &cause);
 	return error_set(COHORT_MISMATCH, "%s", cause.text);

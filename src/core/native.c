@@ -3,9 +3,10 @@
 #include "core/native.h"
 
 #include "base/status.h"
+#include "base/util.h"
 
-void native_note_nccl(struct native_result *r, const char *what,
-                      ncclResult_t result)
+void native_record_nccl(struct native_result *r, const char *what,
+                        ncclResult_t result)
 {
 	if (r->what || result == ncclSuccess)
 		return;
@@ -13,8 +14,8 @@ void native_note_nccl(struct native_result *r, const char *what,
 	r->nccl = result;
 }
 
-void native_note_cuda(struct native_result *r, const char *what,
-                      cudaError_t error)
+void native_record_cuda(struct native_result *r, const char *what,
+                        cudaError_t error)
 {
 	if (r->what || error == cudaSuccess)
 		return;
@@ -47,8 +48,8 @@ int native_set_nccl_error(const struct platform *p, const char *what,
 	                 detail && *detail ? detail : "no further details");
 }
 
-ncclResult_t native_greet(const struct platform *p, ncclComm_t comm, void *word,
-                          int peer, cudaStream_t stream)
+ncclResult_t native_exchange_empty(const struct platform *p, ncclComm_t comm,
+                                   void *word, int peer, cudaStream_t stream)
 {
 	ncclResult_t result =
 		p->ncclSend(word, 0, ncclInt8, peer, comm, stream);
@@ -89,14 +90,66 @@ void native_restore(const struct platform *p, enum cudaStreamCaptureMode mode)
 
 cudaError_t native_thread_init(const struct platform *p, int device)
 {
-	/* First, or the other call might make a context on device 0. */
+	/* Set the device first, because native_relax() might create a context
+	 * on device 0. */
 	cudaError_t error = p->cudaSetDevice(device);
 
 	native_relax(p);
 	return error;
 }
 
-/* True also where the driver cannot be asked. */
+/* The size of a block is a power of two up to this, and a multiple of this
+ * above it. */
+#define GROW_STEP ((size_t)64 << 20)
+
+/* Return the number of bytes to allocate if @bytes are needed and @former bytes
+ * are too few. */
+static size_t room_for(size_t bytes, size_t former)
+{
+	size_t room = 4096;
+
+	bytes = MAX(bytes, 2 * former);
+	if (bytes > GROW_STEP)
+		return ROUND_UP(bytes, GROW_STEP);
+	while (room < bytes)
+		room *= 2;
+	return room;
+}
+
+int native_memory_grow(const struct platform *p, struct native_memory *m,
+                       size_t bytes, bool is_pinned)
+{
+	void *block;
+	int rc;
+
+	if (bytes <= m->bytes)
+		return COHORT_OK;
+	bytes = room_for(bytes, m->bytes);
+	rc = is_pinned ? native_set_cuda_error(
+				 p, "cudaHostAlloc",
+				 p->cudaHostAlloc(&block, bytes,
+	                                          cudaHostAllocPortable))
+	               : native_set_cuda_error(p, "cudaMalloc",
+	                                       p->cudaMalloc(&block, bytes));
+	if (rc != COHORT_OK)
+		return rc;
+	m->blocks[m->n++] = block;
+	m->bytes = bytes;
+	return COHORT_OK;
+}
+
+void native_memory_free(const struct platform *p, struct native_memory *m,
+                        bool is_pinned)
+{
+	while (m->n)
+		if (is_pinned)
+			p->cudaFreeHost(m->blocks[--m->n]);
+		else
+			p->cudaFree(m->blocks[--m->n]);
+	m->bytes = 0;
+}
+
+/* Return true if the device has a context, or if the driver cannot be queried. */
 static bool has_context(const struct platform *p, int device)
 {
 	unsigned int flags;
@@ -113,10 +166,9 @@ int device_enter(struct device_scope *scope, const struct platform *p,
 	if (scope->error != cudaSuccess)
 		return native_set_cuda_error(p, "cudaGetDevice", scope->error);
 	scope->leaves = scope->before != device;
-	/* Set the device also if it is current already: only this makes its
-	 * context current, which functions of the driver need. */
-	if (!scope->leaves && p->has_no_contexts)
-		return COHORT_OK;
+	/* Set the device even if it is current already.  Only this call makes
+	 * its context current, and functions of the driver need a current
+	 * context. */
 	scope->error = p->cudaSetDevice(device);
 	return native_set_cuda_error(p, "cudaSetDevice", scope->error);
 }

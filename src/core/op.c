@@ -1,33 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What an operation is, and whether its arguments can be right
+ * Properties of operations, and checks of their arguments
  *
- * Everything that can be known to be wrong is refused here, before anything is
- * queued on any rank: NCCL checks less, and what it finds it may find after the
- * other ranks have started.
+ * These checks find wrong arguments before anything is queued on any rank.
+ * NCCL checks less, and may find an error only after other ranks have started.
  */
 
 #include "core/op.h"
 
 #include "base/status.h"
 
-/* What each kind takes. */
 static const struct {
 	const char *name;
-	const char *from_host; /* the name of the call with host memory */
+	const char *from_host; /* name of the call with host memory */
 	const char *native;
 	bool reduces;     /* has a reduction */
 	bool rooted;      /* has a root */
 	bool paired;      /* has a peer */
-	bool scales_send; /* @send has @count elements for every rank */
+	bool scales_send; /* @send has @count elements for each rank */
+	/* @recv has @count elements for each rank. */
 	bool scales_recv;
-	bool root_sends; /* only the root's @send is looked at */
+	bool root_sends; /* all ranks but the root ignore @send */
+	/* All ranks but the root ignore @recv. */
 	bool root_recvs;
-	bool sends_not; /* @send is not looked at on any rank */
+	bool sends_not; /* every rank ignores @send */
 	bool recvs_not;
 	bool apart; /* @send and @recv must not overlap */
-	/* Both have one size: a call with host memory has one buffer. */
+	/* @send and @recv have the same size, so a call on host memory takes a
+	 * single buffer. */
 	bool alike;
 } kinds[] = {
 	[OP_ALL_REDUCE] = { .name = "all_reduce",
@@ -107,12 +108,13 @@ const char *op_native_name(enum op_kind kind)
 	return kinds[kind].native;
 }
 
-bool op_has_collectives(const struct op *batch)
+bool op_is_collective(const struct op *op)
 {
-	size_t i;
+	size_t i, n;
+	const struct op *calls = op_calls(op, &n);
 
-	for (i = 0; i < batch->n; i++)
-		if (op_is_collective(&batch->calls[i]))
+	for (i = 0; i < n; i++)
+		if (op_is_common(calls[i].kind))
 			return true;
 	return false;
 }
@@ -158,7 +160,7 @@ const char *cohort_op_name(int op)
 	return "an op that this version of cohort does not know";
 }
 
-size_t op_bytes_of_all(const struct op *op)
+size_t op_bytes(const struct op *op)
 {
 	size_t i, n, k, bytes = 0;
 	const struct op *calls = op_calls(op, &n);
@@ -170,15 +172,14 @@ size_t op_bytes_of_all(const struct op *op)
 	return bytes;
 }
 
-/* Refuse argument @what of tensor number @i; a call that takes a list says
- * which. */
+/* Refuse an argument of tensor @i.  If the operation has a list of tensors, the
+ * error text names the tensor. */
 #define TENSOR_ERROR(op, i, format, ...)                                       \
 	((op)->n > 1 ? error_set(COHORT_INVALID, "%s: tensors[%zu]." format,   \
 	                         op_name_of(op), i, __VA_ARGS__)               \
 	             : error_set(COHORT_INVALID, "%s: " format,                \
 	                         op_name_of(op), __VA_ARGS__))
 
-/* What a rank does with the buffers of one call. */
 static bool is_sending(const struct op *op, int rank)
 {
 	return !kinds[op->kind].sends_not &&
@@ -219,9 +220,9 @@ static bool overlap(const struct cohort_tensor *t, size_t bytes)
 	return send < recv ? recv - send < bytes : send - recv < bytes;
 }
 
-/* True if @memory is aligned to elements of @bytes, or need not be.  A kernel
- * that reduces faults at other elements, which loses the device; what only
- * moves elements moves bytes. */
+/* Return true if @memory is aligned to elements of @bytes, or if @op does not
+ * need alignment.  A kernel that reduces unaligned elements faults, and the
+ * device is lost.  Kernels that only move elements move them as bytes. */
 static bool is_aligned(const struct op *op, const void *memory, size_t bytes)
 {
 	return !kinds[op->kind].reduces ||
@@ -237,7 +238,8 @@ bool op_is_aligned(const struct op *op)
 	                  is_aligned(op, t->recv, bytes));
 }
 
-/* Host memory may be anywhere: it is copied first. */
+/* Refuse buffers that are not aligned.  Host memory need not be aligned,
+ * because it is copied first. */
 static int alignment_check(const struct op *op, size_t i, int rank)
 {
 	const struct cohort_tensor *t = &op->tensors[i];
@@ -259,13 +261,18 @@ static int tensor_check(const struct op *op, size_t i, int rank, int size)
 {
 	const struct cohort_tensor *t = &op->tensors[i];
 	size_t blocks = op_has_blocks(op->kind) ? (size_t)size : 1;
-	/* A barrier's buffers are the library's own. */
+	/* A barrier uses buffers of the library. */
 	bool given = t->count && !op_has_no_tensors(op->kind);
 	size_t bytes = type_size(t->type), all;
 
 	if (!bytes)
 		return TENSOR_ERROR(
 			op, i, "type is %d, not an enum cohort_type", t->type);
+	if (kinds[op->kind].reduces && !type_has_arithmetic(t->type))
+		return TENSOR_ERROR(op, i,
+		                    "type is %s, which cannot be reduced, only "
+		                    "moved",
+		                    cohort_type_name(t->type));
 	if (__builtin_mul_overflow(t->count, bytes * blocks, &all) ||
 	    all > PTRDIFF_MAX)
 		return TENSOR_ERROR(op, i,
@@ -310,10 +317,11 @@ int op_check_call(const struct op *op, int rank, int size)
 	if (rc != COHORT_OK)
 		return rc;
 	if (!op->tensors || !op->n)
-		return error_set(COHORT_INVALID,
-		                 "%s: tensors is %s and n is %zu",
-		                 op_name_of(op), op->tensors ? "set" : "NULL",
-		                 op->n);
+		return error_set(
+			COHORT_INVALID,
+			"%s: tensors is %s and n is %zu: pass at least "
+			"one tensor",
+			op_name_of(op), op->tensors ? "set" : "NULL", op->n);
 	for (i = 0; i < op->n; i++) {
 		rc = tensor_check(op, i, rank, size);
 		if (rc != COHORT_OK)
@@ -322,8 +330,8 @@ int op_check_call(const struct op *op, int rank, int size)
 	return COHORT_OK;
 }
 
-/* The first call of @kind, from *@at on, that rank @rank makes with itself, or
- * NULL.  *@at is left after it. */
+/* Find the first call of @kind at or after index *@at whose peer is @rank, and
+ * set *@at to the index after it.  Return NULL if there is none. */
 static const struct op *next_own(const struct op *batch, enum op_kind kind,
                                  int rank, size_t *at)
 {
@@ -336,8 +344,8 @@ static const struct op *next_own(const struct op *batch, enum op_kind kind,
 	return NULL;
 }
 
-/* What a rank sends to itself it must receive in the same operation, or it
- * would wait for itself. */
+/* Refuse a batch in which the rank's sends to itself do not match its receives
+ * from itself, because the rank would wait for itself. */
 static int own_check(const struct op *batch, int rank)
 {
 	const struct op *send, *recv;
@@ -350,8 +358,8 @@ static int own_check(const struct op *batch, int rank)
 			return COHORT_OK;
 		if (!send || !recv)
 			return error_set(COHORT_INVALID,
-			                 "batch: peer of a %s is %d, this "
-			                 "rank, without a %s for it",
+			                 "batch: peer of a %s is %d, which is "
+			                 "this rank, without a matching %s",
 			                 send ? "send" : "recv", rank,
 			                 send ? "recv" : "send");
 		if (send->tensors->count != recv->tensors->count ||
@@ -366,40 +374,23 @@ static int own_check(const struct op *batch, int rank)
 	}
 }
 
-/* Alone the call could never complete. */
+/* Refuse a single send or receive whose peer is the rank itself, because it
+ * could never complete. */
 static int alone_check(const struct op *op, int rank)
 {
 	if (!kinds[op->kind].paired || op->root != rank)
 		return COHORT_OK;
-	return error_set(COHORT_INVALID,
-	                 "%s: peer is %d, this rank: only in a batch, together "
-	                 "with its %s",
-	                 op_name_of(op), rank,
-	                 op->kind == OP_SEND ? "recv" : "send");
-}
-
-/* A count small enough that size * count cannot overflow for any type. */
-#define FEW ((size_t)1 << 40)
-
-_Static_assert(FEW <= PTRDIFF_MAX / COHORT_MAX_RANKS / 16, "of any type");
-
-/* True for the most common calls, in which nothing can be wrong. */
-static bool is_usual(const struct op *op, int size)
-{
-	const struct cohort_tensor *t = op->tensors;
-
-	return op->kind <= OP_SCATTER && op->n == 1 && t && t->send &&
-	       t->recv && t->count <= FEW && type_size(t->type) &&
-	       op_is_aligned(op) && op->redop >= COHORT_SUM && op->root >= 0 &&
-	       op->root < size;
+	return error_set(
+		COHORT_INVALID,
+		"%s: peer is %d, which is this rank: allowed only in a "
+		"batch that has the matching %s",
+		op_name_of(op), rank, op->kind == OP_SEND ? "recv" : "send");
 }
 
 int op_check(const struct op *op, int rank, int size)
 {
 	int rc;
 
-	if (is_usual(op, size))
-		return COHORT_OK;
 	if (op->kind == OP_BATCH)
 		return own_check(op, rank);
 	rc = op_check_call(op, rank, size);

@@ -2,10 +2,8 @@
 #ifndef CORE_OP_H
 #define CORE_OP_H
 
-/*
- * The descriptor of an operation: what every call that queues work fills in, on
- * its stack, and hands to submit()
- */
+/* The descriptor of an operation, which every call that queues work fills in on
+ * its stack and passes to submit() */
 
 #include <stdbool.h>
 
@@ -16,94 +14,120 @@
 struct split_call;
 struct staged;
 
+/* Kinds of operations.  The functions that the comments name depend on this
+ * order. */
 enum op_kind {
+	/* Collectives that every version of NCCL has: op_is_basic(). */
 	OP_ALL_REDUCE,
 	OP_BROADCAST,
 	OP_REDUCE,
 	OP_ALL_GATHER,
 	OP_REDUCE_SCATTER,
+	/* Collectives that NCCL implements with messages:
+	 * op_is_of_messages(). */
 	OP_GATHER,
 	OP_SCATTER,
 	OP_ALL_TO_ALL,
+	/* Operations without tensors of the caller: op_has_no_tensors(). */
 	OP_BARRIER,
-	OP_SPLIT, /* up to here all ranks make the same call */
+	OP_SPLIT,
+	/* Operations that need not be called by all ranks: !op_is_common(). */
 	OP_SEND,
 	OP_RECV,
-	OP_COPY,  /* a tensor of bytes; peers are not involved */
+	OP_COPY,  /* copy of a tensor of bytes, which involves no peer */
 	OP_BATCH, /* several calls as one operation */
 };
 
 struct op {
 	enum op_kind kind;
-	/* An enum cohort_op, or a number from cohort_premul_sum_create(); 0 if the
-	 * kind has none. */
+	/* The reduction: an enum cohort_op, or a number from
+	 * cohort_premul_sum_create().  0 if this kind of operation has no
+	 * reduction. */
 	int redop;
-	int root; /* for a send or recv the peer; 0 if the kind has none */
+	/* The root, or the peer of a send or receive; 0 if this kind of
+	 * operation has none. */
+	int root;
 	const struct cohort_tensor *tensors;
-	size_t n; /* tensors; in a batch: calls */
+	size_t n; /* number of tensors, or of calls in a batch */
 	void *stream;
-	/* Of a batch, which has no batch in it; else unused. */
+	/* The calls of a batch.  None of them is a batch. */
 	const struct op *calls;
-	const struct split_call *split; /* of a split; else unused */
-	/* Tensors are plain host memory.  That is another call to the other
-	 * ranks, and in messages. */
+	const struct split_call *split; /* arguments of a split */
+	/* True if the tensors are plain host memory.  A call with host memory
+	 * has another name in texts, and does not match a call with device
+	 * memory. */
 	bool from_host;
-	bool is_of_all; /* one thread calls for all ranks: the stream is one
-	                          of the caller's streams[] */
-	/* How host memory gets to the device, unless the device can use it:
-	 * staging.h. */
+	/* True for a group-level call: one thread calls for all ranks, and
+	 * @stream is an element of its argument streams[]. */
+	bool is_of_all;
+	/* State of the copies between host memory and the device (staging.h),
+	 * or NULL if the device can use the memory directly. */
 	struct staged *staged;
-	/* What the call is for, beside the caller's tag; NULL: not known. */
+	/* Purpose of the call, shown next to the caller's tag; or NULL. */
 	const char *label;
 };
 
-/* True if calls of this kind have no tensors of the caller's. */
+static inline bool op_is_basic(enum op_kind kind)
+{
+	return kind <= OP_REDUCE_SCATTER;
+}
+
+static inline bool op_is_common(enum op_kind kind)
+{
+	return kind <= OP_SPLIT;
+}
+
 static inline bool op_has_no_tensors(enum op_kind kind)
 {
 	return kind == OP_BARRIER || kind == OP_SPLIT;
 }
 
-/* The one number of all premultiplied sums in digests and records: their
- * scalars may differ between ranks. */
+/* Number that stands for every premultiplied sum in digests and records,
+ * because their scalars may differ between ranks. */
 #define REDOP_PREMUL_SUM (COHORT_AVG + 1)
 
-/* The program's number for the first premultiplied sum: far above the built-in
- * ones, and above those that NCCL may add. */
+/* Number of a program's first premultiplied sum.  It is far above the built-in
+ * reductions, and above any that NCCL may add. */
 #define REDOP_FIRST_NUMBER 4096
 
-/* The enum cohort_op that @redop is, or REDOP_PREMUL_SUM. */
+/* Return the enum cohort_op of a built-in reduction, or REDOP_PREMUL_SUM for
+ * any other reduction. */
 static inline int redop_kind(int redop)
 {
 	return redop < REDOP_PREMUL_SUM ? redop : REDOP_PREMUL_SUM;
 }
 
-/* The calls in @op if it is a batch, else @op itself. */
+/* Return the calls in @op if it is a batch, else @op itself; set *@n to their
+ * number. */
 static inline const struct op *op_calls(const struct op *op, size_t *n)
 {
 	*n = op->kind == OP_BATCH ? op->n : 1;
 	return op->kind == OP_BATCH ? op->calls : op;
 }
 
-/* True if nothing in @op depends on the communicator. */
+/* Return true if @op is a collective without a premultiplied sum, which needs
+ * no further checks or resources of the communicator. */
 static inline bool op_is_plain(const struct op *op)
 {
-	return op->kind < OP_SEND && op->redop < REDOP_PREMUL_SUM;
+	return op_is_common(op->kind) && op->redop < REDOP_PREMUL_SUM;
 }
 
-/* The name for people: "all_reduce"; with host memory: "all_reduce_host". */
 const char *op_name(enum op_kind kind);
+
+/* Return the name of a kind for messages: "all_reduce", or "all_reduce_host"
+ * with host memory. */
 const char *op_full_name(enum op_kind kind, bool from_host);
 
-/* The full name of @op. */
+/* Return the name of @op for messages.  The name shows whether @op has host
+ * memory. */
 static inline const char *op_name_of(const struct op *op)
 {
 	return op_full_name(op->kind, op->from_host);
 }
 
-/* The native function that a call comes to: "ncclAllReduce". */
+/* Return the native function that makes calls of this kind: "ncclAllReduce". */
 const char *op_native_name(enum op_kind kind);
 
-/* Names for people: "float32", "sum". */
 static inline const char *type_name(int type)
 {
 	return cohort_type_name(type);
@@ -118,64 +142,56 @@ static inline const char *redop_name(int kind)
 bool op_has_redop(enum op_kind kind);
 bool op_has_root(enum op_kind kind);
 
-/* True for sends and receives, whose root is a peer. */
+/* Return true for sends and receives, whose root is a peer. */
 bool op_has_peer(enum op_kind kind);
 
-/* True if NCCL makes calls of this kind of messages between the ranks. */
 static inline bool op_is_of_messages(enum op_kind kind)
 {
 	return kind >= OP_GATHER && kind <= OP_ALL_TO_ALL;
 }
 
-/* True if there is a call in @batch that all ranks must make. */
-bool op_has_collectives(const struct op *batch);
+/* Return true if all ranks must make the same call.  For a batch, return true
+ * if it contains a call that all ranks must make. */
+bool op_is_collective(const struct op *op);
 
-/* True if all ranks must make the same call; for a batch, if that is true of
- * any call in it. */
-static inline bool op_is_collective(const struct op *op)
-{
-	return op->kind == OP_BATCH ? op_has_collectives(op)
-	                            : op->kind <= OP_SPLIT;
-}
-
-/* True if any other rank waits for this one to do it. */
+/* Return true if another rank may wait for this one to make the call. */
 static inline bool op_is_awaited(const struct op *op)
 {
-	/* Other ranks wait for every call that a batch may have in it. */
+	/* Other ranks wait for any call that a batch may contain. */
 	return op->kind == OP_BATCH ? op->n > 0 : op->kind != OP_COPY;
 }
 
-/* How many blocks of count elements rank @rank of @size sends from, and
- * receives into, the buffers of a call; 0: the buffer is not looked at. */
+/* Compute the sizes of the buffers that rank @rank of @size sends from and
+ * receives into, in blocks of count elements.  A size is 0 if the rank ignores
+ * the buffer. */
 void op_blocks(const struct op *call, int rank, int size, size_t *send,
                size_t *recv);
 
-/* What the caller of @op calls its buffer @what, "send" or "recv". */
+/* Return the caller's name for buffer @what ("send" or "recv") of @op. */
 const char *op_buffer_name(const struct op *op, const char *what);
 
-/* True if a call's buffers hold a block of each rank, on any rank. */
+/* Return true if, in calls of this kind, a buffer of some rank holds one block
+ * for each rank. */
 bool op_has_blocks(enum op_kind kind);
 
-/* Bytes of all tensors together. */
-size_t op_bytes_of_all(const struct op *op);
-static inline size_t op_bytes(const struct op *op)
-{
-	return op->n == 1 && op->kind != OP_BATCH
-	               ? op->tensors->count * type_size(op->tensors->type)
-	               : op_bytes_of_all(op);
-}
+size_t op_bytes(const struct op *op);
 
-/* False if a reduction's one tensor is not aligned to its elements: a kernel
- * that reads them loses its device. */
+/* Return false if the one tensor of a reduction is not aligned to its elements.
+ * A kernel that reads such a tensor faults, and the device is then lost. */
 bool op_is_aligned(const struct op *op);
 
-/* Whether @op can be carried out as rank @rank of @size.  Pure; COHORT_INVALID
- * names the argument and its value.  Premultiplied sums are only known to the
- * communicator: see redop.h. */
+/*
+ * Check whether rank @rank of @size can make the call.  Reads nothing but its
+ * arguments.  Premultiplied sums are checked by redop_check().
+ *
+ * Returns:
+ *   COHORT_OK       the arguments are valid
+ *   COHORT_INVALID  the error names the argument and its value
+ */
 int op_check(const struct op *op, int rank, int size);
 
-/* op_check() for one call of a batch.  op_check() of the batch checks only how
- * its calls go together. */
+/* Like op_check(), for one call of a batch.  For a batch, op_check() only
+ * checks how its calls fit together. */
 int op_check_call(const struct op *call, int rank, int size);
 
 #endif

@@ -4,7 +4,6 @@
 
 #include <pthread.h>
 
-#include "base/list.h"
 #include "base/process.h"
 #include "base/status.h"
 #include "base/thread.h"
@@ -14,12 +13,12 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Constant after the first bind; its value in a thread is only there so that
- * the destructor runs. */
+/* Constant after the first bind.  A thread sets a value for the key only to
+ * make the destructor run. */
 static pthread_key_t key;
 static bool key_is_made;
 
-/* Guarded by lock: communicators that have an owner. */
+/* Communicators that have an owner.  Guarded by lock. */
 static struct cohort_comm *owned;
 
 static uintptr_t load_owner(const struct cohort_comm *c)
@@ -27,14 +26,14 @@ static uintptr_t load_owner(const struct cohort_comm *c)
 	return atomic_load_explicit(&c->lock.owner, memory_order_relaxed);
 }
 
-/* Relaxed: a thread that is not the owner has no use for what the owner did
- * before; the lock orders the rest. */
+/* Relaxed, because a thread that is not the owner does not need to see the
+ * owner's earlier stores.  The lock orders everything else. */
 static void store_owner(struct cohort_comm *c, uintptr_t owner)
 {
 	atomic_store_explicit(&c->lock.owner, owner, memory_order_relaxed);
 }
 
-/* Take *@at out of the list. */
+/* Remove *@at from the list of owned communicators, and clear its owner. */
 static void unlink_locked(struct cohort_comm **at)
 {
 	struct cohort_comm *c = *at;
@@ -70,8 +69,9 @@ static void fire(struct cohort_comm *c)
 
 void (*_Atomic owner_exits)(struct cohort_comm *comm);
 
-/* Let owner_exits() end the cliques of this thread's communicators with a
- * better cause than the exit.  Without the lock, as that takes its time. */
+/* Let owner_exits() end the cliques of this thread's communicators with a cause
+ * that is more specific than the thread's exit.  Call it without the lock,
+ * because owner_exits() takes time. */
 static void explain_exit(void)
 {
 	struct cohort_comm *c = NULL, *last = NULL;
@@ -91,8 +91,8 @@ static void explain_exit(void)
 	}
 }
 
-/* A thread's end.  The communicators stay bound to nobody; a lock that it left
- * occupied stays so, and the abort will find it wedged. */
+/* Unbind the communicators of a thread that exits.  A communicator lock that it
+ * holds stays held, so the abort will end as WEDGED. */
 static void thread_exits(void *unused)
 {
 	struct cohort_comm **at = &owned, *kept = NULL, *c;
@@ -100,7 +100,7 @@ static void thread_exits(void *unused)
 
 	(void)unused;
 	if (process_is_child())
-		return; /* the lock may be held by a thread that is not here */
+		return; /* in a forked child, the lock may stay held */
 	if (atomic_load(&owner_exits))
 		explain_exit();
 	pthread_mutex_lock(&lock);
@@ -110,7 +110,8 @@ static void thread_exits(void *unused)
 			continue;
 		}
 		atomic_store(&(*at)->thread.orphaned, true);
-		/* A closed rank has no next call that would be missed. */
+		/* A closed rank makes no further call, so the exit need not end
+		 * the clique. */
 		if (!atomic_load(&c->lock.closed))
 			fire(c);
 		unlink_locked(at);
@@ -120,12 +121,13 @@ static void thread_exits(void *unused)
 		}
 	}
 	pthread_mutex_unlock(&lock);
-	/* Without the lock: each may hold the last reference to its family. */
+	/* Release the references without the lock, because the last one frees
+	 * cliques. */
 	while ((c = kept)) {
 		kept = c->thread.next_owned;
 		kept_by = c->thread.kept_by;
 		c->thread.kept_by = NULL;
-		clique_put_straggler(kept_by);
+		clique_put_abandoned(kept_by);
 	}
 }
 
@@ -134,7 +136,7 @@ static void make_key(void)
 	key_is_made = pthread_key_create(&key, thread_exits) == 0;
 }
 
-static bool watch_this_thread(void)
+static bool end_ranks_at_exit(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -147,23 +149,28 @@ bool owner_is_self(const struct cohort_comm *c)
 	return load_owner(c) == owner_self();
 }
 
-/* Checked again here: the lock lets any thread in once the clique is stale. */
 int owner_bind(struct cohort_comm *c)
 {
+	/* Check the owner again, because the communicator's lock lets any
+	 * thread enter once the clique is stale. */
 	uintptr_t owner = load_owner(c);
 	bool is_stale;
 
 	if (owner)
 		return owner == owner_self() ? COHORT_ALREADY
 		                             : comm_refuse_owner(c);
-	if (!watch_this_thread())
+	if (!end_ranks_at_exit())
 		return error_set(COHORT_SYSTEM,
-		                 "cannot watch for the end of this thread");
+		                 "cannot bind rank %d: the exit of this thread "
+		                 "cannot be watched",
+		                 c->rank);
 	pthread_mutex_lock(&lock);
 	is_stale = atomic_load(&c->clique->stale);
 	if (!is_stale) {
 		c->thread.next_owned = owned;
 		owned = c;
+		atomic_store_explicit(&c->lock.owner_tid, thread_id(),
+		                      memory_order_relaxed);
 		store_owner(c, owner_self());
 	}
 	pthread_mutex_unlock(&lock);
@@ -184,7 +191,7 @@ int owner_unbind(struct cohort_comm *c)
 	c->thread.kept_by = NULL;
 	pthread_mutex_unlock(&lock);
 	if (kept_by)
-		clique_put_straggler(kept_by);
+		clique_put_abandoned(kept_by);
 	return COHORT_OK;
 }
 
@@ -209,22 +216,24 @@ void owner_keep(struct clique *q)
 
 	pthread_mutex_lock(&lock);
 	while ((c = *at)) {
-		/* Including communicators of what was split from it and closed
-		 * before it. */
+		/* Also unbind communicators of cliques that were split from @q
+		 * and closed before it. */
 		if ((c->clique == q || c->thread.kept_by == q) &&
 		    load_owner(c) == owner_self()) {
-			kept += c->thread.kept_by != NULL; /* by @root */
+			/* The communicator was kept by a reference to @root,
+			 * which is released below. */
+			kept += c->thread.kept_by != NULL;
 			c->thread.kept_by = NULL;
 			unlink_locked(at);
 			continue;
 		}
 		if (c->clique == q && !c->thread.kept_by) {
-			clique_get_straggler(root);
+			clique_get_abandoned(root);
 			c->thread.kept_by = root;
 		}
 		at = &c->thread.next_owned;
 	}
 	pthread_mutex_unlock(&lock);
 	while (kept--)
-		clique_put_straggler(root);
+		clique_put_abandoned(root);
 }

@@ -3,20 +3,20 @@
 #define CORE_OWNER_H
 
 /*
- * Threads that own ranks: when the thread of a bound communicator exits, its
- * rank's next call can never be made, so that the exit ends the clique, with
- * that rank named
+ * Threads that own ranks
  *
- * Each thread has a list of the communicators that are bound to it, which its
- * exit goes through.  One lock guards all lists; it is held for a few
- * instructions, and for ending a clique, which does not block.
+ * A communicator may be bound to a thread.  When that thread exits, the rank's
+ * next call can never be made, so the exit ends the clique and names the rank.
  *
- *  A. What an owner may use is not freed before the owner has unbound it or has
- *     exited.  Whoever frees a clique first goes through the list, under the
- *     lock under which an owner leaves it; no owner can be added any more, as
- *     the clique is stale.  So either the owner is found there and its
- *     communicator is kept, or the owner has left, with a reference of its own
- *     for the rest of its call.
+ * The exit of a thread finds the communicators that are bound to it in a list.
+ * One lock guards the list; it is held for a few instructions, and while ending
+ * a clique, which does not block.
+ *
+ *  A. A communicator is not freed before its owner has unbound it or exited.
+ *     A thread that frees a clique first walks the list.  No owner can be added
+ *     then, because the clique is stale.  So either the freeing thread finds
+ *     the owner in the list and keeps the communicator, or the owner has
+ *     already removed itself and holds a reference for the rest of its call.
  */
 
 #include <pthread.h>
@@ -26,39 +26,52 @@
 struct clique;
 struct cohort_comm;
 
-/* The calling thread's identity as an owner. */
 static inline uintptr_t owner_self(void)
 {
 	return (uintptr_t)pthread_self();
 }
 
-/* Called on a thread that exits, for each communicator that is bound to it and
- * not closed: may end its clique.  Set before the first bind; NULL if there is
- * no such function. */
+/* Function that is called on an exiting thread for each open communicator that
+ * is bound to it, or NULL.  It may end the communicator's clique.  Set before
+ * the first bind. */
 extern void (*_Atomic owner_exits)(struct cohort_comm *comm);
 
-/* True if @comm is bound to the calling thread. */
 bool owner_is_self(const struct cohort_comm *comm);
 
-/* Make the calling thread the owner of @comm, with the lock held: COHORT_OK;
- * COHORT_ALREADY; COHORT_OWNER; COHORT_STALE; or COHORT_SYSTEM if the thread's
- * exit cannot be watched.  On an error nothing has changed. */
+/*
+ * Bind @comm to the calling thread.  Call it with the lock held.  On error
+ * nothing has changed.
+ *
+ * Returns:
+ *   COHORT_OK       this thread is the owner now
+ *   COHORT_ALREADY  this thread is the owner already
+ *   COHORT_OWNER    another thread is the owner
+ *   COHORT_STALE    the clique was replaced or closed
+ *   COHORT_SYSTEM   the thread's exit cannot be watched
+ */
 int owner_bind(struct cohort_comm *comm);
 
-/* Unbind @comm, with the lock held or if it is closed: COHORT_ALREADY;
- * COHORT_OWNER; or COHORT_OK, and the caller has a reference to the clique, to
- * be put once it is out of the lock: nothing else may keep the communicator
- * then. */
+/*
+ * Unbind @comm from the calling thread.  Call it with the lock held, or on a
+ * closed communicator.
+ *
+ * Returns:
+ *   COHORT_OK       @comm is unbound.  The caller owns a reference to the
+ *                   clique, perhaps the last one, and must release it after it
+ *                   has released the lock
+ *   COHORT_ALREADY  @comm was not bound
+ *   COHORT_OWNER    @comm is bound to another thread
+ */
 int owner_unbind(struct cohort_comm *comm);
 
-/* Prepare for freeing @clique, which is stale.  Unbinds the calling thread's
- * communicators of it.  A communicator that is bound to another thread is kept,
- * with its whole family, until that thread unbinds it or exits: the thread may
- * hang, and make its next call at any time. */
+/* Prepare for freeing @clique, which is stale: unbind the calling thread's
+ * communicators.  If a communicator is bound to another thread, keep it and the
+ * root clique until that thread unbinds it or exits, because the thread may
+ * hang now and make its next call at any time. */
 void owner_keep(struct clique *clique);
 
 /* Unbind all communicators of @clique from their threads.  No thread may be
- * inside one. */
+ * inside any of them. */
 void owner_forget(const struct clique *clique);
 
 #endif

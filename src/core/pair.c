@@ -8,9 +8,9 @@
 #include "base/status.h"
 #include "core/mismatch.h"
 
-/* The words of a slot. */
+/* Words of a recorded transfer. */
 enum {
-	WORD_PAIR, /* type, direction, peer: see pack() */
+	WORD_PAIR, /* type, direction, host memory, peer */
 	WORD_NUMBER,
 	WORD_TICKET,
 	WORD_ARRIVED,
@@ -22,19 +22,20 @@ enum {
 #define SENDS_BIT (UINT64_C(1) << 31)
 #define HOST_BIT (UINT64_C(1) << 30)
 
-/* The most and the fewest bits of struct halves, and the most words that one
- * rank shares for one direction unless these are too few. */
+/* Bounds of the member bits of struct halves. */
 #define MAX_BITS 8
 #define MIN_BITS 4
+/* Maximum number of words for one rank and direction.  To stay below it,
+ * halves_create() lowers the number of bits, down to MIN_BITS. */
 #define MAX_SHARED 4096
 
 static struct pairs *pairs_of(const struct cohort_comm *c)
 {
-	/* Acquire: pairs with the release in pair_prepare(). */
+	/* The acquire pairs with the release in pair_prepare(). */
 	return atomic_load_explicit(&c->transfers.pairs, memory_order_acquire);
 }
 
-/* True if @is holds for one of @op's calls. */
+/* Return true if @is returns true for the kind of any of @op's calls. */
 static bool has_call(const struct op *op, bool (*is)(enum op_kind kind))
 {
 	const struct op *calls;
@@ -47,10 +48,10 @@ static bool has_call(const struct op *op, bool (*is)(enum op_kind kind))
 	return false;
 }
 
-/* ---- what connects ---------------------------------------------------- */
+/* ---- late connections ------------------------------------------------- */
 
-/* True if ranks connect as they are called, as far as open has not connected
- * them. */
+/* Return true if NCCL connects ranks during their first calls, unless opening
+ * has already connected them. */
 static bool connects_late(const struct clique *q)
 {
 	return q->world_size > 1 && q->platform->connects_late();
@@ -62,7 +63,7 @@ static bool connects_first(const struct clique *q)
 	       q->config.connect != COHORT_CONNECT_ALL && connects_late(q);
 }
 
-/* True if the first message of a pair connects the pair. */
+/* Return true if the first message of a pair connects the pair. */
 static bool message_connects(const struct clique *q)
 {
 	return q->config.connect != COHORT_CONNECT_ALL && connects_late(q);
@@ -77,7 +78,7 @@ bool pair_collective_connects(const struct cohort_comm *c, const struct op *op,
 	       has_call(op, op_is_of_messages) && connects_first(c->clique);
 }
 
-/* ---- making ----------------------------------------------------------- */
+/* ---- allocating ------------------------------------------------------- */
 
 static struct pairs *pairs_create(unsigned slots, int world)
 {
@@ -102,7 +103,8 @@ void pairs_free(struct pairs *p)
 	free(p);
 }
 
-/* Make the words of @q unless it has them; false without memory. */
+/* Allocate the shared words of @q, once.  Return false if there is no
+ * memory. */
 static bool halves_create(struct clique *q)
 {
 	const size_t n = (size_t)q->size;
@@ -118,7 +120,7 @@ static bool halves_create(struct clique *q)
 		return false;
 	h->bits = bits;
 	if (!atomic_compare_exchange_strong(&q->halves, &none, h))
-		free(h); /* another rank was first */
+		free(h); /* another rank has stored its own first */
 	return true;
 }
 
@@ -139,9 +141,9 @@ int pair_prepare(struct cohort_comm *c, const struct op *op)
 
 /* ---- writing ---------------------------------------------------------- */
 
-/* Release, so that a reader that sees a new word also sees that the index was
- * cleared before. */
-static void put(struct transfer_slot *s, int word, uint64_t value)
+/* Store a word of a transfer.  The release makes a reader that sees a new word
+ * also see that the index was cleared before. */
+static void store_slot_word(struct transfer_slot *s, int word, uint64_t value)
 {
 	atomic_store_explicit(&s->words[word], value, memory_order_release);
 }
@@ -149,17 +151,18 @@ static void put(struct transfer_slot *s, int word, uint64_t value)
 static void write_slot(struct transfer_slot *s, const struct transfer *t)
 {
 	atomic_store_explicit(&s->index, 0, memory_order_relaxed);
-	put(s, WORD_PAIR,
-	    (uint64_t)t->type | (t->sends ? SENDS_BIT : 0) |
-	            (t->from_host ? HOST_BIT : 0) | (uint64_t)t->peer << 32);
-	put(s, WORD_NUMBER, t->number);
-	put(s, WORD_TICKET, t->ticket);
-	put(s, WORD_ARRIVED, t->arrived_ns);
-	put(s, WORD_JOIN, t->limits.join_ns);
-	put(s, WORD_EXEC, t->limits.exec_ns);
-	put(s, WORD_COUNT, t->count);
-	/* Release: the words before the index.  Pairs with the acquire in
-	 * pair_read(). */
+	store_slot_word(s, WORD_PAIR,
+	                (uint64_t)t->type | (t->sends ? SENDS_BIT : 0) |
+	                        (t->from_host ? HOST_BIT : 0) |
+	                        (uint64_t)t->peer << 32);
+	store_slot_word(s, WORD_NUMBER, t->number);
+	store_slot_word(s, WORD_TICKET, t->ticket);
+	store_slot_word(s, WORD_ARRIVED, t->arrived_ns);
+	store_slot_word(s, WORD_JOIN, t->limits.join_ns);
+	store_slot_word(s, WORD_EXEC, t->limits.exec_ns);
+	store_slot_word(s, WORD_COUNT, t->count);
+	/* The release makes the words visible before the index.  It pairs with
+	 * the acquire in pair_read(). */
 	atomic_store_explicit(&s->index, t->index, memory_order_release);
 }
 
@@ -170,7 +173,7 @@ static struct transfer publish_one(struct cohort_comm *c, struct pairs *p,
 	bool sends = op->kind == OP_SEND;
 	_Atomic uint64_t *number =
 		&p->numbers[(sends ? 0 : c->clique->world_size) + op->root];
-	/* Relaxed: written here only. */
+	/* Relaxed, because only this thread writes it. */
 	const uint64_t before =
 		atomic_load_explicit(number, memory_order_relaxed);
 	const struct transfer t = {
@@ -196,17 +199,16 @@ static struct transfer publish_one(struct cohort_comm *c, struct pairs *p,
 
 /* ---- comparing -------------------------------------------------------- */
 
-/* A word with a half: its type in 4 bits, 1 bit for host memory, 1 bit that is
- * always set, the count, and the lap of its number over the words, cut off.  No
- * memory holds more elements than the bits of the count can say. */
-#define HALF_HOST (UINT64_C(1) << 4)
-#define HALF_SET (UINT64_C(1) << 5)
-#define COUNT_SHIFT 6
+/* Format of the word of a half: its type, 1 bit for host memory, 1 bit that is
+ * always set, the count, and the number of times the words were reused (the
+ * lap), truncated.  The count has enough bits for any tensor that fits in
+ * memory. */
+#define HALF_HOST (UINT64_C(1) << TYPE_BITS)
+#define HALF_SET (HALF_HOST << 1)
+#define COUNT_SHIFT (TYPE_BITS + 2)
 #define COUNT_BITS 48
 #define LAP_SHIFT (COUNT_SHIFT + COUNT_BITS)
 #define LAPS (UINT64_MAX >> LAP_SHIFT)
-
-_Static_assert(ncclNumTypes <= HALF_HOST, "a type has four bits");
 
 static uint64_t half_make(const struct transfer *t, unsigned bits)
 {
@@ -222,14 +224,13 @@ static void half_read(uint64_t half, struct transfer *out)
 	out->type = (int)(half & (HALF_HOST - 1));
 }
 
-/* By how many laps the word @a is ahead of @b. */
 static uint64_t laps_ahead(uint64_t a, uint64_t b)
 {
 	return ((a >> LAP_SHIFT) - (b >> LAP_SHIFT)) & LAPS;
 }
 
-/* The word of transfer @number.  Both directions of a pair share cache lines,
- * for ranks that send to each other in turn. */
+/* Return the word of transfer @number.  Both directions of a pair use the same
+ * cache lines, because two ranks often send to each other in turn. */
 static _Atomic uint64_t *half_word(struct halves *h,
                                    const struct cohort_comm *from,
                                    const struct cohort_comm *to,
@@ -244,8 +245,8 @@ static _Atomic uint64_t *half_word(struct halves *h,
 	return &h->words[2 * ((pair << h->bits) + k) + (from < to)];
 }
 
-/* Leave the half @own for the peer, unless the peer has left its own, to which
- * it must be equal. */
+/* Store the half @own in the shared word.  If the peer's half is already there
+ * and differs, end the clique and return COHORT_MISMATCH. */
 static int agree_on(struct cohort_comm *c, const struct transfer *own)
 {
 	const struct cohort_comm *peer = clique_rank(c->clique, own->peer);
@@ -260,13 +261,14 @@ static int agree_on(struct cohort_comm *c, const struct transfer *own)
 		return COHORT_OK;
 	word = own->sends ? half_word(h, c, peer, own->number)
 	                  : half_word(h, peer, c, own->number);
-	/* Release: the transfer that was published before.  Acquire: the
-	 * peer's. */
+	/* The release publishes this rank's transfer, and the acquire makes the
+	 * peer's visible. */
 	theirs = atomic_exchange_explicit(word, mine, memory_order_acq_rel);
 	if (theirs == mine || !theirs)
 		return COHORT_OK;
 	if (laps_ahead(theirs, mine)) {
-		/* A peer that is far ahead waits for a later half here. */
+		/* The peer is far ahead, and its word is for a later half, so
+		 * restore it. */
 		if (laps_ahead(theirs, mine) <= LAPS / 2)
 			atomic_store_explicit(word, theirs,
 			                      memory_order_release);
@@ -305,7 +307,7 @@ static bool is_new(const struct cohort_comm *c, const struct op *call)
 	       !pairs_of(c)->connected[call->root];
 }
 
-/* The first of @op's calls that has a new peer, NULL: none has. */
+/* Return the first of @op's calls that has an unconnected peer, or NULL. */
 static const struct op *find_new(const struct cohort_comm *c,
                                  const struct op *op)
 {
@@ -319,46 +321,47 @@ static const struct op *find_new(const struct cohort_comm *c,
 	return NULL;
 }
 
-static void greet(struct cohort_comm *c, int peer, struct native_result *r)
+static void connect_peer(struct cohort_comm *c, int peer,
+                         struct native_result *r)
 {
 	r->rank = c->rank;
-	native_note_nccl(r, "ncclSend, which connects two ranks,",
-	                 native_greet(c->clique->platform, c->native,
-	                              c->barrier, peer, c->stream));
+	native_record_nccl(r, "ncclSend, which connects two ranks,",
+	                   native_exchange_empty(c->clique->platform, c->native,
+	                                         c->barrier, peer, c->stream));
 }
 
-static void greet_new(struct cohort_comm *c, const struct op *op,
-                      struct native_result *r)
+static void connect_new_peers(struct cohort_comm *c, const struct op *op,
+                              struct native_result *r)
 {
 	const struct op *call;
 
 	while (!r->what && (call = find_new(c, op))) {
-		greet(c, call->root, r);
+		connect_peer(c, call->root, r);
 		pairs_of(c)->connected[call->root] = true;
 	}
 }
 
-static void greet_all(struct cohort_comm *c, struct native_result *r)
+static void connect_all_peers(struct cohort_comm *c, struct native_result *r)
 {
 	int peer;
 
 	for (peer = 0; peer < c->clique->world_size && !r->what; peer++)
 		if (peer != c->rank)
-			greet(c, peer, r);
+			connect_peer(c, peer, r);
 	c->transfers.has_connected_all = true;
 }
 
 /*
- * Wait until all ranks of this process are connected to all others.  NCCL
- * allocates while it connects, which may wait for the kernels of all devices,
- * and a kernel waits for the other ranks: so none may launch before.  NCCL
- * itself waits only for the peers that it connects now.
+ * Wait until all ranks of this process are connected to all other ranks.
+ * Before that, no rank may launch: NCCL allocates while it connects, which may
+ * wait for the kernels of all devices, and a kernel waits for the other ranks.
+ * NCCL itself only waits for the peers that it is connecting.
  */
 static int await_connected(struct clique *q, int n)
 {
 	struct backoff b = backoff_among(q->world_size);
 
-	/* Release and acquire: nothing of a launch comes before. */
+	/* Release and acquire, so that no launch moves before this line. */
 	atomic_fetch_add_explicit(&q->connected_ranks, n, memory_order_acq_rel);
 	while (atomic_load_explicit(&q->connected_ranks, memory_order_acquire) <
 	       q->size) {
@@ -385,14 +388,14 @@ int pair_connect(struct cohort_comm *comms, int n, const struct op *ops,
 	if (!any)
 		return COHORT_OK;
 	p->uncounted(true);
-	native_note_nccl(r, "ncclGroupStart", p->ncclGroupStart());
+	native_record_nccl(r, "ncclGroupStart", p->ncclGroupStart());
 	if (!r->what) {
 		for (i = 0; i < n; i++)
 			if (all)
-				greet_all(&comms[i], r);
+				connect_all_peers(&comms[i], r);
 			else if (pairs_of(&comms[i]))
-				greet_new(&comms[i], &ops[i], r);
-		native_note_nccl(r, "ncclGroupEnd", p->ncclGroupEnd());
+				connect_new_peers(&comms[i], &ops[i], r);
+		native_record_nccl(r, "ncclGroupEnd", p->ncclGroupEnd());
 	}
 	p->uncounted(false);
 	return all && !r->what ? await_connected(comms->clique, n) : COHORT_OK;
@@ -418,8 +421,9 @@ uint64_t pair_number(const struct cohort_comm *c, bool sends, int peer)
 	         : 0;
 }
 
-/* Acquire: pairs with put(). */
-static uint64_t get(const struct transfer_slot *s, int word)
+/* Read a word of a recorded transfer.  The acquire pairs with
+ * store_slot_word(). */
+static uint64_t load_slot_word(const struct transfer_slot *s, int word)
 {
 	return atomic_load_explicit(&s->words[word], memory_order_acquire);
 }
@@ -434,24 +438,25 @@ bool pair_read(const struct cohort_comm *c, uint64_t index,
 	if (!p || !index)
 		return false;
 	s = &p->slots[index & (c->clique->slots - 1)];
-	/* Acquire: pairs with the release in write_slot(). */
+	/* The acquire pairs with the release in write_slot(). */
 	if (atomic_load_explicit(&s->index, memory_order_acquire) != index)
 		return false;
-	pair = get(s, WORD_PAIR);
+	pair = load_slot_word(s, WORD_PAIR);
 	*out = (struct transfer){
 		.index = index,
 		.sends = pair & SENDS_BIT,
 		.from_host = pair & HOST_BIT,
 		.peer = (int)(pair >> 32),
-		.number = get(s, WORD_NUMBER),
-		.ticket = get(s, WORD_TICKET),
-		.arrived_ns = get(s, WORD_ARRIVED),
-		.limits = { get(s, WORD_JOIN), get(s, WORD_EXEC) },
-		.count = get(s, WORD_COUNT),
+		.number = load_slot_word(s, WORD_NUMBER),
+		.ticket = load_slot_word(s, WORD_TICKET),
+		.arrived_ns = load_slot_word(s, WORD_ARRIVED),
+		.limits = { load_slot_word(s, WORD_JOIN),
+		            load_slot_word(s, WORD_EXEC) },
+		.count = load_slot_word(s, WORD_COUNT),
 		.type = (int)(pair & 0xff),
 	};
-	/* Relaxed: if any word was newer, its acquire made the cleared index
-	 * visible. */
+	/* Relaxed, because if any word was newer, its acquire made the cleared
+	 * index visible. */
 	return atomic_load_explicit(&s->index, memory_order_relaxed) == index;
 }
 

@@ -3,72 +3,82 @@
 #define CORE_PAIR_H
 
 /*
- * Sends and receives: numbered per pair of ranks and direction, compared, and
- * kept for the watchdog until newer ones take their place
+ * Numbers sends and receives for each pair of ranks and direction, compares
+ * them, and records them for the watchdog
  *
- * The k-th send of one rank to another and the k-th receive of the other from
- * it are the two halves of one transfer.  The two ranks share a word for it, in
- * which the first leaves its half for the second.
+ * The k-th send of one rank to another and the other rank's k-th receive from
+ * it are the two halves of one transfer.  The two ranks share a word for each
+ * transfer.  The rank that calls first stores its half there, and the second
+ * compares.
  *
- *  A. A transfer that pair_read() returns is whole.
- *  B. A rank's count of a pair is raised after the transfer can be read.
- *  C. As many of a rank's transfers are kept as it has slots, the last ones: in
- *     a batch with more, the first are not watched.
+ *  A. A transfer that pair_read() returns is consistent.
+ *  B. A rank raises its count of a pair after the transfer can be read.
+ *  C. The last N transfers of a rank are recorded, where N is the number of its
+ *     slots.  If a batch has more transfers, the first ones are not watched.
  *  D. If the halves of a transfer differ in count or type, or only one of them
- *     is in host memory, the rank that calls later sees that before it launches
- *     anything of its operation, and ends the clique.
+ *     is in host memory, the rank that calls later detects that before it
+ *     launches anything, and ends the clique.
  *
- * D holds only for two ranks of this process, and for a half that is among the
- * last 256 of its pair and direction when the peer calls the other one (fewer
- * in a process with more than 16 ranks, but 16 at least).  It ends for a rank
- * that captures a send or receive into a graph, or enters its native
- * communicator: its numbers no longer say which halves meet.
+ * D holds only if both ranks are in this process, and if the peer calls before
+ * the word is reused, which happens after 256 more transfers of the pair and
+ * direction (fewer in a process with more than 16 ranks, but at least 16).  D
+ * no longer holds once a rank captures a send or receive into a graph, or
+ * enters its native communicator, because the rank's numbers then no longer
+ * show which halves belong together.
  */
 
 #include <stdatomic.h>
 
 #include "core/clique.h"
 
+/* Number of words of a recorded transfer, including its index. */
 #define TRANSFER_WORDS 8
 
 struct transfer_slot {
-	/* Atomic, all of them: the index is 0 while the others are written,
-	 * then stored with release; a reader loads it before and after. */
+	/* All atomic.  A writer sets the index to 0, writes the words, then
+	 * stores the index with release; a reader loads the index before and
+	 * after the words. */
 	_Atomic uint64_t index;
 	_Atomic uint64_t words[TRANSFER_WORDS - 1];
 };
 
-/* The words of all pairs of a clique, in which ranks leave halves. */
+/* The shared words of all pairs of ranks in a clique.  Each rank stores its
+ * halves of transfers in them. */
 struct halves {
-	unsigned bits; /* each direction has 2 to that power */
+	unsigned bits; /* each direction of a pair has 2^bits words */
 
-	/* Atomic; see half_make(), 0 if neither rank has called.  The words of
-	 * both directions for one number are in one cache line. */
+	/* Atomic; 0 if neither rank has called yet, otherwise a value made by
+	 * half_make().  For each number, the words of both directions of a pair
+	 * are in one cache line. */
 	_Alignas(16) _Atomic uint64_t words[];
 };
 
 struct pairs {
-	/* Atomic; transfers so far, the index of the last.  Release and
-	 * acquire: what it counts can be read. */
+	/* Atomic; number of transfers so far, which is the index of the last
+	 * one.  Stored with release and loaded with acquire, so that transfers
+	 * up to this one can be read. */
 	_Atomic uint64_t count;
 
-	/* Atomic; for every rank the sends to it, then for every rank the
-	 * receives from it.  Ordered as the count. */
+	/* Atomic; first, for every rank, the number of sends to it; then, for
+	 * every rank, the number of receives from it.  Stored with release and
+	 * loaded with acquire, like the count. */
 	_Atomic uint64_t *numbers;
 
-	/* By peer: both directions are connected.  With the lock held. */
+	/* For each peer, true if both directions are connected.  Accessed with
+	 * the lock held. */
 	bool *connected;
 
-	struct transfer_slot slots[]; /* by index modulo the clique's slots */
+	struct transfer_slot slots[]; /* index modulo the clique's slots */
 };
 
 /* One half of a transfer. */
 struct transfer {
-	uint64_t index; /* of this rank's transfers, from 1 */
-	bool sends;     /* else it receives */
-	bool from_host; /* in host memory */
+	uint64_t index; /* index among this rank's transfers, from 1 */
+	bool sends;     /* true for a send, false for a receive */
+	bool from_host; /* the buffer is host memory */
 	int peer;
-	uint64_t number; /* of the pair and direction, from 1 */
+	/* Number among the transfers of the pair in this direction, from 1. */
+	uint64_t number;
 	uint64_t ticket;
 	uint64_t arrived_ns;
 	struct limits limits;
@@ -76,58 +86,70 @@ struct transfer {
 	int type;
 };
 
-/* Have room for the transfers in @op.  With the lock held.  COHORT_NO_MEMORY,
- * or COHORT_OK; allocates once in a communicator's life, and once in a
- * clique's. */
+/*
+ * Allocate the memory for sends and receives if @op has any.  This is done once
+ * for each communicator and once for each clique.  Call it with the lock held.
+ *
+ * Returns:
+ *   COHORT_OK         pair_agree() may be called
+ *   COHORT_NO_MEMORY  an allocation failed
+ */
 int pair_prepare(struct cohort_comm *c, const struct op *op);
 
 /*
- * Publish the sends and receives in @op, which pair_prepare() was called for,
- * and compare each with its other half if the peer has called that.  Inside the
- * lock.
+ * Publish the sends and receives in @op, after pair_prepare(), and compare each
+ * with its other half if the peer has called it.  Call it with the lock held.
  *
  * Returns:
  *   COHORT_OK        no half is known to differ
- *   COHORT_MISMATCH  one differs, and the clique has been ended with both calls
- *                    spelled out
+ *   COHORT_MISMATCH  a half differs; the clique has been ended with a text that
+ *                   describes both calls
  */
 int pair_agree(struct cohort_comm *c, const struct op *op, uint64_t ticket,
                uint64_t now_ns, bool captured);
 
-/* Return true if NCCL connects ranks in @op, the collective @number of @c,
- * which may then take until the init deadline.  With the lock held. */
+/* Return true if NCCL may connect ranks during @op, which is the collective
+ * @number of @c.  Such a collective may take as long as the init deadline.
+ * Call this with the lock held. */
 bool pair_collective_connects(const struct cohort_comm *c, const struct op *op,
                               uint64_t number);
 
 /*
- * Connect the peers in each of the @n ranks' @ops that were not connected
- * before: NCCL makes the connections of a pair in the first send or receive,
- * of one direction, and mixes up two ranks that both send first.  So the first
- * message with a peer, either way, is preceded by an empty one each way; and
- * the first gather, scatter or all_to_all, which NCCL makes of messages, by
- * such messages between all ranks.  Blocks until these peers have come, too, or
- * the clique is aborted.  With the locks held.
+ * Connect each rank with the peers that its operation exchanges messages with,
+ * if they are not connected yet.  Blocks until these peers have called as well,
+ * or the clique is aborted.  Call it with the locks held.
+ * @n:   number of ranks and operations
+ * @ops: one operation for each rank
+ * @r:   set to the native call that failed, if any
  *
- * COHORT_OK: go on, unless @r has what failed; the status of a cause: a rank of
- * this process will not come.
+ * NCCL connects one direction of a pair in the first send or receive.  If two
+ * ranks both send first, each takes the other's data for the reply to its own.
+ * So before the first message with a peer in either direction, the two ranks
+ * exchange empty messages.  Before the first gather, scatter or all_to_all,
+ * which NCCL implements with messages, all ranks exchange empty messages.
+ *
+ * Returns:
+ *   COHORT_OK         continue, unless @r has a failure
+ *   a cause's status  a rank of this process will not call
  */
 int pair_connect(struct cohort_comm *comms, int n, const struct op *ops,
                  struct native_result *r);
 
 void pairs_free(struct pairs *pairs);
 
-/* How many transfers @c has called. */
 uint64_t pair_count(const struct cohort_comm *c);
 
-/* How many of these are sends to @peer, or else receives from it. */
+/* Return the number of sends that @c has called to @peer or, if @sends is
+ * false, of receives from @peer. */
 uint64_t pair_number(const struct cohort_comm *c, bool sends, int peer);
 
-/* Any thread.  False if the transfer was overwritten. */
+/* Read the transfer @index of @c.  Any thread.  Return false if it was
+ * overwritten. */
 bool pair_read(const struct cohort_comm *c, uint64_t index,
                struct transfer *out);
 
-/* Find transfer @number of those that @c sends to @peer, or receives from it.
- * Any thread.  False if the transfer was overwritten. */
+/* Find the transfer @number that @c sends to @peer, or receives from @peer if
+ * @sends is false.  Any thread.  Return false if it was overwritten. */
 bool pair_find(const struct cohort_comm *c, bool sends, int peer,
                uint64_t number, struct transfer *out);
 

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * The ranks of a clique: finding and naming one, and the deadlines of its calls
- */
+/* Finds and names the ranks of a clique, computes the deadlines of their calls,
+ * and keeps the reasons why they wait */
 
 #include <string.h>
 
+#include "base/backoff.h"
 #include "core/clique.h"
 #include "core/remote.h"
 
-/* Return the deadlines that the rank has pushed on @c or, for those that it has
- * not pushed there, on the communicators that @c was split from.  A pushed
- * deadline of 0 stands for the one below it on the stack. */
+/* Return the deadlines that the rank has pushed on @c.  For a deadline that was
+ * not pushed on @c, use the nearest communicator that @c was split from and
+ * that has one; 0 if there is none. */
 static struct limits pushed_limits(const struct cohort_comm *c)
 {
 	struct limits l = { 0, 0 };
@@ -54,7 +54,7 @@ const struct cohort_comm *clique_rank(const struct clique *q, int rank)
 {
 	int i;
 
-	/* A clique of all ranks has each in its own place. */
+	/* If all ranks are in this process, each rank is at its own index. */
 	if (rank >= 0 && rank < q->size && q->comms[rank].rank == rank)
 		return &q->comms[rank];
 	for (i = 0; i < q->size; i++)
@@ -101,4 +101,25 @@ const char *clique_name_rank(const struct clique *q, int rank,
 	rank_set_add(set, rank);
 	clique_add_ranks(&(struct text){ name, RANK_NAME_SIZE }, q, set);
 	return name;
+}
+
+void wait_reason_set(struct wait_reason_slot *slot,
+                     const struct wait_reason *reason)
+{
+	struct backoff b = BACKOFF;
+
+	atomic_store(&slot->now, reason);
+	while (atomic_load(&slot->readers))
+		backoff_wait(&b, UINT64_MAX);
+}
+
+void wait_reason_add(struct wait_reason_slot *slot, struct text *t)
+{
+	const struct wait_reason *reason;
+
+	atomic_fetch_add(&slot->readers, 1);
+	reason = atomic_load(&slot->now);
+	if (reason)
+		reason->add(reason, t);
+	atomic_fetch_sub(&slot->readers, 1);
 }

@@ -1,17 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The reaper: one job for each clique, run once the clique has a cause, and the
+ * The reaper: one job for each clique, started when the clique ends, and the
  * only one that aborts or destroys its native communicators
  *
- * NCCL raises a communicator's abort flags at the call of ncclCommAbort(), also
- * inside an open group, and frees at the group's end; it frees all ranks of a
- * process with the last of them, under any thread that is still inside.  So:
- * open a group, abort every rank (kernels exit, blocked calls return), wait
- * until nobody is inside and nothing is in flight, deregister memory, and only
- * then end the group.
- * What does not come to an end in time is left as it is, for ever.  clique.h
- * declares its functions.
+ * docs/internals.md ("The abort protocol") says why the steps have this order.
+ * clique.h declares the functions.
  */
 
 #include <stdlib.h>
@@ -27,36 +21,34 @@
 #include "core/register.h"
 #include "core/remote.h"
 
-/* Publish which native call the reaper is in, and for which rank (NULL if none).
- */
-static void at(struct clique *q, const char *function,
-               const struct cohort_comm *c)
+static void publish_call(struct clique *q, const char *function,
+                         const struct cohort_comm *c)
 {
 	atomic_store_explicit(&q->reaping_place, c ? (int)(c - q->comms) : -1,
 	                      memory_order_relaxed);
 	atomic_store_explicit(&q->reaping, function, memory_order_relaxed);
 }
 
-/* Query with the rank's device current, or answer cudaErrorNotReady: a lost
- * device answers whatever is asked while it is current. */
+/* Query the rank's event with its device current.  If the device cannot be made
+ * current, return cudaErrorNotReady, because a query with a lost device current
+ * always fails. */
 static cudaError_t query_event(const struct cohort_comm *c)
 {
 	const struct platform *p = c->clique->platform;
 	cudaError_t error = cudaErrorNotReady;
 	int device = -1;
 
-	at(c->clique, "cudaEventQuery", c);
+	publish_call(c->clique, "cudaEventQuery", c);
 	p->cudaSetDevice(c->device);
 	if (p->cudaGetDevice(&device) == cudaSuccess && device == c->device)
 		error = p->cudaEventQuery(c->after.event);
-	at(c->clique, NULL, NULL);
+	publish_call(c->clique, NULL, NULL);
 	return error;
 }
 
-/* True if nothing runs on the device any more, because it is lost: it answers
- * every query with that error, and what was in flight there is never marked as
- * done.  Or, with @by_event, if the event tells that what has no mark is
- * done. */
+/* Return true if no work of the rank runs on its device: either the device is
+ * lost, so that every query fails and no further mark is set, or @by_event is
+ * true and the event shows that the unmarked work is done. */
 static bool is_over(const struct cohort_comm *c, bool by_event)
 {
 	const cudaError_t error = query_event(c);
@@ -65,12 +57,13 @@ static bool is_over(const struct cohort_comm *c, bool by_event)
 	       (by_event && error == cudaSuccess);
 }
 
-/* True if nobody is inside @c and nothing of it is in flight. */
+/* Return true if no thread is inside @c and none of its operations is in
+ * flight. */
 static bool is_quiet(struct cohort_comm *c)
 {
 	uint64_t ticket, last;
 
-	/* seq_cst, see cause.h.  is_detached is set with the lock held. */
+	/* seq_cst, see cause.h.  is_detached is also set with the lock held. */
 	if (atomic_load(&c->lock.held) || atomic_load(&c->lock.is_detached))
 		return false;
 	last = atomic_load_explicit(&c->tickets.last, memory_order_acquire);
@@ -78,14 +71,14 @@ static bool is_quiet(struct cohort_comm *c)
 	     ticket--) {
 		if (comm_ticket_done(c, ticket))
 			continue;
-		comm_ticket_help(c, ticket, 0);
+		comm_ticket_progress(c, ticket, 0);
 		return is_over(c, false);
 	}
 	return !c->tickets.unmarked || is_over(c, c->tickets.unmarked_event);
 }
 
-/* Wait until the prober is out; false if the clique became WEDGED.  A prober
- * that comes in later sees the cause. */
+/* Wait until the prober is in no call for the clique.  Return false if the
+ * clique became WEDGED.  Later the prober sees the cause and makes no call. */
 static bool await_prober(struct clique *q)
 {
 	struct backoff b = BACKOFF;
@@ -99,43 +92,29 @@ static bool await_prober(struct clique *q)
 	return true;
 }
 
-/* Wait until every call whose caller has left is launched; false if the clique
- * became WEDGED. */
-static bool await_detached(struct clique *q)
+static bool is_launched(struct cohort_comm *c)
 {
-	struct backoff b = BACKOFF;
-	int r;
-
-	for (r = 0; r < q->size; r++)
-		while (atomic_load(&q->comms[r].lock.is_detached)) {
-			if (clique_update_state(q) == CLIQUE_WEDGED)
-				return false;
-			backoff_wait(&b, UINT64_MAX);
-		}
-	return true;
+	return !atomic_load(&c->lock.is_detached);
 }
 
-/* Wait until every rank is quiet; false if the clique became WEDGED. */
-static bool quiesce(struct clique *q)
+/* Wait until @holds is true for every rank.  Return false if the clique became
+ * WEDGED. */
+static bool await_ranks(struct clique *q, bool (*holds)(struct cohort_comm *c))
 {
 	struct backoff b = BACKOFF;
 	int r = 0;
 
-	/* A rank that was quiet stays quiet: a thread that comes later sees the
-	 * cause at the lock. */
-	while (r < q->size) {
-		if (is_quiet(&q->comms[r]))
+	while (r < q->size)
+		if (holds(&q->comms[r]))
 			r++;
 		else if (clique_update_state(q) == CLIQUE_WEDGED)
 			return false;
 		else
 			backoff_wait(&b, UINT64_MAX);
-	}
-	return await_prober(q) &&
-	       clique_move(q, CLIQUE_FLAGGED, CLIQUE_QUIESCED);
+	return true;
 }
 
-/* Stay here for ever: nothing is freed, and the group that is open on this
+/* Never return, so that nothing is freed and the group that is open on this
  * thread stays open. */
 static void park(void)
 {
@@ -143,48 +122,50 @@ static void park(void)
 		pause();
 }
 
-/* Abort or destroy every rank, in a group that is left open.  Without a group
- * nothing is done: the last rank would free all of them at once. */
+/* Abort or destroy every rank, in a group that is left open.  If the group
+ * cannot be opened, do nothing more, because without a group the last call
+ * would free all ranks at once. */
 static ncclResult_t release_all(struct clique *q, const char *function,
                                 ncclResult_t (*release)(ncclComm_t comm))
 {
 	ncclResult_t first, result;
 	int r;
 
-	at(q, "ncclGroupStart", NULL);
+	publish_call(q, "ncclGroupStart", NULL);
 	first = q->platform->ncclGroupStart();
 
 	if (first != ncclSuccess)
 		park();
 	for (r = 0; r < q->size; r++) {
-		at(q, function, &q->comms[r]);
+		publish_call(q, function, &q->comms[r]);
 		result = release(q->comms[r].native);
 		if (first == ncclSuccess)
 			first = result;
 	}
-	at(q, NULL, NULL);
+	publish_call(q, NULL, NULL);
 	return first;
 }
 
-/* Abort what a failed split has left, in the group and after the ranks: the
- * abort of a rank writes to its child. */
+/* Abort the communicators that a failed split has left, in the open group.
+ * Called after the ranks are aborted, because the abort of a rank writes to its
+ * child. */
 static ncclResult_t abort_orphans(struct clique *q, ncclComm_t *natives)
 {
 	ncclResult_t first = ncclSuccess, result;
 	int r;
 
 	for (r = 0; natives && r < q->size; r++) {
-		at(q, "ncclCommAbort", &q->comms[r]);
+		publish_call(q, "ncclCommAbort", &q->comms[r]);
 		result = q->platform->ncclCommAbort(natives[r]);
 		if (first == ncclSuccess)
 			first = result;
 	}
-	at(q, NULL, NULL);
+	publish_call(q, NULL, NULL);
 	return first;
 }
 
-/* Deregister the memory of all ranks: see register.h.  In a memory section, as
- * NCCL unmaps memory. */
+/* Deregister the memory of all ranks (register.h).  Called in a memory section,
+ * because NCCL unmaps memory. */
 static void deregister(struct clique *q)
 {
 	int r;
@@ -192,31 +173,31 @@ static void deregister(struct clique *q)
 	for (r = 0; r < q->size; r++) {
 		if (!q->comms[r].registrations)
 			continue;
-		at(q, "ncclCommDeregister", &q->comms[r]);
+		publish_call(q, "ncclCommDeregister", &q->comms[r]);
 		q->platform->cudaSetDevice(q->comms[r].device);
 		register_end(&q->comms[r]);
 	}
-	at(q, NULL, NULL);
+	publish_call(q, NULL, NULL);
 }
 
-/* End the group, which frees if all calls in it succeeded.  In a memory
- * section. */
+/* End the group, which frees the communicators if all calls in it succeeded.
+ * Called in a memory section. */
 static void reclaim(struct clique *q, int from, ncclResult_t released)
 {
 	ncclResult_t ended;
 	bool freed;
 
-	at(q, "ncclGroupEnd", NULL);
+	publish_call(q, "ncclGroupEnd", NULL);
 	ended = q->platform->ncclGroupEnd();
-	at(q, NULL, NULL);
+	publish_call(q, NULL, NULL);
 	freed = released == ncclSuccess && ended == ncclSuccess;
-	clique_move(q, from, freed ? CLIQUE_RECLAIMED : CLIQUE_LEAKED);
+	clique_set_state(q, from, freed ? CLIQUE_RECLAIMED : CLIQUE_LEAKED);
 	cause_wake();
 }
 
 /* Wait until the other cliques that are being aborted on these devices have
- * raised their flags: to free may wait for all that runs there.  Raising flags
- * waits for nobody; after the abort deadline this is not waited for. */
+ * raised their flags, but not beyond the abort deadline.  Freeing may wait for
+ * all work on the devices, which only these flags can end. */
 static void await_neighbours(const struct clique *q)
 {
 	const struct cohort_cause *cause = clique_cause(q);
@@ -227,7 +208,8 @@ static void await_neighbours(const struct clique *q)
 		backoff_wait(&b, deadline);
 }
 
-/* The others have less time to note what was done than an abort may take. */
+/* Send the cause to other processes, and wait until they have taken their
+ * snapshots, for up to half of the abort deadline. */
 static void await_others(struct clique *q)
 {
 	const uint64_t half = q->deadlines.abort_ns / 2;
@@ -236,17 +218,18 @@ static void await_others(struct clique *q)
 	if (!q->remote || q->world_size == q->size)
 		return;
 	patience = q->remote->patience_ns;
-	q->remote->tell(q, clique_explained_cause(q),
-	                clock_deadline(half < patience ? half : patience));
+	q->remote->send_cause(q, clique_explained_cause(q),
+	                      clock_deadline(half < patience ? half
+	                                                     : patience));
 }
 
-/* Make a device current on this thread.  On an abort, call this after all flags
+/* Make a device current on this thread.  In an abort, call this after all flags
  * are up: cudaSetDevice() may wait for a CUDA call that only the abort ends. */
-static void set_up(struct clique *q)
+static void make_device_current(struct clique *q)
 {
-	at(q, "cudaSetDevice", q->comms);
+	publish_call(q, "cudaSetDevice", q->comms);
 	native_thread_init(q->platform, q->comms->device);
-	at(q, NULL, NULL);
+	publish_call(q, NULL, NULL);
 }
 
 static void reap_by_abort(struct clique *q)
@@ -257,18 +240,23 @@ static void reap_by_abort(struct clique *q)
 	clique_tree_end(q);
 	clique_record_completions(q);
 	await_others(q);
-	/* Also past the deadline: it may release a thread. */
+	/* Abort even after the deadline, because the abort may unblock a
+	 * thread. */
 	released = release_all(q, "ncclCommAbort", q->platform->ncclCommAbort);
 	natives = clique_take_orphans(q);
 	orphans = abort_orphans(q, natives);
 	if (released == ncclSuccess)
 		released = orphans;
-	/* A launch that is stuck in the window goes on now, or never will. */
+	/* The abort has unblocked any launch in the window that it can
+	 * unblock. */
 	launch_lock_close(q);
-	if (!clique_move(q, CLIQUE_NOTED, CLIQUE_FLAGGED))
+	if (!clique_set_state(q, CLIQUE_NOTED, CLIQUE_FLAGGED))
 		park();
-	set_up(q);
-	if (!quiesce(q))
+	make_device_current(q);
+	/* A quiet rank stays quiet, because a thread that takes its lock later
+	 * sees the cause. */
+	if (!await_ranks(q, is_quiet) || !await_prober(q) ||
+	    !clique_set_state(q, CLIQUE_FLAGGED, CLIQUE_QUIESCED))
 		park();
 	await_neighbours(q);
 	memory_section_begin();
@@ -278,13 +266,14 @@ static void reap_by_abort(struct clique *q)
 	free(natives);
 }
 
-/* Everything is done and nobody is inside: an orderly end. */
+/* Destroy the communicators of a clique that is closed in order.  All
+ * operations are done, and no thread is inside. */
 static void reap_by_destroy(struct clique *q)
 {
 	clique_record_completions(q);
-	set_up(q);
-	if (!await_prober(q) || !await_detached(q) ||
-	    !clique_move(q, CLIQUE_NOTED, CLIQUE_QUIESCED))
+	make_device_current(q);
+	if (!await_prober(q) || !await_ranks(q, is_launched) ||
+	    !clique_set_state(q, CLIQUE_NOTED, CLIQUE_QUIESCED))
 		park();
 	memory_section_begin();
 	deregister(q);
@@ -294,14 +283,14 @@ static void reap_by_destroy(struct clique *q)
 	memory_section_end();
 }
 
-/* Give back what the ranks have.  Apart from the close that waits for it, as it
- * may wait for the device. */
+/* Free the ranks' resources.  A job does this, and not the close call that
+ * waits for the clique, because freeing may wait for the device. */
 static void release(struct clique *q)
 {
-	at(q, "cudaFree", NULL);
+	publish_call(q, "cudaFree", NULL);
 	clique_tree_leave(q); /* no other thread reads the words from here on */
 	clique_release(q);
-	clique_move(q, CLIQUE_RECLAIMED, CLIQUE_RELEASED);
+	clique_set_state(q, CLIQUE_RECLAIMED, CLIQUE_RELEASED);
 }
 
 static bool release_main(void *arg)
@@ -322,8 +311,8 @@ static bool reaper_main(void *arg)
 		reap_by_abort(q);
 	else
 		reap_by_destroy(q);
-	/* Tickets are asked about until the clique is unused.  If it is not
-	 * yet, another job releases it. */
+	/* Tickets may be queried until the clique is unused.  Until then the
+	 * resources stay, and another job frees them later. */
 	if (clique_update_state(q) == CLIQUE_RECLAIMED &&
 	    !atomic_compare_exchange_strong(&q->unused, &none, UNUSED_REAPED))
 		release(q);

@@ -5,24 +5,28 @@
 #include "base/pages.h"
 #include "base/status.h"
 
-/* The words of a slot. */
+/* Words of a stored record. */
 enum {
 	WORD_SUBMITTED,
-	WORD_CALL, /* kind, type, redop, batch, root, tag: see pack_call(); and
-	              once more, by recorder_set_captured() */
-	WORD_N,    /* and the digest, in the high half */
+	/* Kind, type, redop, flags, root and tag: see pack_call().  Changed
+	 * once after the record is written, by recorder_set_captured(). */
+	WORD_CALL,
+	WORD_N, /* number of tensors, and the digest in the high half */
 	WORD_COUNT,
 	WORD_BYTES,
 	WORD_STREAM,
-	WORD_OUTCOME, /* of 16 bits, changes once more, by recorder_end(); the
-	                 label, of 16; and the thread, in the high half */
+	/* Outcome in 16 bits, changed once more by recorder_end(); label in 16
+	 * bits; thread ID in the high half. */
+	WORD_OUTCOME,
 };
 
-/* A time in record_times: below the number of the slot's use. */
+/* Number of bits for the time in a word of record_times.  The bits above it
+ * identify the use of the slot that the time belongs to. */
 #define TIME_BITS 48
 #define TIME_MASK ((UINT64_C(1) << TIME_BITS) - 1)
 
-/* Set in a time that is an upper bound; see record.finished_at_most. */
+/* Bit that is set in a time that is an upper bound; see
+ * record.finished_at_most. */
 #define AT_MOST_BIT (UINT64_C(1) << (TIME_BITS - 1))
 #define TIME_MOST (AT_MOST_BIT - 1)
 
@@ -59,7 +63,7 @@ static struct record_slot *slot_of(const struct recorder *r, uint64_t ticket)
 #define CAPTURED_BIT (UINT64_C(1) << 30)
 #define HOST_BIT (UINT64_C(1) << 29)
 
-/* The first call of @op; an empty batch itself. */
+/* Return the first call of @op, or @op itself if it is an empty batch. */
 static const struct op *first_call(const struct op *op)
 {
 	return op->kind == OP_BATCH && op->n ? op->calls : op;
@@ -84,20 +88,21 @@ static size_t count_of(const struct op *op)
 	return first->tensors ? first->tensors[0].count : 0;
 }
 
-/* Release, so that a reader that sees a new word also sees that the ticket was
- * cleared before. */
-static void put(struct record_slot *s, int word, uint64_t value)
+/* Store a word of a record.  The release makes a reader that sees a new word
+ * also see that the ticket was cleared before. */
+static void store_slot_word(struct record_slot *s, int word, uint64_t value)
 {
 	atomic_store_explicit(&s->words[word], value, memory_order_release);
 }
 
-/* Acquire: pairs with put(). */
-static uint64_t get(const struct record_slot *s, int word)
+/* Read a word of a record.  The acquire pairs with store_slot_word(). */
+static uint64_t load_slot_word(const struct record_slot *s, int word)
 {
 	return atomic_load_explicit(&s->words[word], memory_order_acquire);
 }
 
-/* Which use of its slot a ticket is, where times have it. */
+/* Return how often the slot of @ticket was used before @ticket, shifted to the
+ * position of this number in a time word. */
 static uint64_t use_of(const struct recorder *r, uint64_t ticket)
 {
 	return ticket >> r->bits << TIME_BITS;
@@ -115,7 +120,6 @@ static uint64_t pack_outcome(int outcome, unsigned label, unsigned tid)
 	return (uint16_t)outcome | (uint64_t)label << 16 | (uint64_t)tid << 32;
 }
 
-/* The number of @op's label, 0: it has none. */
 static unsigned label_of(struct recorder *r, const struct op *op)
 {
 	if (!op->label)
@@ -132,24 +136,26 @@ void recorder_begin(struct recorder *r, uint64_t ticket, const struct op *op,
 	uint64_t use = use_of(r, ticket), bytes = op_bytes(op);
 
 	atomic_store_explicit(&s->ticket, 0, memory_order_relaxed);
-	/* Release, as the words are: once a reader sees a word of this use of
-	 * the slot, no time of the former use can be set. */
+	/* The release, and the releases of the words below, prevent a thread
+	 * that sees a new word from setting a time of the slot's previous
+	 * use. */
 	atomic_store_explicit(&t->started, use, memory_order_release);
 	atomic_store_explicit(&t->finished, use, memory_order_release);
-	put(s, WORD_SUBMITTED, now_ns);
-	put(s, WORD_CALL, pack_call(op, r->tags.now));
-	put(s, WORD_N, (uint32_t)op->n | (uint64_t)digest << 32);
-	put(s, WORD_COUNT, count_of(op));
-	put(s, WORD_BYTES, bytes);
+	store_slot_word(s, WORD_SUBMITTED, now_ns);
+	store_slot_word(s, WORD_CALL, pack_call(op, r->tags.now));
+	store_slot_word(s, WORD_N, (uint32_t)op->n | (uint64_t)digest << 32);
+	store_slot_word(s, WORD_COUNT, count_of(op));
+	store_slot_word(s, WORD_BYTES, bytes);
 	atomic_store_explicit(
 		&r->bytes,
 		atomic_load_explicit(&r->bytes, memory_order_relaxed) + bytes,
 		memory_order_relaxed);
-	put(s, WORD_STREAM, (uintptr_t)op->stream);
-	put(s, WORD_OUTCOME,
-	    pack_outcome(COHORT_TIMED_OUT, label_of(r, op), (unsigned)tid));
-	/* Release: the words before the ticket.  Pairs with the acquire in
-	 * recorder_read(). */
+	store_slot_word(s, WORD_STREAM, (uintptr_t)op->stream);
+	store_slot_word(s, WORD_OUTCOME,
+	                pack_outcome(COHORT_TIMED_OUT, label_of(r, op),
+	                             (unsigned)tid));
+	/* The release makes the words visible before the ticket.  It pairs with
+	 * the acquire in recorder_read(). */
 	atomic_store_explicit(&s->ticket, ticket, memory_order_release);
 }
 
@@ -157,53 +163,55 @@ void recorder_end(struct recorder *r, uint64_t ticket, int outcome)
 {
 	struct record_slot *s = slot_of(r, ticket);
 
-	put(s, WORD_OUTCOME,
-	    (get(s, WORD_OUTCOME) & ~OUTCOME_MASK) | (uint16_t)outcome);
+	store_slot_word(s, WORD_OUTCOME,
+	                (load_slot_word(s, WORD_OUTCOME) & ~OUTCOME_MASK) |
+	                        (uint16_t)outcome);
 }
 
 void recorder_set_captured(struct recorder *r, uint64_t ticket)
 {
 	struct record_slot *s = slot_of(r, ticket);
 
-	put(s, WORD_CALL, get(s, WORD_CALL) | CAPTURED_BIT);
+	store_slot_word(s, WORD_CALL,
+	                load_slot_word(s, WORD_CALL) | CAPTURED_BIT);
 }
 
-/* A time of a ticket as a word. */
 static uint64_t time_word(const struct recorder *r, uint64_t ticket,
                           uint64_t now_ns)
 {
-	uint64_t submitted = get(slot_of(r, ticket), WORD_SUBMITTED);
+	uint64_t submitted = load_slot_word(slot_of(r, ticket), WORD_SUBMITTED);
 	uint64_t since = now_ns > submitted ? now_ns - submitted : 0;
 
 	return use_of(r, ticket) | (since < TIME_MOST ? since + 1 : TIME_MOST);
 }
 
-/* Set one of a ticket's times, unless it is set or the slot is another ticket's
- * by now.  @bit: AT_MOST_BIT or 0. */
-static bool saw(struct recorder *r, uint64_t ticket, _Atomic uint64_t *time,
-                uint64_t now_ns, uint64_t bit)
+/* Set one of a ticket's times.  Return false if it was set before, or if the
+ * slot now belongs to another ticket.  @bit is AT_MOST_BIT or 0. */
+static bool try_set_time(struct recorder *r, uint64_t ticket,
+                         _Atomic uint64_t *time, uint64_t now_ns, uint64_t bit)
 {
 	uint64_t unset = use_of(r, ticket);
 
-	/* Acquire: pairs with the release in recorder_begin(). */
+	/* The acquire pairs with the release in recorder_begin(). */
 	if (atomic_load_explicit(time, memory_order_acquire) != unset)
 		return false;
-	/* Relaxed: nothing but the time is published.  This fails if @now_ns
-	 * was compared with the words of a later use. */
+	/* Relaxed, because only the time is published.  The exchange fails if
+	 * time_word() has read the words of a later use of the slot. */
 	return atomic_compare_exchange_strong_explicit(
 		time, &unset, time_word(r, ticket, now_ns) | bit,
 		memory_order_relaxed, memory_order_relaxed);
 }
 
-bool recorder_saw_started(struct recorder *r, uint64_t ticket, uint64_t now_ns)
+bool recorder_set_started(struct recorder *r, uint64_t ticket, uint64_t now_ns)
 {
-	return saw(r, ticket, &times_of(r, ticket)->started, now_ns, 0);
+	return try_set_time(r, ticket, &times_of(r, ticket)->started, now_ns,
+	                    0);
 }
 
-bool recorder_saw_finished(struct recorder *r, uint64_t ticket, uint64_t now_ns)
+bool recorder_set_finished(struct recorder *r, uint64_t ticket, uint64_t now_ns)
 {
-	return saw(r, ticket, &times_of(r, ticket)->finished, now_ns,
-	           AT_MOST_BIT);
+	return try_set_time(r, ticket, &times_of(r, ticket)->finished, now_ns,
+	                    AT_MOST_BIT);
 }
 
 bool recorder_observed_end(struct recorder *r, uint64_t ticket, uint64_t now_ns)
@@ -211,7 +219,7 @@ bool recorder_observed_end(struct recorder *r, uint64_t ticket, uint64_t now_ns)
 	_Atomic uint64_t *time = &times_of(r, ticket)->finished;
 	uint64_t word;
 
-	if (saw(r, ticket, time, now_ns, 0))
+	if (try_set_time(r, ticket, time, now_ns, 0))
 		return true;
 	word = atomic_load_explicit(time, memory_order_relaxed);
 	if ((word & ~TIME_MASK) == use_of(r, ticket) && word & AT_MOST_BIT)
@@ -220,20 +228,6 @@ bool recorder_observed_end(struct recorder *r, uint64_t ticket, uint64_t now_ns)
 		                                        memory_order_relaxed,
 		                                        memory_order_relaxed);
 	return false;
-}
-
-void recorder_set_started(struct recorder *r, uint64_t ticket, uint64_t now_ns)
-{
-	atomic_store_explicit(&times_of(r, ticket)->started,
-	                      time_word(r, ticket, now_ns),
-	                      memory_order_relaxed);
-}
-
-void recorder_set_finished(struct recorder *r, uint64_t ticket, uint64_t now_ns)
-{
-	atomic_store_explicit(&times_of(r, ticket)->finished,
-	                      time_word(r, ticket, now_ns) | AT_MOST_BIT,
-	                      memory_order_relaxed);
 }
 
 bool recorder_has_started(const struct recorder *r, uint64_t ticket)
@@ -248,7 +242,8 @@ bool recorder_has_finished(const struct recorder *r, uint64_t ticket)
 	                            memory_order_relaxed) != use_of(r, ticket);
 }
 
-/* Return the time in @word, or 0 if it has none or another ticket's. */
+/* Return the time in @word.  Return 0 if @word has no time, or the time of
+ * another ticket. */
 static uint64_t time_of(const struct recorder *r, uint64_t ticket,
                         uint64_t word, uint64_t submitted_ns)
 {
@@ -264,14 +259,14 @@ bool recorder_read(const struct recorder *r, uint64_t ticket,
 	const struct record_times *t = times_of(r, ticket);
 	uint64_t call, outcome, submitted, n, started, finished;
 
-	/* Acquire: pairs with the release in recorder_begin(). */
+	/* The acquire pairs with the release in recorder_begin(). */
 	if (!ticket ||
 	    atomic_load_explicit(&s->ticket, memory_order_acquire) != ticket)
 		return false;
-	submitted = get(s, WORD_SUBMITTED);
-	call = get(s, WORD_CALL);
-	n = get(s, WORD_N);
-	outcome = get(s, WORD_OUTCOME);
+	submitted = load_slot_word(s, WORD_SUBMITTED);
+	call = load_slot_word(s, WORD_CALL);
+	n = load_slot_word(s, WORD_N);
+	outcome = load_slot_word(s, WORD_OUTCOME);
 	started = atomic_load_explicit(&t->started, memory_order_acquire);
 	finished = atomic_load_explicit(&t->finished, memory_order_acquire);
 	*out = (struct record){
@@ -287,9 +282,9 @@ bool recorder_read(const struct recorder *r, uint64_t ticket,
 		.tag = (unsigned)(call >> 48),
 		.n = (uint32_t)n,
 		.digest = (uint32_t)(n >> 32),
-		.count = get(s, WORD_COUNT),
-		.bytes = get(s, WORD_BYTES),
-		.stream = (void *)(uintptr_t)get(s, WORD_STREAM),
+		.count = load_slot_word(s, WORD_COUNT),
+		.bytes = load_slot_word(s, WORD_BYTES),
+		.stream = (void *)(uintptr_t)load_slot_word(s, WORD_STREAM),
 		.label = (unsigned)(outcome >> 16 & 0xffff),
 		.outcome = (int16_t)(outcome & OUTCOME_MASK),
 		.tid = (int)(outcome >> 32),
@@ -297,8 +292,8 @@ bool recorder_read(const struct recorder *r, uint64_t ticket,
 		.finished_ns = time_of(r, ticket, finished, submitted),
 	};
 	out->finished_at_most = out->finished_ns && finished & AT_MOST_BIT;
-	/* Relaxed: if any word was newer, its acquire made the cleared ticket
-	 * visible. */
+	/* Relaxed, because if any word was newer, its acquire made the cleared
+	 * ticket visible. */
 	return atomic_load_explicit(&s->ticket, memory_order_relaxed) == ticket;
 }
 

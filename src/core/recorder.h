@@ -3,21 +3,22 @@
 #define CORE_RECORDER_H
 
 /*
- * Flight recorder: a ring of the last operations of one rank
+ * Flight recorder: a ring buffer of the last operations of one rank
  *
- * Written by the one thread that holds the rank's lock, read by any thread
- * at any time, without a lock.
+ * The thread that holds the rank's lock writes it.  Any thread reads it at any
+ * time, without a lock.
  *
- *  A. A record that recorder_read() returns is whole: its fields were written
- *     by one recorder_begin().
+ *  A. A record that recorder_read() returns is consistent: one recorder_begin()
+ *     wrote all its fields.
  *  B. recorder_begin() comes before the native call, so a call that never
  *     returns is in the ring, with COHORT_TIMED_OUT as its outcome.
- *  C. A ticket's record is there until slots more tickets have been begun.
- *  D. The thread that first sees that an operation has started, or is done,
- *     sets the time: the next call, a wait, or the prober.  The event came
- *     then, or some time before.  Only a wait that began before the end
- *     observes the end itself; any other thread finds an upper bound, and the
- *     record says so.
+ *  C. A ticket's record stays until N later tickets have begun, where N is the
+ *     number of slots.
+ *  D. The time at which an operation started or was done is set by the first
+ *     thread that sees it, in the next call, in a wait, or in the prober.  So
+ *     the operation started or was done at that time or earlier.  Only a wait
+ *     that began before the operation ended measures the end itself.  Any other
+ *     thread finds an upper bound, and the record is marked accordingly.
  */
 
 #include <stdatomic.h>
@@ -26,124 +27,150 @@
 #include "core/op.h"
 #include "core/tag.h"
 
+/* Number of words of a record, including its ticket. */
 #define RECORD_WORDS 8
 
+/* A record as it is stored. */
 struct record_slot {
-	/* Atomic, all of them: the ticket is 0 while the others are written,
-	 * then stored with release; a reader loads it before and after. */
+	/* All atomic.  A writer sets the ticket to 0, writes the words, then
+	 * stores the ticket with release; a reader loads the ticket before and
+	 * after the words. */
 	_Atomic uint64_t ticket;
 	_Atomic uint64_t words[RECORD_WORDS - 1];
 };
 
-/* When an operation was first seen to have started, and to be done. */
+/* Times at which an operation was first seen to have started and to be done. */
 struct record_times {
-	/* Atomic, both: which use of the slot it is, and the time since the
-	 * call, plus 1; 0: not seen.  Begun with the lock held, set by whoever
-	 * sees it. */
+	/* Both members are atomic.  Each has a number that identifies the use
+	 * of the slot, and 1 + the time since the call, or 0 if the event was
+	 * not seen.  Reset with the lock held; set by the thread that sees the
+	 * event. */
 	_Atomic uint64_t started;
-	_Atomic uint64_t finished; /* with AT_MOST_BIT, see recorder.c */
+	_Atomic uint64_t finished; /* may have AT_MOST_BIT, see recorder.c */
 };
 
 struct recorder {
 	/* Constant after creation. */
-	uint64_t mask; /* slots - 1, a power of two less one */
-	unsigned bits; /* of that */
+	uint64_t mask; /* number of slots - 1; the number is a power of two */
+	unsigned bits; /* number of bits of the mask */
 	struct record_slot *slots;
 	struct record_times *times;
 
-	/* Atomic; the bytes of all operations so far.  Written with the lock
-	 * held, relaxed: for diagnostics only.  In no cache line with what other threads
-	 * read. */
+	/* Atomic; total bytes of all operations so far.  Written with the lock
+	 * held; relaxed, because it is for diagnostics only.  In a cache line
+	 * of its own, apart from what other threads read. */
 	_Alignas(64) _Atomic uint64_t bytes;
 
-	/* Atomic words inside; see tag.h.  The caller's tags and the library's
-	 * labels are kept apart, so that labels never overwrite tags. */
+	/* The caller's tags, and the library's labels.  They are stored apart,
+	 * so that labels never overwrite tags.  All members are atomic: see
+	 * tag.h. */
 	struct tags tags;
 	struct tags labels;
 };
 
-/* What a record says. */
+/* A record as recorder_read() returns it. */
 struct record {
 	uint64_t ticket;
 	uint64_t submitted_ns;
-	/* Of n calls; the members below describe the first one. */
+	/* True for a batch of n calls; the members below then describe its
+	 * first call. */
 	bool is_batch;
-	bool from_host;    /* a call with host memory */
-	enum op_kind kind; /* OP_BATCH: of none */
-	int type;          /* of the first tensor */
-	int redop;         /* redop_kind() of it */
+	bool from_host;    /* the call had host memory */
+	enum op_kind kind; /* OP_BATCH for an empty batch */
+	int type;          /* type of the first tensor */
+	int redop;         /* see redop_kind() */
 	int root;
-	size_t n;        /* tensors, or calls; up to UINT32_MAX */
-	uint32_t digest; /* of all that the other ranks must call the same, as
-	                    agree_digest() has it; 0: they need not */
-	size_t count;    /* elements of the first tensor */
-	size_t bytes;    /* of all */
+	size_t n; /* number of tensors, or of calls; at most UINT32_MAX */
+	/* Digest of everything that must be equal on all ranks
+	 * (agree_digest()), or 0 if the other ranks need not make the same
+	 * call. */
+	uint32_t digest;
+	size_t count; /* elements of the first tensor */
+	size_t bytes; /* bytes of all tensors */
 	void *stream;
-	unsigned tag;   /* number of the caller's tag, see tag.h; 0: none */
-	unsigned label; /* the number of the library's label */
-	bool captured;  /* it went into a CUDA graph, and did not run */
-	int outcome;    /* COHORT_TIMED_OUT: inside the native call; COHORT_OK:
-	                 queued; else how it failed */
-	int tid;        /* of the thread that called */
-	uint64_t started_ns;  /* when it was seen to have started, and to be */
-	uint64_t finished_ns; /* done; 0: it was not */
+	unsigned tag;   /* number of the caller's tag, see tag.h; 0 if none */
+	unsigned label; /* number of the library's label; 0 if none */
+	/* True if the call was captured into a CUDA graph and did not run. */
+	bool captured;
+	/* COHORT_TIMED_OUT while the thread is inside the native call,
+	 * COHORT_OK if the operation was queued, otherwise the status of the
+	 * failure. */
+	int outcome;
+	int tid;              /* thread ID of the caller */
+	uint64_t started_ns;  /* time at which it was seen to run, or 0 */
+	uint64_t finished_ns; /* time at which it was seen to be done, or 0 */
 
-	/* finished_ns is an upper bound: no wait observed the end, so that the
-	 * operation may have ended at any time before. */
+	/* True if finished_ns is an upper bound.  No wait measured the end, so
+	 * the operation may have ended at any earlier time. */
 	bool finished_at_most;
 };
 
-/* COHORT_NO_MEMORY, or COHORT_OK. */
+/* Allocate the records.  Return COHORT_OK or COHORT_NO_MEMORY. */
 int recorder_init(struct recorder *r, unsigned slots);
+
 void recorder_fini(struct recorder *r);
 
-/* Give back the memory of the records, which nobody will ask for again: they
- * read as none. */
+/* Release the memory of the records, which no thread needs again.  All records
+ * then read as empty. */
 void recorder_forget(struct recorder *r);
 
-/* With the lock held only, by thread @tid. */
+/*
+ * Begin the record of a call.  Call it with the lock held.
+ * @digest: agree_digest() of @op, or 0
+ * @tid:    thread ID of the caller
+ */
 void recorder_begin(struct recorder *r, uint64_t ticket, const struct op *op,
                     uint32_t digest, int tid, uint64_t now_ns);
+
+/* Store the outcome of the call.  Call it with the lock held, or on the library
+ * thread that replaces a caller that has timed out. */
 void recorder_end(struct recorder *r, uint64_t ticket, int outcome);
+
+/* Mark the record as captured into a CUDA graph.  Call it with the lock
+ * held. */
 void recorder_set_captured(struct recorder *r, uint64_t ticket);
 
-/* A ticket that was given out has started, or is done, at @now_ns.  Any thread.
- * False if that was recorded before, or the record was overwritten. */
-bool recorder_saw_started(struct recorder *r, uint64_t ticket, uint64_t now_ns);
-bool recorder_saw_finished(struct recorder *r, uint64_t ticket,
+/*
+ * Record @now_ns as the time by which the operation of @ticket has started.
+ * Any thread; the ticket must have been given out.  Return false if a time was
+ * already recorded, or the record was overwritten.
+ */
+bool recorder_set_started(struct recorder *r, uint64_t ticket, uint64_t now_ns);
+
+/* Like recorder_set_started(), for the time by which the operation was
+ * done.  This time is an upper bound. */
+bool recorder_set_finished(struct recorder *r, uint64_t ticket,
                            uint64_t now_ns);
 
-/* Like recorder_saw_finished(), by a thread that waited for the end: the time
- * is no upper bound.  Nor is one that was recorded before, as another thread
- * looked between the last two looks of this one. */
+/* Like recorder_set_finished(), for a thread that waited until the
+ * operation ended.  The time is exact.  If another thread has recorded a time
+ * between this thread's last two polls, that time becomes exact, and this
+ * returns false. */
 bool recorder_observed_end(struct recorder *r, uint64_t ticket,
                            uint64_t now_ns);
 
-/* With the lock held, where no slot is overwritten meanwhile: set these times
- * without a look whether another thread was first, which is cheaper. */
-void recorder_set_started(struct recorder *r, uint64_t ticket, uint64_t now_ns);
-void recorder_set_finished(struct recorder *r, uint64_t ticket,
-                           uint64_t now_ns);
-
-/* True if the time of the start, or of the end, is recorded, or the record was
- * overwritten. */
+/* Return true if the start of @ticket's operation is recorded, or the record
+ * was overwritten. */
 bool recorder_has_started(const struct recorder *r, uint64_t ticket);
+
+/* Return true if the end of @ticket's operation is recorded, or the record was
+ * overwritten. */
 bool recorder_has_finished(const struct recorder *r, uint64_t ticket);
 
-/* Any thread.  False if there is no record of @ticket, or it was
- * overwritten. */
+/* Read the record of @ticket.  Any thread.  Return false if there is none, or
+ * it was overwritten. */
 bool recorder_read(const struct recorder *r, uint64_t ticket,
                    struct record *out);
 
-/* Spell the call out: "all_reduce of 1000 float32, sum". */
+/* Append the call in words: "all_reduce of 1000 float32, sum". */
 void record_add(struct text *t, const struct record *r);
 
-/* The name of the call, "all_reduce", and of the native function that the call
- * is inside of. */
 const char *record_name(const struct record *r);
+
 const char *record_native_name(const struct record *r);
 
-/* The stream of a ticket's operation, NULL if its record was overwritten. */
+/* Return the stream of a ticket's operation, or NULL if its record was
+ * overwritten. */
 void *recorder_stream(const struct recorder *r, uint64_t ticket);
 
 #endif

@@ -8,7 +8,8 @@
 #include "core/clique.h"
 #include "core/native.h"
 
-/* The distance between numbers that share a place of the table. */
+/* Return the table entry of a number.  Numbers that are MAX_REDOPS apart have
+ * the same entry. */
 static struct redop *place_of(struct cohort_comm *c, int number)
 {
 	return &c->redops[number % MAX_REDOPS];
@@ -31,10 +32,12 @@ static bool is_full(const struct cohort_comm *c)
 	return true;
 }
 
-/* A number whose place is free; no other communicator has it either. */
+/* Return a new number whose table entry is free.  It is unique among all
+ * communicators. */
 static int new_number(struct cohort_comm *c)
 {
-	static _Atomic unsigned numbers; /* relaxed: only a number */
+	/* Relaxed, because it orders nothing. */
+	static _Atomic unsigned numbers;
 	int number;
 
 	do
@@ -46,8 +49,8 @@ static int new_number(struct cohort_comm *c)
 	return number;
 }
 
-/* True if NCCL has no kernel to multiply this type: 8-bit floats on one
- * rank. */
+/* Return true if NCCL has no kernel that multiplies elements of @type.  In a
+ * group of one rank, it has none for 8-bit floats. */
 static bool cannot_multiply(const struct cohort_comm *c, int type)
 {
 	return c->clique->world_size == 1 &&
@@ -58,19 +61,19 @@ int redop_create(struct cohort_comm *c, const void *scalar, int type,
                  int residence, int *out)
 {
 	const struct platform *p = c->clique->platform;
-	void *value = (void *)(uintptr_t)scalar; /* which NCCL only reads */
+	void *value = (void *)(uintptr_t)scalar; /* NCCL only reads it */
 	ncclRedOp_t native;
 	int number, rc;
 
 	if (cannot_multiply(c, type))
-		return error_set(
-			COHORT_UNSUPPORTED,
-			"premul_sum_create: type is %s, which NCCL "
-			"does not multiply on the only rank of a group",
-			type_name(type));
+		return error_set(COHORT_UNSUPPORTED,
+		                 "premul_sum_create: type is %s, which NCCL "
+		                 "cannot multiply in a group of one rank",
+		                 type_name(type));
 	if (is_full(c))
 		return error_set(COHORT_NO_MEMORY,
-		                 "rank %d has %d premultiplied sums already",
+		                 "rank %d has %d premultiplied sums already: "
+		                 "destroy one first",
 		                 c->rank, MAX_REDOPS);
 	rc = native_set_nccl_error(p, "ncclRedOpCreatePreMulSum", c->native,
 	                           p->ncclRedOpCreatePreMulSum(

@@ -55,12 +55,10 @@ struct registration *register_find(const struct cohort_comm *c,
 	return r;
 }
 
-/* ---- completing -------------------------------------------------------- */
-
-/* Note a call with @digest on the registration that @memory is in.  True if it
- * is the first. */
-static bool note(const struct cohort_comm *c, const void *memory,
-                 uint32_t digest)
+/* Record that a call with @digest uses the registration that contains @memory.
+ * Return true if no call with this digest has used it before. */
+static bool record_use(const struct cohort_comm *c, const void *memory,
+                       uint32_t digest)
 {
 	struct registration *r = register_find(c, memory);
 	const uint64_t bit = UINT64_C(1) << digest % 64;
@@ -72,8 +70,8 @@ static bool note(const struct cohort_comm *c, const void *memory,
 	return true;
 }
 
-static bool note_all(const struct cohort_comm *c, const struct op *op,
-                     uint32_t digest)
+static bool record_uses(const struct cohort_comm *c, const struct op *op,
+                        uint32_t digest)
 {
 	const struct cohort_tensor *t;
 	const struct op *calls;
@@ -86,14 +84,14 @@ static bool note_all(const struct cohort_comm *c, const struct op *op,
 	for (i = 0; i < n; i++)
 		for (k = 0; k < calls[i].n; k++) {
 			t = &calls[i].tensors[k];
-			is_first |= note(c, t->send, digest);
-			is_first |= note(c, t->recv, digest);
+			is_first |= record_use(c, t->send, digest);
+			is_first |= record_use(c, t->recv, digest);
 		}
 	return is_first;
 }
 
-/* True if NCCL waits for no rank in a simulation of @op.  It keeps messages
- * that it has simulated, and sends them with the next ones. */
+/* Return true if NCCL can simulate @op without waiting for a rank.  NCCL cannot
+ * simulate messages: it keeps them, and sends them with the next messages. */
 static bool can_simulate(const struct cohort_comm *c, const struct op *op)
 {
 	const struct clique *q = c->clique;
@@ -101,7 +99,7 @@ static bool can_simulate(const struct cohort_comm *c, const struct op *op)
 	size_t i, n;
 
 	if (!platform_has(q->platform, FUNCTION_ncclGroupSimulateEnd) ||
-	    q->world_size > q->size || /* NCCL may wait for those elsewhere */
+	    q->world_size > q->size || /* NCCL may wait for other processes */
 	    (q->config.connect == COHORT_CONNECT_NONE &&
 	     q->platform->connects_late()))
 		return false;
@@ -137,7 +135,7 @@ int register_complete(struct cohort_comm *comms, int n, const struct op *ops,
 	int i, rc;
 
 	for (i = 0; i < n; i++)
-		is_first |= note_all(&comms[i], &ops[i], digest);
+		is_first |= record_uses(&comms[i], &ops[i], digest);
 	if (!is_first || !can_simulate(comms, ops))
 		return COHORT_OK;
 	rc = memory_section_enter(comms->clique);

@@ -5,18 +5,19 @@
 /*
  * Memory that is registered with NCCL
  *
- * Each rank has a list, for the thread with the lock held.  Once the clique has
- * a cause, the reaper deregisters everything before it ends the native
- * communicators, and a thread may change the list only after that, in
- * RECLAIMED.  NCCL itself deregisters only after it has freed the proxy thread
- * that it needs for that.
+ * Each rank has a list of its registrations, guarded by the communicator's
+ * lock.  Once the clique has a cause, the reaper deregisters all memory before
+ * it frees the native communicators: NCCL itself would deregister only after it
+ * has freed its proxy thread, which deregistering needs.  After a cause, a
+ * thread may change the list only in RECLAIMED.
  *
- * NCCL completes a registration in the first collective on the memory: it
- * allocates, and so may wait for kernels, while a window is open
- * (ncclRegisterCollBuffers()).  A group that it only simulates completes it,
- * too.  So the first call with a digest is simulated before the rank is counted
- * among those that have called; but not what NCCL makes of messages, nor lists
- * that are launched in parts.
+ * NCCL completes a registration in the first collective on the memory
+ * (ncclRegisterCollBuffers()).  This allocates, and so may wait for kernels
+ * while a launch window is open.  A simulated group also completes the
+ * registration.  So the library simulates the first call with each digest
+ * before it compares the call with the other ranks' calls.  It does not
+ * simulate calls that NCCL implements with messages, or lists that are launched
+ * in parts.
  */
 
 #include <stdbool.h>
@@ -31,39 +32,42 @@ struct registration {
 	void *memory;
 	size_t bytes;
 	void *native;
-	bool is_allocated; /* with the memory, by ncclMemAlloc() */
+	/* True if ncclMemAlloc() allocated the memory together with this
+	 * structure. */
+	bool is_allocated;
 
-	/* The calls on it that were simulated: a bit for each digest, modulo
-	 * the bits. */
+	/* Bitmap of the calls that were simulated with this memory.  The bit of
+	 * a call is its digest modulo the number of bits. */
 	uint64_t simulated[4];
 };
 
-/*
- * register_add    - register memory by ncclCommRegister()
- * register_remove - deregister it; with @has_ended, in RECLAIMED, only forget
- *                   it
- */
+/* Register memory with ncclCommRegister(), and store the registration in
+ * *@out.  Return COHORT_OK or an error. */
 int register_add(struct cohort_comm *c, void *memory, size_t bytes,
                  struct registration **out);
+
+/* Deregister memory.  If @has_ended, the clique is RECLAIMED, so only free the
+ * registration. */
 int register_remove(struct cohort_comm *c, struct registration *r,
                     bool has_ended);
 
 /*
- * Simulate @ops, the calls of @n ranks with this digest, if one of their
- * buffers is registered and was in no such call: in a memory section, with the
- * lock held.  The launch reports any error in them.  COHORT_OK, or the clique's
- * cause.
+ * Complete registrations before a launch: if a buffer of @ops is registered and
+ * was in no earlier call with this digest, simulate the calls in a memory
+ * section.  Errors are ignored, because the launch will report them.  Call it
+ * with the locks held.
+ * @n: number of ranks and calls
+ *
+ * Return COHORT_OK, or the status of the clique's cause.
  */
 int register_complete(struct cohort_comm *comms, int n, const struct op *ops,
                       uint32_t digest);
 
-/* Deregister all memory of @c, for the reaper.  The list stays as it is. */
+/* Deregister all memory of @c.  Does not change the list.  Reaper only. */
 void register_end(const struct cohort_comm *c);
 
-/* True if @r is a registration of @c's. */
 bool register_has(const struct cohort_comm *c, const struct registration *r);
 
-/* The registration that @memory is in, or NULL. */
 struct registration *register_find(const struct cohort_comm *c,
                                    const void *memory);
 

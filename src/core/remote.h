@@ -3,9 +3,9 @@
 #define CORE_REMOTE_H
 
 /*
- * What the library asks about the ranks of a clique that other processes drive:
- * the one way from here to src/processes, of which nothing runs in a group of
- * one process
+ * Interface to the ranks of a clique that run in other processes
+ *
+ * src/processes implements it.  A group of one process does not use it.
  */
 
 #include <stdbool.h>
@@ -17,23 +17,23 @@ struct clique;
 struct cohort_cause;
 struct text;
 
-/* The name of an operation: "all_reduce 3 of "dp.1"". */
+/* Buffer size for the name of an operation: "all_reduce 3 of "dp.1"". */
 #define WAITS_CALL 128
 
-/* An operation that a rank of another process may not have called.  It is sent
- * to others. */
+/* An operation that a rank of another process may not have called.  Processes
+ * exchange this structure. */
 struct missing {
-	uint64_t identity; /* of the clique; 0: none */
+	/* Identity of the clique; 0 if there is no operation. */
+	uint64_t identity;
 
-	/* The number of the collective; or, if .is_transfer, of the half that
-	 * .rank sends to .other, or receives from it. */
-	uint64_t number;
-	uint32_t is_transfer;
+	uint64_t number;      /* number of the collective or transfer */
+	uint32_t is_transfer; /* 1 for a transfer, 0 for a collective */
+	/* For a transfer: 1 if @rank sends to @other, 0 if @rank receives from
+	 * @other. */
 	uint32_t sends;
 	int32_t rank, other;
 
-	/* How long ago the first rank called it, in ns; 0: not known.  What
-	 * ended before explains no wait. */
+	/* Time since the first rank called the operation, or 0 if unknown. */
 	uint64_t age_ns;
 };
 
@@ -47,139 +47,169 @@ static inline bool is_same_missing(const struct missing *a,
 	         a->other == b->other));
 }
 
-/* What a rank of another process says that it is doing about the front, or
- * about its half of a transfer. */
+/* Return a question about what rank @rank does while rank @other waits for it.
+ * It is about a receive with a number that no receive has, because the answer
+ * to such a question says what the rank does instead. */
+static inline struct missing missing_any(uint64_t identity, int rank, int other,
+                                         uint64_t age_ns)
+{
+	return (struct missing){ .identity = identity,
+		                 .number = UINT64_MAX,
+		                 .is_transfer = true,
+		                 .rank = rank,
+		                 .other = other,
+		                 .age_ns = age_ns };
+}
+
+/* State of a rank of another process: where it is in the oldest collective in
+ * flight, or in its half of a transfer. */
 struct remote_rank {
 	int rank;
-	/* What it is at fault for, if it is: enum cohort_verdict_kind. */
-	int kind;
-	int joined;     /* it has called that */
-	int is_behind;  /* an older collective is not done in its process */
-	int is_done;    /* its half */
-	int is_held;    /* its thread waits for a ticket, or is inside a call */
-	int is_process; /* its whole process is at fault; text is about that */
-	int is_closed;  /* its communicator is */
-	int world;      /* its number in the group that all was split from */
+	int world; /* the rank's number in the root group */
 
-	/* If it waits elsewhere, all by numbers in that group: the ranks of its
-	 * process that wait for each other, in a cycle if .in_cycle; .from of
-	 * them waits in what .in says, for rank .end, which waits for nobody
-	 * and is at fault for .end_kind, or is part of the cycle; or, if .end
-	 * is -1, for ranks of other processes in what .waits_in says. */
+	/* Reason why the rank is at fault (enum cohort_verdict_kind), or 0. */
+	int kind;
+	int joined;    /* true if the rank has called the operation */
+	int is_behind; /* true if an older collective is not done */
+	int is_done;   /* true if the rank's half of the transfer is done */
+	int is_closed; /* true if the rank's communicator is closed */
+	/* True if the whole process is at fault, which @text then describes. */
+	int is_process;
+
+	/*
+	 * Chain of waits from the rank to another rank; valid if @waits is
+	 * true.  Ranks are numbered in the root group.
+	 *
+	 *  waiters   ranks of this process in the chain
+	 *  in_cycle  true if the ranks in @waiters wait for each other
+	 *  from      first rank of @waiters that waits for @end
+	 *  in        name of the operation in which @from waits
+	 *  end       rank at the end of the chain, or of the cycle; -1 if the
+	 *            chain continues in another process
+	 *  end_kind  reason why @end is at fault
+	 *  missed    name of the operation that @end has not called
+	 *  waits_in  operation with which the chain continues if @end is -1
+	 */
 	int waits, in_cycle;
 	uint64_t waiters[COHORT_RANK_WORDS];
 	int from, end, end_kind;
 	struct missing waits_in;
 	int way; /* enum wait_way */
 	char in[WAITS_CALL];
-	/* What the rank that it waits for has not called. */
 	char missed[WAITS_CALL];
 
-	/* The sends and the receives of the rank that asks, by number in their
-	 * pair, that this rank's stream or call waits for; 0: none. */
-	uint64_t awaits_send, awaits_recv;
-
-	uint64_t word;  /* if it has called the front: see agree_word(); or 0 */
-	char call[160]; /* if it has: the call */
-	char brief[160]; /* see render_brief(); or "" */
-	char text[400];  /* see describe_rank(), or stall_add_half() */
+	/* Agreement word (agree_word()) if the rank has called the oldest
+	 * collective; otherwise 0. */
+	uint64_t word;
+	char call[160];  /* description of the call, or "" */
+	char brief[160]; /* short description of the rank, or "" */
+	char text[400];  /* description of the rank */
 };
 
-/* What a line says of the rank. */
+/* Return a description of the rank for one line of a report. */
 static inline const char *remote_words(const struct remote_rank *x)
 {
 	return *x->brief ? x->brief : x->text;
 }
 
-/* What a rank of another process has called under some number. */
 struct remote_call {
 	int rank;
-	/* Its number in the clique that has no parent; -1 if not known. */
-	int world;
-	uint64_t word; /* see agree_word() */
+	int world;     /* number in the root clique, or -1 if unknown */
+	uint64_t word; /* agreement word, see agree_word() */
 	char call[160];
 };
 
-/* What the ranks of other processes do about a collective. */
+/* Progress of one collective on the ranks of other processes. */
 struct remote_state {
-	/* How many have called it; -1: that cannot be seen of all. */
+	/* Number of these ranks that have called the collective, or -1 if this
+	 * process cannot see the calls of some of them. */
 	int called;
-	uint64_t last_ns; /* when the last of them did, 0: none did */
-	/* One will never call it, as it, or its process, has left. */
-	bool has_left;
-	bool has_closed; /* one makes no further call, whatever it has called */
-	bool is_paused;  /* one is paused */
-	uint64_t resumed_ns; /* when one went on last, 0: none did */
+	uint64_t last_ns;    /* time of the last of these calls, or 0 */
+	bool has_left;       /* a rank will never call the collective */
+	bool has_closed;     /* a rank makes no further call */
+	bool is_paused;      /* a rank is paused */
+	uint64_t resumed_ns; /* time at which a rank last resumed, or 0 */
 };
 
 enum remote_event { REMOTE_CLOSED, REMOTE_PAUSED, REMOTE_RESUMED };
 
-/* Constant; clique->remote, or NULL in a group of one process. */
+/* A constant table of functions for a group of several processes; see
+ * clique->remote. */
 struct remote {
-	/* How long the others may take to answer, or to note what was done. */
+	/*
+	 * Maximum time to wait for answers and snapshots of other processes.
+	 * Only a process that is neither stopped nor has left takes long: on a
+	 * busy machine, its thread may get no core for hundreds of
+	 * milliseconds.  A verdict without its answer would blame a rank that
+	 * may itself wait for another.
+	 */
 	uint64_t patience_ns;
 
-	/* A rank here calls collective @number: before it is counted in its
-	 * word. */
+	/* Publish the time of the call of collective @number by a rank of this
+	 * process.  Called before the rank is counted in the shared word. */
 	void (*announce)(const struct clique *q, uint64_t number,
 	                 uint64_t now_ns);
 
-	/* True if a rank of another process has called something else than
-	 * @digest says under @number, or if these ranks' calls differ among
-	 * themselves. */
+	/* Return true if a rank of another process has made a call @number
+	 * whose digest is not @digest. */
 	bool (*differs)(const struct clique *q, uint64_t number,
 	                uint32_t digest);
 
-	/* Ask what they have called under @number, which waits for their
-	 * answers for some time.  Returns how many have, at most @room. */
+	/* Ask the other processes for their ranks' calls with number @number,
+	 * see @ask.  Return the number of calls stored, which is at most
+	 * @room. */
 	int (*calls)(const struct clique *q, uint64_t number,
 	             struct remote_call *out, int room);
 
-	/* What they do about @number, from memory; 0: no collective. */
-	struct remote_state (*look)(const struct clique *q, uint64_t number);
+	/* Return the progress of collective @number on the other processes'
+	 * ranks; if @number is 0, set only the members that concern no
+	 * collective.  Reads shared memory only. */
+	struct remote_state (*get_state)(const struct clique *q,
+	                                 uint64_t number);
 
-	/* The number that rank @rank of another process has in the clique that
-	 * has no parent; -1 if that is not known. */
+	/* Return the number of rank @rank in the root clique, or -1 if it is
+	 * unknown. */
 	int (*world)(const struct clique *q, int rank);
 
-	/* Show what a rank here has done: after it has closed its communicator,
-	 * or could not; it is paused; it has resumed, after the clique's
-	 * resumed_ns was set. */
-	void (*show)(const struct clique *q, enum remote_event event);
+	/* Publish an event of a rank of this process.  For REMOTE_RESUMED, set
+	 * the clique's resumed_ns first. */
+	void (*publish_event)(const struct clique *q, enum remote_event event);
 
 	/*
-	 * Ask what their ranks are doing about @question, and store what they
-	 * answer until @deadline_ns, or until @of has a cause, in @out, which
-	 * has room for @room ranks.  About a collective a process answers for
-	 * its first 32 ranks; and for none if it has no such clique, or not the
-	 * rank that is asked.  Any thread, which waits.  Returns how many ranks
-	 * there are.  Four cliques ask at a time, and others wait for these.
-	 * @of:     the clique of the question; NULL: this process has none of
-	 * that identity
-	 * @silent: begun, and gets the processes that have not answered:
+	 * Ask the other processes for the state of their ranks in the operation
+	 * @question.  Any thread.  Waits until all have replied, for up to
+	 * @patience_ns, or until @of gets a cause.  Does not wait for stopped
+	 * processes.  At most four cliques ask at a time; other cliques wait.
+	 * @of:     clique of the question, or NULL if this process does not
+	 *          have it
+	 * @out:    room for @room ranks, of which a process sends at most 32
+	 * @silent: names of the processes that have not replied are appended:
 	 *          "process 1 (pid 4711), process 2 (host b, pid 4712)"
+	 *
+	 * Returns the number of ranks stored.
 	 */
 	int (*ask)(const struct remote *remote, const struct clique *of,
 	           const struct missing *question, struct remote_rank *out,
-	           int room, uint64_t deadline_ns, struct text *silent);
+	           int room, struct text *silent);
 
 	/*
-	 * Tell the others the cause of @q, unless it came from them or with its
-	 * parent's end, or they know.  @deadline_ns, if it is not 0: also that
-	 * what was done in @q is noted here, and wait until all that have a
-	 * clique of the same identity have noted theirs, or until then.  On a
-	 * thread of the library.
+	 * Send the cause of @q to the other processes, unless they know it or
+	 * @q got it from its parent.  Called on a thread of the library.
 	 *
-	 * An aborted kernel of NCCL's goes through its remaining steps without
-	 * waiting, and sends whatever it has: a kernel of another process may
-	 * then complete, with wrong data and no error.  So no flag is raised
-	 * before all know that there is a cause.  A process that is stopped for
-	 * longer than the others wait may take such a call for done.
+	 * If @deadline_ns is not 0, also publish that this process has recorded
+	 * its completed operations, and wait until the other processes have
+	 * done so, or until @deadline_ns.  The caller must not raise an abort
+	 * flag before: an aborted NCCL kernel sends whatever data it has, and a
+	 * kernel of another process may then complete with wrong data and no
+	 * error.  If a process is stopped beyond @deadline_ns, it may count
+	 * such an operation as done.
 	 */
-	void (*tell)(const struct clique *q, const struct cohort_cause *cause,
-	             uint64_t deadline_ns);
+	void (*send_cause)(const struct clique *q,
+	                   const struct cohort_cause *cause,
+	                   uint64_t deadline_ns);
 
-	/* @q is freed, and what it showed may be taken for another one. */
+	/* Release the shared memory in which @q publishes its state.  Called
+	 * when @q is freed. */
 	void (*release)(struct clique *q);
 };
 

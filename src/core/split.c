@@ -9,9 +9,8 @@
 #include "base/status.h"
 #include "core/launch_lock.h"
 
-/* ---- before ----------------------------------------------------------- */
-
-/* Wait until nothing of @c is in flight: NCCL wants that before a split. */
+/* Wait until no operation of @c is in flight, which NCCL requires before a
+ * split. */
 static int await_own(struct cohort_comm *c)
 {
 	uint64_t last =
@@ -26,13 +25,13 @@ static int await_own(struct cohort_comm *c)
 			rc = clique_error(c->clique);
 			if (rc != COHORT_OK)
 				return rc;
-			comm_ticket_help(c, ticket, UINT64_MAX);
+			comm_ticket_progress(c, ticket, UINT64_MAX);
 			backoff_wait(&b, UINT64_MAX);
 		}
 	return COHORT_OK;
 }
 
-/* Leave before all ranks have come; false if they have come. */
+/* Withdraw from the split.  Return false if all ranks have arrived. */
 static bool withdraw(struct clique *q, int all)
 {
 	int arrived = atomic_load(&q->split_arrived);
@@ -44,11 +43,12 @@ static bool withdraw(struct clique *q, int all)
 	return false;
 }
 
-/* ---- the last to come ------------------------------------------------- */
-
+/* Return the ranks' arguments, followed by room for as many struct new_rank, or
+ * NULL if there is no memory. */
 static struct split_rank *collect(const struct clique *q)
 {
-	struct split_rank *ranks = calloc((size_t)q->size, sizeof(*ranks));
+	struct split_rank *ranks = calloc(
+		(size_t)q->size, sizeof(*ranks) + sizeof(struct new_rank));
 	int r;
 
 	for (r = 0; ranks && r < q->size; r++)
@@ -61,7 +61,8 @@ static struct split_rank *collect(const struct clique *q)
 	return ranks;
 }
 
-/* The time is up: end the clique, so that the thread's call returns. */
+/* End the clique because the init deadline has passed, so that the native call
+ * of the splitting thread returns. */
 static void fire_late(struct clique *q, const struct connection *connection)
 {
 	struct cohort_cause cause = {
@@ -77,7 +78,7 @@ static void fire_late(struct clique *q, const struct connection *connection)
 	if (i < 0) {
 		clique_fire(q, &cause,
 		            "%s: %s of %d ranks has not returned within %llu "
-		            "ms; which of them it waits for, NCCL does not say",
+		            "ms; NCCL does not say which of them it waits for",
 		            stuck, connect_native_name(connection), q->size,
 		            ms);
 		return;
@@ -89,9 +90,9 @@ static void fire_late(struct clique *q, const struct connection *connection)
 	            stuck, place, clique_name_rank(q, cause.rank, name), ms);
 }
 
-/* True if the thread uses nothing of the parent any more: the children's
- * communicators are made, only a device hangs. */
-static bool may_be_left(struct clique *q, const struct connection *connection)
+/* Return true if the clique has ended and the splitting thread no longer uses
+ * it, because the children's communicators exist and only a device hangs. */
+static bool can_abandon(struct clique *q, const struct connection *connection)
 {
 	char place[64];
 
@@ -99,15 +100,15 @@ static bool may_be_left(struct clique *q, const struct connection *connection)
 	       connect_place(connection, place, sizeof(place)) >= 0;
 }
 
-/* Wait for the thread; false if the clique has ended before, and the thread is
- * to be left. */
+/* Wait for the splitting thread.  Return false if the clique has ended first,
+ * so that the thread must be abandoned. */
 static bool await_thread(struct clique *q, struct connection *connection)
 {
 	uint64_t deadline = clock_deadline(q->deadlines.init_ns);
 
 	while (!connect_is_done(connection)) {
 		if (clique_update_state(q) == CLIQUE_WEDGED ||
-		    may_be_left(q, connection))
+		    can_abandon(q, connection))
 			return false;
 		if (clock_now() >= deadline && !clique_cause(q))
 			fire_late(q, connection);
@@ -115,8 +116,8 @@ static bool await_thread(struct clique *q, struct connection *connection)
 	return true;
 }
 
-/* End the clique, as the call of @c's rank has failed and the other ranks wait
- * for it. */
+/* End the clique because the call of @c's rank has failed and the other ranks
+ * wait for it. */
 static void fire_failed(struct cohort_comm *c, int status)
 {
 	const struct cohort_cause cause = {
@@ -132,8 +133,8 @@ static void fire_failed(struct cohort_comm *c, int status)
 	            cohort_last_error());
 }
 
-/* The rank whose call has failed; @c, which made all calls, if it was no
- * rank's. */
+/* Return the rank whose call has failed.  If the failed call was for no single
+ * rank, return @c, which made all calls. */
 static struct cohort_comm *find_failed(struct cohort_comm *c,
                                        const struct split_rank *ranks)
 {
@@ -146,8 +147,9 @@ static struct cohort_comm *find_failed(struct cohort_comm *c,
 	return c;
 }
 
-/* Make the children of all ranks. */
-static void lead(struct cohort_comm *c, const struct split_call *call)
+/* Create the children of all ranks.  The rank that arrived last calls this. */
+static void create_children(struct cohort_comm *c,
+                            const struct split_call *call)
 {
 	struct clique *q = c->clique;
 	struct split_rank *ranks = collect(q);
@@ -161,34 +163,35 @@ static void lead(struct cohort_comm *c, const struct split_call *call)
 	}
 	rc = connect_split(q, ranks, &connection);
 	if (rc == COHORT_OK && !await_thread(q, connection)) {
-		connect_leave(connection);
+		connect_abandon(connection);
 	} else if (rc == COHORT_OK) {
 		rc = connect_end(connection, ranks);
 		if (rc == COHORT_OK)
-			rc = call->open(q, ranks, q->size);
+			rc = call->open(q, ranks, (void *)(ranks + q->size));
 	}
 	if (rc != COHORT_OK)
 		fire_failed(find_failed(c, ranks), rc);
 	free(ranks);
 }
 
-/* ---- taking part ------------------------------------------------------ */
-
-/* Wait until the last rank to come has made the children. */
+/* Wait until the leader, the rank that arrived last, has created the
+ * children. */
 static void await_leader(struct clique *q, unsigned round)
 {
 	struct backoff b = BACKOFF;
 
-	/* Acquire: what that rank has stored for this one. */
+	/* The acquire pairs with the leader's release, which publishes this
+	 * rank's result. */
 	while (atomic_load_explicit(&q->splits, memory_order_acquire) < round) {
-		/* The other rank does not go on either. */
+		/* The leader will not continue either, so stop waiting. */
 		if (clique_update_state(q) == CLIQUE_WEDGED)
 			return;
 		backoff_wait(&b, UINT64_MAX);
 	}
 }
 
-/* Wait until all ranks have come; false if the clique has a cause before. */
+/* Wait until all ranks have arrived.  Return false if the clique gets a cause
+ * first. */
 static bool await_all(struct clique *q, int all)
 {
 	struct backoff b = BACKOFF;
@@ -213,9 +216,9 @@ int split_run(struct cohort_comm *c, const struct split_call *call)
 	c->split.color = call->color;
 	c->split.key = call->key;
 	c->split.child = NULL;
-	/* seq_cst: the last to come sees what all have stored. */
+	/* seq_cst, so that the leader sees what all ranks have stored. */
 	if (atomic_fetch_add(&q->split_arrived, 1) == all - 1) {
-		lead(c, call);
+		create_children(c, call);
 		atomic_store_explicit(&q->splits, round, memory_order_release);
 	} else if (await_all(q, all)) {
 		await_leader(q, round);
@@ -224,26 +227,4 @@ int split_run(struct cohort_comm *c, const struct split_call *call)
 	if (rc == COHORT_OK)
 		*call->child = c->split.child;
 	return rc;
-}
-
-int split_discard(struct clique *parent, const struct split_rank *ranks, int n)
-{
-	const struct platform *p = parent->platform;
-	int i;
-
-	memory_section_begin();
-	p->ncclGroupStart(); /* around the group of each rank */
-	for (i = 0; i < n; i++)
-		if (ranks[i].connected.native)
-			connect_discard(p, &ranks[i].device, 1,
-			                &ranks[i].connected);
-	p->ncclGroupEnd();
-	memory_section_end();
-	return error_set(COHORT_NO_MEMORY, "no memory for %d ranks", n);
-}
-
-void split_set_child(struct clique *parent, int index,
-                     struct cohort_comm *child)
-{
-	parent->comms[index].split.child = child;
 }

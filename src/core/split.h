@@ -3,45 +3,44 @@
 #define CORE_SPLIT_H
 
 /*
- * Splitting: how the ranks of a clique become ranks of new cliques
+ * Splitting: creates new cliques from the ranks of a clique
  *
- * All ranks of this process meet in memory first, each with its lock held.  The
- * last one has a private thread make the native calls of all ranks in one
- * group, as opening does, and the others wait for that.  So no thread of the
- * program is ever inside a native call that waits for other ranks; a rank that
- * does not come is a collective that does not go on, and named as such; and
- * what hangs in NCCL is ended after the init deadline, by an abort of the
- * parent, for which NCCL also raises the flags of the child that is being made.
- * Until that thread is out, or the abort is given up, the ranks stay inside
- * their locks: the parent is not freed under the thread.
+ * All ranks of this process first wait for each other, each with its lock held.
+ * The rank that arrives last starts a private thread, which makes the native
+ * calls of all ranks in one native group.  The other ranks wait for this
+ * thread.  This has three effects:
+ *
+ *  - No thread of the program is ever inside a native call that waits for other
+ *    ranks.
+ *  - A rank that does not split looks like a rank that does not call a
+ *    collective, and the verdict names it.
+ *  - If NCCL hangs, the init deadline aborts the parent.  NCCL then also raises
+ *    the abort flags of the child that is being made.
+ *
+ * The ranks hold their locks until the private thread has finished, or the
+ * parent is WEDGED, so that the parent is not freed while the thread uses it.
  */
 
 #include "core/clique.h"
 #include "core/connect.h"
 
-/* One rank's call. */
 struct split_call {
-	int color; /* or COHORT_NO_COLOR */
+	int color; /* color of the split, or COHORT_NO_COLOR */
 	int key;
-	struct cohort_comm **child; /* the result; written on success */
+	struct cohort_comm **child; /* set to the new communicator on success */
 
-	/* Make cliques of those of the @n @ranks of @parent that have a
-	 * communicator, each at its new rank.  Takes them over, whatever it
-	 * answers. */
+	/*
+	 * Create the new cliques, for the ranks in @ranks (all of @parent) that
+	 * have a communicator.  Takes ownership of the communicators even if it
+	 * fails.
+	 * @members: room for as many ranks
+	 */
 	int (*open)(struct clique *parent, const struct split_rank *ranks,
-	            int n);
+	            struct new_rank *members);
 };
 
-/* Take part.  With the lock held, once all ranks agree that they split.  On an
- * error the clique has a cause. */
+/* Take part in a split.  Call it with the lock held, once all ranks have agreed
+ * that they split.  On error the clique has a cause. */
 int split_run(struct cohort_comm *c, const struct split_call *call);
-
-/* Give back what the @n @ranks have got, as there is no memory:
- * COHORT_NO_MEMORY. */
-int split_discard(struct clique *parent, const struct split_rank *ranks, int n);
-
-/* Set the communicator that rank @index of @parent gets from split_run(). */
-void split_set_child(struct clique *parent, int index,
-                     struct cohort_comm *child);
 
 #endif

@@ -3,142 +3,131 @@
 #define CORE_STAGING_H
 
 /*
- * Calls with plain host memory: how the data gets to the device and back
+ * Makes calls with plain host memory: moves the data to the device and back
  *
- * In chunks: the caller's memory is copied into the staging memory, which is
- * pinned and has room for the whole call; from there by the copy engines into a
- * ring of chunks on the device, in which the collectives work; and back by the
- * same steps.  Each of the three has a stream, so that while one chunk is being
- * reduced the next one is copied in and the former one out.  As all of it can
- * be queued before any peer has come, a call whose caller gives up waiting goes
- * on by itself, and touches only memory of the library's.  If the caller's
- * memory is pinned, the device copies from it and to it directly, but only if
- * the caller waits until the end.
+ * A call is cut into chunks, which go through staging memory to a ring of
+ * chunks on the device, and back (staging_launch.c).  The staging memory is
+ * pinned and has room for the whole call.
  *
- * How a call is cut is a function of the call and the number of ranks, the same
- * on all ranks.  To the other ranks, the watchdog and the recorder it is one
- * operation, whose mark comes after all of it.
+ * All of this can be queued before any peer has called.  So a call whose caller
+ * times out completes without the caller, and then accesses only the library's
+ * memory.  If the caller's memory is pinned, and the caller waits without a
+ * timeout, the device copies to and from it directly.
  *
- * Where a device's memory is the host's, a call is one chunk, and the staging
- * memory is its slot.  There a call whose caller waits until the end is
- * launched as one on device memory.
+ * How a call is cut depends only on the call and the number of ranks, so all
+ * ranks cut it alike.  Other ranks, the watchdog and the recorder see one
+ * operation, which is marked as done after its last chunk.
+ *
+ * On a platform whose device memory is host memory, a call is one chunk, and
+ * the collective works in the staging memory.  A call whose caller waits
+ * without a timeout is launched there like a call on device memory.
  */
-
-#include <stdatomic.h>
 
 #include "core/native.h"
 #include "core/op.h"
 
 struct cohort_comm;
 
-/* How many chunks a call has at most, and how many are on the device at a time:
- * one being copied in, one being reduced, one being copied out. */
+/* Maximum number of chunks of a call. */
 #define STAGING_CHUNKS 64
+
+/* Number of chunks on the device at a time: one being copied in, one being
+ * reduced, one being copied out. */
 #define STAGING_RING 3
 
-/* How many former blocks of memory may be kept, each at most half as large as
- * the next. */
-#define STAGING_KEPT 48
-
-/* One call, on its caller's stack. */
+/* State of one call with host memory, on its caller's stack. */
 struct staged {
-	/* How long the caller waits, and until when. */
 	uint64_t timeout_ns;
+
 	uint64_t deadline_ns;
 
-	/* Whether the caller's memory itself is copied from, and to, by the
-	 * device. */
+	/* True if the device copies directly from the caller's send buffer, or
+	 * to its receive buffer. */
 	bool sends_direct, recvs_direct;
 
-	/* The streams could not be put in order: nothing tells when what was
-	 * queued is done. */
+	/* True if the streams could not be ordered, so that nothing shows when
+	 * the queued work is done. */
 	bool is_lost;
 
-	/* What is sent is in the staging memory already: the caller may have
-	 * left. */
+	/* True if the data to send was copied to the staging memory before the
+	 * launch, because the caller has timed out. */
 	bool is_taken;
 
-	uint32_t number; /* the value that the words are set to */
+	uint32_t number; /* value that the chunks' words are set to */
 
-	/* The plan.
-	 *
-	 * Blocks of count elements that this rank sends from, and receives
-	 * into; the size of an element, the elements of each block in a chunk,
-	 * and the number of chunks. */
-	size_t send_blocks, recv_blocks;
-	size_t element, chunk, chunks;
-	size_t chunk_bytes; /* room for a chunk in the staging memory, */
-	size_t slot_bytes;  /* and on the device */
+	/* Division of the call into chunks.  A block has as many elements as
+	 * the call's count. */
+	size_t send_blocks; /* number of blocks that this rank sends */
+	size_t recv_blocks; /* number of blocks that this rank receives */
+	size_t element;     /* size of an element */
+	size_t chunk;       /* number of elements of each block in a chunk */
+	size_t chunks;      /* number of chunks */
+	size_t chunk_bytes; /* room for a chunk in the staging memory */
+	size_t slot_bytes;  /* room for a chunk on the device */
 };
 
-/* Until when the caller of @op waits for other ranks. */
+/* Return the time until which the caller of @op waits for other ranks. */
 static inline uint64_t staging_deadline(const struct op *op)
 {
 	return op->staged ? op->staged->deadline_ns : COHORT_FOREVER;
 }
 
-/* A call whose caller has left before all ranks had called
- * (launch_barrier.h). */
+/* A call whose caller has timed out before all ranks had called
+ * (launch_barrier.h).  A library thread launches it. */
 struct detached_call {
 	struct op op;
 	struct cohort_tensor tensor;
 	struct staged staged;
 	uint64_t ticket;
-	uint64_t number; /* of the collective */
+	uint64_t number; /* number of the collective */
 };
 
-/* What a communicator has for calls with host memory: made by the first such
- * call, owned by the thread that is inside one (see comm_keep()), and given
- * back with the communicator's stream. */
+/*
+ * Memory, streams and events of a communicator for calls with host memory.
+ * Allocated by the first of these calls, used by the thread that has called
+ * comm_reserve(), and freed with the communicator's stream.
+ */
 struct staging {
-	/* Of the last call that uses the members below, 0: none. */
+	/* Ticket of the last call that uses the members below, or 0. */
 	uint64_t ticket;
-	uint32_t number; /* of that call */
-	char *memory;    /* pinned */
-	size_t bytes;
-	char *ring; /* on the device; NULL if slots are in memory */
-	size_t slot_bytes;
-	void *kept[STAGING_KEPT]; /* what was in use before, in order */
-	void *kept_rings[STAGING_KEPT];
-	int kept_n, kept_rings_n;
-	uint32_t *words; /* pinned; one for each chunk, set when it is back */
+	uint32_t number; /* number of that call, see struct staged */
+	struct native_memory memory; /* pinned staging memory */
+	/* Ring of chunks on the device; empty if chunks stay in @memory. */
+	struct native_memory ring;
+	/* Pinned; one word for each chunk, set when the chunk is back in the
+	 * staging memory. */
+	uint32_t *words;
 	cudaStream_t in, out;
-	cudaEvent_t loaded[STAGING_RING]; /* a chunk is on the device, */
-	cudaEvent_t worked[STAGING_RING]; /* was reduced, */
-	cudaEvent_t stored[STAGING_RING]; /* and is back */
+	/* Events, each recorded when a chunk is on the device. */
+	cudaEvent_t loaded[STAGING_RING];
+	cudaEvent_t worked[STAGING_RING]; /* recorded when a chunk is reduced */
+	/* Recorded when a chunk is back in the staging memory. */
+	cudaEvent_t stored[STAGING_RING];
 };
 
-/* Set the plan by which @c carries out @op, which has been checked.  Pure. */
-void staging_plan(struct staged *s, const struct cohort_comm *c,
-                  const struct op *op);
-
-/* Set the bytes of a chunk, 0: the default.  For tests, with no call under
- * way. */
-void staging_set_chunk(size_t bytes);
-
-/* Set the plan, and look what kind of memory the caller has: COHORT_INVALID for
- * memory of a device.  Then make room, with no call under way:
- * COHORT_NO_MEMORY, or COHORT_CUDA. With the lock held, on the rank's
- * device. */
+/* Set the plan, check the kind of the caller's memory, and allocate the memory
+ * that the call needs.  No call with host memory may be in progress.  Call it
+ * with the lock held, on the rank's device.  Return COHORT_OK, COHORT_INVALID
+ * for memory of a device, COHORT_NO_MEMORY or COHORT_CUDA. */
 int staging_prepare(struct cohort_comm *c, const struct op *op,
                     struct staged *s);
 
-/* Copy all that is to be sent into the staging memory. */
 void staging_copy_in(struct cohort_comm *c, const struct op *op);
 
-/* Launch the call, and have its stream wait for all of it; stops at the first
- * native call that fails. */
+/* Launch the call, and make its stream wait for all work of the call.  Stops at
+ * the first native call that fails. */
 struct native_result staging_launch(struct cohort_comm *c, const struct op *op);
 
-/* True if chunk @k is back in the staging memory.  And copy it to the caller's
- * memory, unless the device has. */
-bool staging_is_back(const struct cohort_comm *c, const struct staged *s,
-                     size_t k);
+bool staging_is_copied_back(const struct cohort_comm *c, const struct staged *s,
+                            size_t k);
+
+/* Copy chunk @k from the staging memory to the caller's memory, unless the
+ * device has copied it there directly. */
 void staging_copy_out(const struct cohort_comm *c, const struct op *op,
                       size_t k);
 
-/* Give back all memory, streams and events, with nothing in flight, on the
- * rank's device. */
+/* Free all memory, streams and events.  Nothing may be in flight, and the
+ * rank's device must be current. */
 void staging_release(struct cohort_comm *c);
 
 #endif

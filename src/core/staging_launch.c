@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Calls with plain host memory, chunk by chunk: copies in, collectives, copies
- * out; declared in staging.h
+ * Launches calls with plain host memory, chunk by chunk; declared in staging.h
  *
- *	this thread     data -> staging memory
- *	in              staging memory -> slot      loaded
- *	stream                      collective      worked
- *	out             slot -> staging memory      stored, and the chunk's word
- *	the thread      staging memory -> data, as the words are set
+ * The steps of a chunk, with the stream or thread that does the step, and the
+ * event or word that shows that the step is done:
  *
- * Chunk k is in slot k % STAGING_RING, which is empty when chunk k - STAGING_RING
- * is stored or, if nothing is stored on this rank, when that chunk was worked
- * with.  A call of one chunk does all of this on its stream.
+ * 	calling thread  copies data to staging memory
+ * 	in              copies staging memory to slot   event loaded
+ * 	stream          runs the collective in slot     event worked
+ * 	out             copies slot to staging memory   event stored, word
+ * 	calling thread  copies staging memory to data
+ *
+ * Chunk k uses slot k % STAGING_RING.  The slot is free when the previous chunk
+ * in it is stored or, on a rank that receives nothing, when the collective of
+ * that chunk is done.  A call of one chunk does all steps on its own stream.
  */
 
 #include <string.h>
@@ -21,7 +23,7 @@
 #include "core/clique.h"
 #include "core/staging.h"
 
-/* The elements of each block that chunk @k has. */
+/* Return the number of elements of each block that are in chunk @k. */
 static size_t chunk_count(const struct op *op, size_t k)
 {
 	const struct staged *s = op->staged;
@@ -30,8 +32,9 @@ static size_t chunk_count(const struct op *op, size_t k)
 	return left < s->chunk ? left : s->chunk;
 }
 
-/* Where chunk @k of block @b is in the caller's @data. */
-static char *at(const struct op *op, const void *data, size_t b, size_t k)
+/* Return the address of chunk @k of block @b in the caller's @data. */
+static char *address_of(const struct op *op, const void *data, size_t b,
+                        size_t k)
 {
 	const struct staged *s = op->staged;
 
@@ -42,19 +45,22 @@ static char *at(const struct op *op, const void *data, size_t b, size_t k)
 static char *staging_at(const struct cohort_comm *c, const struct staged *s,
                         size_t k)
 {
-	return c->staging.memory + k * s->chunk_bytes;
+	return native_memory_at(&c->staging.memory) + k * s->chunk_bytes;
 }
 
-/* Where chunk @k is while the collective works with it. */
+/* Return the address of chunk @k while the collective works on it. */
 static char *slot_at(const struct cohort_comm *c, const struct staged *s,
                      size_t k)
 {
 	const struct staging *g = &c->staging;
 
-	return g->ring ? g->ring + k % STAGING_RING * s->slot_bytes : g->memory;
+	return g->ring.n ? native_memory_at(&g->ring) +
+	                           k % STAGING_RING * s->slot_bytes
+	                 : native_memory_at(&g->memory);
 }
 
-/* The tensor of the collective of chunk @k, in place where that is possible. */
+/* Return the tensor for the collective of chunk @k, in place if that is
+ * possible. */
 static struct cohort_tensor tensor_at(const struct cohort_comm *c,
                                       const struct op *op, size_t k)
 {
@@ -73,15 +79,14 @@ static struct cohort_tensor tensor_at(const struct cohort_comm *c,
 	return (struct cohort_tensor){ send, recv, count, op->tensors->type };
 }
 
-/* ---- copies of this thread's ------------------------------------------ */
-
 static void copy_in(const struct op *op, char *to, size_t k)
 {
 	const struct staged *s = op->staged;
 	size_t b, bytes = chunk_count(op, k) * s->element;
 
 	for (b = 0; bytes && b < s->send_blocks; b++)
-		memcpy(to + b * bytes, at(op, op->tensors->send, b, k), bytes);
+		memcpy(to + b * bytes, address_of(op, op->tensors->send, b, k),
+		       bytes);
 }
 
 void staging_copy_in(struct cohort_comm *c, const struct op *op)
@@ -91,8 +96,8 @@ void staging_copy_in(struct cohort_comm *c, const struct op *op)
 	size_t k;
 
 	for (k = 0; k < s->chunks; k++) {
-		to = c->staging.ring ? staging_at(c, s, k)
-		                     : tensor_at(c, op, k).send;
+		to = c->staging.ring.n ? staging_at(c, s, k)
+		                       : tensor_at(c, op, k).send;
 		copy_in(op, (char *)(uintptr_t)to, k);
 	}
 	s->is_taken = true;
@@ -103,27 +108,25 @@ void staging_copy_out(const struct cohort_comm *c, const struct op *op,
 {
 	const struct staged *s = op->staged;
 	size_t b, bytes = chunk_count(op, k) * s->element;
-	const char *from = c->staging.ring ? staging_at(c, s, k)
-	                                   : tensor_at(c, op, k).recv;
+	const char *from = c->staging.ring.n ? staging_at(c, s, k)
+	                                     : tensor_at(c, op, k).recv;
 
 	if (s->recvs_direct || !bytes)
 		return;
 	for (b = 0; b < s->recv_blocks; b++)
-		memcpy(at(op, op->tensors->recv, b, k), from + b * bytes,
-		       bytes);
+		memcpy(address_of(op, op->tensors->recv, b, k),
+		       from + b * bytes, bytes);
 }
 
-bool staging_is_back(const struct cohort_comm *c, const struct staged *s,
-                     size_t k)
+bool staging_is_copied_back(const struct cohort_comm *c, const struct staged *s,
+                            size_t k)
 {
-	/* Acquire: with the word comes the chunk. */
+	/* The acquire makes the chunk visible.  The device sets the word after
+	 * the chunk. */
 	return __atomic_load_n(&c->staging.words[k], __ATOMIC_ACQUIRE) ==
 	       s->number;
 }
 
-/* ---- chunks ----------------------------------------------------------- */
-
-/* A launch under way. */
 struct line {
 	struct cohort_comm *c;
 	const struct op *op;
@@ -132,19 +135,18 @@ struct line {
 	struct native_result r;
 };
 
-/* Stream @to waits for what is queued on @from now. */
+/* Make stream @to wait for the work that is now queued on @from. */
 static void order(struct line *l, cudaStream_t from, cudaEvent_t event,
                   cudaStream_t to)
 {
 	if (from == to || l->r.what)
 		return;
-	native_note_cuda(&l->r, "cudaEventRecord",
-	                 l->p->cudaEventRecord(event, from));
-	native_note_cuda(&l->r, "cudaStreamWaitEvent",
-	                 l->p->cudaStreamWaitEvent(to, event, 0));
+	native_record_cuda(&l->r, "cudaEventRecord",
+	                   l->p->cudaEventRecord(event, from));
+	native_record_cuda(&l->r, "cudaStreamWaitEvent",
+	                   l->p->cudaStreamWaitEvent(to, event, 0));
 }
 
-/* Have the stream wait until the slot of chunk @k is empty. */
 static void await_slot(struct line *l, cudaStream_t stream, size_t k)
 {
 	const struct staging *g = &l->c->staging;
@@ -152,23 +154,23 @@ static void await_slot(struct line *l, cudaStream_t stream, size_t k)
 
 	if (k < STAGING_RING || l->r.what)
 		return;
-	native_note_cuda(&l->r, "cudaStreamWaitEvent",
-	                 l->p->cudaStreamWaitEvent(stream,
-	                                           l->op->staged->recv_blocks
-	                                                   ? g->stored[slot]
-	                                                   : g->worked[slot],
-	                                           0));
+	native_record_cuda(&l->r, "cudaStreamWaitEvent",
+	                   l->p->cudaStreamWaitEvent(stream,
+	                                             l->op->staged->recv_blocks
+	                                                     ? g->stored[slot]
+	                                                     : g->worked[slot],
+	                                             0));
 }
 
-/* Queue a copy between a slot and the host's memory, if they are not the
- * same. */
+/* Queue a copy between a slot and host memory, unless they are the same
+ * memory. */
 static void copy(struct line *l, void *to, const void *from, size_t bytes,
                  enum cudaMemcpyKind kind, cudaStream_t stream)
 {
-	if (bytes && l->c->staging.ring && !l->r.what)
-		native_note_cuda(&l->r, "cudaMemcpyAsync",
-		                 l->p->cudaMemcpyAsync(to, from, bytes, kind,
-		                                       stream));
+	if (bytes && l->c->staging.ring.n && !l->r.what)
+		native_record_cuda(&l->r, "cudaMemcpyAsync",
+		                   l->p->cudaMemcpyAsync(to, from, bytes, kind,
+		                                         stream));
 }
 
 static void load(struct line *l, size_t k, const struct cohort_tensor *t)
@@ -178,7 +180,7 @@ static void load(struct line *l, size_t k, const struct cohort_tensor *t)
 	char *to = (char *)(uintptr_t)t->send, *from;
 	size_t b;
 
-	from = l->c->staging.ring ? staging_at(l->c, s, k) : to;
+	from = l->c->staging.ring.n ? staging_at(l->c, s, k) : to;
 	if (!s->sends_direct && !s->is_taken)
 		copy_in(l->op, from, k);
 	await_slot(l, l->in, k);
@@ -186,11 +188,13 @@ static void load(struct line *l, size_t k, const struct cohort_tensor *t)
 		copy(l, to, from, s->send_blocks * bytes,
 		     cudaMemcpyHostToDevice, l->in);
 	for (b = 0; s->sends_direct && b < s->send_blocks; b++)
-		copy(l, to + b * bytes, at(l->op, l->op->tensors->send, b, k),
-		     bytes, cudaMemcpyHostToDevice, l->in);
+		copy(l, to + b * bytes,
+		     address_of(l->op, l->op->tensors->send, b, k), bytes,
+		     cudaMemcpyHostToDevice, l->in);
 	order(l, l->in, l->c->staging.loaded[k % STAGING_RING], l->stream);
 }
 
+/* Copy chunk @k from its slot, and set its word. */
 static void store(struct line *l, size_t k, const struct cohort_tensor *t)
 {
 	const struct staged *s = l->op->staged;
@@ -203,18 +207,18 @@ static void store(struct line *l, size_t k, const struct cohort_tensor *t)
 		copy(l, staging_at(l->c, s, k), from, s->recv_blocks * bytes,
 		     cudaMemcpyDeviceToHost, l->out);
 	for (b = 0; s->recvs_direct && b < s->recv_blocks; b++)
-		copy(l, at(l->op, l->op->tensors->recv, b, k), from + b * bytes,
-		     bytes, cudaMemcpyDeviceToHost, l->out);
+		copy(l, address_of(l->op, l->op->tensors->recv, b, k),
+		     from + b * bytes, bytes, cudaMemcpyDeviceToHost, l->out);
 	if (l->out == l->stream || l->r.what)
 		return;
-	native_note_cuda(&l->r, "mark",
-	                 l->p->mark(l->out, &g->words[k], s->number));
-	native_note_cuda(&l->r, "cudaEventRecord",
-	                 l->p->cudaEventRecord(g->stored[k % STAGING_RING],
-	                                       l->out));
+	native_record_cuda(&l->r, "cuStreamWriteValue32",
+	                   l->p->mark(l->out, &g->words[k], s->number));
+	native_record_cuda(&l->r, "cudaEventRecord",
+	                   l->p->cudaEventRecord(g->stored[k % STAGING_RING],
+	                                         l->out));
 }
 
-static void work(struct line *l, const struct cohort_tensor *t)
+static void launch_chunks(struct line *l, const struct cohort_tensor *t)
 {
 	struct op op = *l->op;
 
@@ -235,18 +239,19 @@ static void launch_chunk(struct line *l, size_t k)
 		load(l, k, &t);
 	else
 		await_slot(l, l->stream, k);
-	work(l, &t);
+	launch_chunks(l, &t);
 	if (s->recv_blocks) {
 		order(l, l->stream, g->worked[slot], l->out);
 		store(l, k, &t);
 	} else if (s->chunks > 1 && !l->r.what) {
-		native_note_cuda(&l->r, "cudaEventRecord",
-		                 l->p->cudaEventRecord(g->worked[slot],
-		                                       l->stream));
+		native_record_cuda(&l->r, "cudaEventRecord",
+		                   l->p->cudaEventRecord(g->worked[slot],
+		                                         l->stream));
 	}
 }
 
-/* Order all that was queued before what is queued on the stream from now on. */
+/* Make the call's stream wait for all work that was queued on the other two
+ * streams. */
 static struct native_result join(const struct line *l)
 {
 	const struct staging *g = &l->c->staging;
@@ -274,15 +279,16 @@ struct native_result staging_launch(struct cohort_comm *c, const struct op *op)
 	size_t k;
 
 	for (k = 0; k < s->chunks && !l.r.what; k++) {
-		/* No rank waits for the chunks after the first; the first one
-		 * all ranks launch, or none does. */
+		/* All ranks launch the first chunk, or no rank does.  No rank
+		 * waits in a launch for the later chunks. */
 		if (k && clique_cause(c->clique))
-			native_note_nccl(&l.r, op_native_name(op->kind),
-			                 ncclInProgress);
+			native_record_nccl(&l.r, op_native_name(op->kind),
+			                   ncclInProgress);
 		else
 			launch_chunk(&l, k);
 	}
 	joined = join(&l);
-	s->is_lost = joined.what; /* then nothing can be ordered after it */
+	/* If this failed, nothing shows when the queued work is done. */
+	s->is_lost = joined.what;
 	return l.r.what ? l.r : joined;
 }

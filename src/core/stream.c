@@ -8,7 +8,16 @@
 #include "core/comm_lock.h"
 #include "core/native.h"
 
-/* The name of an argument: streams[@i], or stream if @i is negative. */
+/* Return true for streams that cannot be on another device: the default
+ * streams, which belong to the current device, and the rank's own stream. */
+static bool is_known(const struct cohort_comm *c, const void *stream)
+{
+	return !stream || stream == c->stream ||
+	       stream == (const void *)cudaStreamLegacy ||
+	       stream == (const void *)cudaStreamPerThread;
+}
+
+/* Name of an argument: streams[@i], or stream if @i is negative. */
 struct argument {
 	char name[24];
 };
@@ -32,7 +41,7 @@ static int refuse_device(const struct cohort_comm *c, const void *stream, int i,
 	                 argument_name(i).name, stream, of, c->rank, c->device);
 }
 
-/* Refuse a stream of which CUDA has said @error. */
+/* Refuse a stream for which CUDA has returned @error. */
 static int refuse_handle(const struct cohort_comm *c, const void *stream, int i,
                          cudaError_t error)
 {
@@ -44,8 +53,8 @@ static int refuse_handle(const struct cohort_comm *c, const void *stream, int i,
 	                 c->rank, c->device);
 }
 
-/* True if @error, from a question about a stream, can only be about its
- * handle. */
+/* Return true if @error, from a query of a stream, can only mean that the
+ * handle is invalid. */
 static bool is_of_handle(cudaError_t error)
 {
 	return error == cudaErrorInvalidResourceHandle ||
@@ -53,8 +62,9 @@ static bool is_of_handle(cudaError_t error)
 	       error == cudaErrorInvalidValue;
 }
 
-/* Runtimes before 12.8 cannot be asked; but they do not record an event of one
- * device on a stream of another. */
+/* Find out with an event whether the stream is on another device.  Runtimes
+ * before 12.8 have no query for the device, but they refuse to record an event
+ * of one device on a stream of another. */
 static int try_event(const struct cohort_comm *c, void *stream, int i)
 {
 	const struct platform *p = c->clique->platform;
@@ -67,7 +77,8 @@ static int try_event(const struct cohort_comm *c, void *stream, int i)
 	               : COHORT_OK;
 }
 
-/* Errors that are not about the handle are left to the call itself. */
+/* Check the stream with the rank's device current.  Ignore errors that are not
+ * about the stream handle, because the call itself will report them. */
 static int check_on_device(const struct cohort_comm *c, void *stream, int i)
 {
 	const struct platform *p = c->clique->platform;
@@ -77,7 +88,8 @@ static int check_on_device(const struct cohort_comm *c, void *stream, int i)
 	int device = c->device;
 	char of[24];
 
-	/* Any other question would invalidate a capture. */
+	/* Make no other query of a stream that is being captured, because it
+	 * would invalidate the capture. */
 	if (p->has_captures)
 		error = p->cudaStreamIsCapturing(stream, &status);
 	if (error == cudaSuccess && status != cudaStreamCaptureStatusNone)
@@ -102,7 +114,7 @@ int stream_check(const struct cohort_comm *c, void *stream, int i)
 	struct device_scope scope;
 	int device, rc;
 
-	if (stream_is_known(c, stream))
+	if (is_known(c, stream))
 		return COHORT_OK;
 	if (p->cudaGetDevice(&device) == cudaSuccess && device == c->device)
 		return check_on_device(c, stream, i);
@@ -118,14 +130,14 @@ int stream_check_outside(struct cohort_comm *c, void *stream)
 {
 	int rc;
 
-	if (stream_is_known(c, stream) ||
+	if (is_known(c, stream) ||
 	    platform_has(c->clique->platform, FUNCTION_cudaStreamGetDevice))
 		return stream_check(c, stream, -1);
-	rc = comm_enter(c, true); /* for the event */
+	rc = comm_enter(c, true); /* the event needs the lock */
 	if (rc != COHORT_OK)
 		return rc;
-	/* After a cause the reaper may be waiting for the event, and nothing is
-	 * queued on the stream any more. */
+	/* After a cause, the reaper may be waiting for the event, and no more
+	 * work is queued on the stream. */
 	if (!cause_or_closing(c->clique->end))
 		rc = stream_check(c, stream, -1);
 	comm_leave(c);

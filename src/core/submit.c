@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Submitting: check, take the lock and the device, record, compare, meet,
- * launch
+ * Submits operations: checks them, takes the lock and the device, records and
+ * compares them, waits for the other ranks, and launches
  *
- * Nothing here allocates, formats or logs unless it fails, and no lock is held
- * that a hung call could keep.  Whatever can be refused is refused before any
- * rank has queued anything.
+ * A call allocates only memory that later calls reuse, and formats text only if
+ * it fails.  A call with wrong arguments is refused before any rank has queued
+ * anything.
  */
 
 #include "core/submit.h"
 
 #include "base/backoff.h"
 #include "base/clock.h"
-#include "base/status.h"
-#include "core/agree.h"
+#include "core/agree_words.h"
 #include "core/batch.h"
 #include "core/capture.h"
 #include "core/comm_lock.h"
@@ -28,8 +27,6 @@
 #include "core/register.h"
 #include "core/staging.h"
 #include "core/stream.h"
-
-/* ---- the locks -------------------------------------------------------- */
 
 static void leave_all(struct cohort_comm *comms, int n)
 {
@@ -51,9 +48,7 @@ static int enter_all(struct cohort_comm *comms, int n)
 	return COHORT_OK;
 }
 
-/* ---- before ----------------------------------------------------------- */
-
-/* Wait until the slot of @ticket is free: its former operation is done. */
+/* Wait until the previous operation in the slot of @ticket is done. */
 static int slot_await(struct cohort_comm *c, uint64_t ticket)
 {
 	struct clique *q = c->clique;
@@ -68,13 +63,12 @@ static int slot_await(struct cohort_comm *c, uint64_t ticket)
 		rc = clique_error(q);
 		if (rc != COHORT_OK)
 			return rc;
-		comm_ticket_help(c, former, UINT64_MAX);
+		comm_ticket_progress(c, former, UINT64_MAX);
 		backoff_wait(&b, UINT64_MAX);
 	}
 	return COHORT_OK;
 }
 
-/* Check what needs no lock. */
 static int check_outside(const struct cohort_comm *comms, int n,
                          const struct op *ops)
 {
@@ -82,23 +76,22 @@ static int check_outside(const struct cohort_comm *comms, int n,
 
 	rc = op_is_collective(ops) ? memory_section_check(op_name_of(ops))
 	                           : COHORT_OK;
-	/* A staged call was checked before it was staged. */
+	/* The arguments of a staged call were checked before it was staged. */
 	for (i = 0; i < n && rc == COHORT_OK && !ops->staged; i++)
 		rc = op_check(&ops[i], comms[i].rank,
 		              comms[i].clique->world_size);
 	return rc;
 }
 
-/* Check what only the communicators know, and make what they will need, with
- * every lock held. */
+/* Check the conditions that depend on the communicators, and allocate memory
+ * for sends and receives.  Call this with every lock held. */
 static int check_inside(struct cohort_comm *comms, int n, const struct op *ops)
 {
 	int i, rc = COHORT_OK;
 
 	for (i = 0; i < n && rc == COHORT_OK; i++) {
-		if (!stream_is_known(&comms[i], ops[i].stream))
-			rc = stream_check(&comms[i], ops[i].stream,
-			                  ops[i].is_of_all ? i : -1);
+		rc = stream_check(&comms[i], ops[i].stream,
+		                  ops[i].is_of_all ? i : -1);
 		if (rc != COHORT_OK || op_is_plain(&ops[i]))
 			continue;
 		rc = redop_check(&comms[i], &ops[i]);
@@ -108,13 +101,12 @@ static int check_inside(struct cohort_comm *comms, int n, const struct op *ops)
 	return rc;
 }
 
-/* Make the first rank's device current. */
 static int enter_device(struct cohort_comm *comms, int n, const struct op *ops,
                         struct device_scope *scope, struct submission *s)
 {
 	int rc = device_enter(scope, comms->clique->platform, comms->device);
 
-	/* With several ranks, go_to() leaves the first one's device. */
+	/* A launch on several ranks changes the current device. */
 	if (rc == COHORT_OK)
 		scope->leaves |= n > 1;
 	else if (op_is_awaited(ops) && !native_is_exit(scope->error))
@@ -122,9 +114,9 @@ static int enter_device(struct cohort_comm *comms, int n, const struct op *ops,
 	return rc;
 }
 
-/* Decide how the calls are launched, and wait until there is room for them.
- * With every lock held and the first rank's device current, as all that
- * follows. */
+/* Choose how to launch the calls, and wait until there is room for them.  Call
+ * this and the following functions with every lock held and the first rank's
+ * device current. */
 static int prepare(struct cohort_comm *comms, int n, const struct op *ops,
                    struct submission *s)
 {
@@ -134,13 +126,14 @@ static int prepare(struct cohort_comm *comms, int n, const struct op *ops,
 	if (rc != COHORT_OK)
 		return rc;
 	s->plan = launch_plan(comms, n, ops, s->captured);
-	/* One thread calls the same for each of several ranks. */
+	/* One digest suffices, because a thread that calls for several ranks
+	 * makes the same call for each. */
 	s->digest = agree_digest(ops);
 	s->meets = q->together && s->digest && !s->captured &&
 	           q->world_size > 1 && s->plan != PLAN_SPLIT;
-	/* The other ranks would wait for a launch that does not come now: give
-	 * a captured call a digest that agrees with no call that is
-	 * launched. */
+	/* A captured call is not launched now, so other ranks that launch would
+	 * wait for it.  To detect this, give it a digest that differs from the
+	 * digests of all calls that are launched. */
 	if (q->together && s->digest && s->captured)
 		s->digest += s->digest < UINT32_MAX ? 1 : 2;
 	if (s->plan == PLAN_LIST)
@@ -156,10 +149,7 @@ static int prepare(struct cohort_comm *comms, int n, const struct op *ops,
 	return rc;
 }
 
-/* ---- one submission --------------------------------------------------- */
-
-/* Compare the call with the other ranks' calls.  A mismatch is the end of the
- * clique. */
+/* Compare the call with the other ranks' calls.  A mismatch ends the clique. */
 static int compare(struct cohort_comm *comms, int n, const struct op *ops,
                    uint64_t now_ns, struct submission *s)
 {
@@ -168,7 +158,7 @@ static int compare(struct cohort_comm *comms, int n, const struct op *ops,
 	for (i = 0; i < n && rc == COHORT_OK; i++)
 		if (op_is_collective(&ops[i]))
 			rc = agree(&comms[i], &ops[i], s->digest, s->ticket,
-			           now_ns, &s->comes_last);
+			           now_ns, &s->arrives_last);
 	for (i = 0; i < n && rc == COHORT_OK; i++)
 		if (!op_is_plain(&ops[i]))
 			rc = pair_agree(&comms[i], &ops[i], s->ticket, now_ns,
@@ -177,26 +167,17 @@ static int compare(struct cohort_comm *comms, int n, const struct op *ops,
 	return rc;
 }
 
-/* Record that @ticket and those before it are done, if they are. */
-static void look_back(struct cohort_comm *c, uint64_t ticket, uint64_t now)
-{
-	if (recorder_has_finished(&c->recorder, ticket) ||
-	    !comm_ticket_done(c, ticket))
-		return;
-	recorder_set_finished(&c->recorder, ticket, now);
-	comm_saw_done(c, ticket - 1, now);
-}
-
-/* Begin a record of the call on each rank, and note what is done by @now_ns. */
+/* Begin a record of the call on each rank, and record which earlier operations
+ * are done by @now_ns. */
 static void record_calls(struct cohort_comm *comms, int n, const struct op *ops,
                          uint64_t now_ns, const struct submission *s)
 {
 	int i;
 
 	for (i = 0; i < n; i++) {
-		if (s->ticket > 1)
-			look_back(&comms[i], s->ticket - 1, now_ns);
-		/* This thread has set tid on entering. */
+		comm_record_done(&comms[i], s->ticket - 1, now_ns);
+		/* Use lock.tid, which this thread stored when it took the
+		 * lock. */
 		recorder_begin(&comms[i].recorder, s->ticket, &ops[i],
 		               s->digest,
 		               atomic_load_explicit(&comms[i].lock.tid,
@@ -207,8 +188,8 @@ static void record_calls(struct cohort_comm *comms, int n, const struct op *ops,
 	}
 }
 
-/* End the record on each rank, unless another thread will, and give the ticket
- * out if the launch has succeeded, as @rc says. */
+/* End the record on each rank, unless another thread will.  If @rc shows that
+ * the launch has succeeded, give out the ticket. */
 static void record_launches(struct cohort_comm *comms, int n, int rc,
                             uint64_t now_ns, const struct submission *s)
 {
@@ -220,9 +201,10 @@ static void record_launches(struct cohort_comm *comms, int n, int rc,
 		if (comm_ticket_started(&comms[i], s->ticket))
 			recorder_set_started(&comms[i].recorder, s->ticket,
 			                     now_ns);
-		/* Release: pairs with the acquire in comm_ticket_done() and
-		 * the reaper: the operation and its mark are queued, and the
-		 * former one of the slot was done. */
+		/* The release makes two facts visible with the ticket: its
+		 * operation and mark are queued, and the slot's previous
+		 * operation was done.  It pairs with the acquire in
+		 * comm_ticket_done() and in the reaper. */
 		if (rc == COHORT_OK)
 			atomic_store_explicit(&comms[i].tickets.last, s->ticket,
 			                      memory_order_release);
@@ -247,7 +229,7 @@ int submit(struct cohort_comm *comms, int n, const struct op *ops,
 	if (rc != COHORT_OK)
 		return rc;
 	if (n == 1 && ops->from_host)
-		comm_keep(comms);
+		comm_reserve(comms);
 	rc = check_inside(comms, n, ops);
 	if (rc == COHORT_OK)
 		rc = enter_device(comms, n, ops, &scope, &s);
@@ -276,10 +258,10 @@ leave_device:
 	device_leave(&scope);
 leave_locks:
 	leave_all(comms, n);
-	/* There is no ticket to wait for what a failed call may have queued:
-	 * the buffers must be safe when it returns. */
+	/* A failed call may have queued work, and there is no ticket to wait
+	 * for.  So wait here until the call's buffers are no longer in use. */
 	if (s.ended)
-		return clique_await_answer(comms->clique);
+		return clique_await_end(comms->clique);
 	if (rc == COHORT_OK && ticket_out)
 		*ticket_out = s.captured ? COHORT_CAPTURED : s.ticket;
 	return rc;

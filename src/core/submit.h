@@ -2,20 +2,20 @@
 #ifndef CORE_SUBMIT_H
 #define CORE_SUBMIT_H
 
-/*
- * The one way by which an operation reaches the platform
- */
+/* Submits operations to the platform; every operation takes this path */
 
 #include "core/clique.h"
 #include "core/op.h"
 
 /*
- * Queue ops[i] on comms[i] for @n neighbouring ranks, in one native group if it
- * takes more than one native call: all or nothing.  Stores the ticket, which is
- * the same for all of them (so their last tickets must be the same).  While a
- * batch is open, a call is kept for the batch's end instead.
+ * Queue ops[i] on comms[i] for @n neighboring ranks, on all of them or on none.
+ * Several native calls are made in one native group.  While a batch is open,
+ * add the call to the batch instead.
  *
  * Any thread.  Blocks while a rank has as many operations in flight as slots.
+ *
+ * @ticket_out: set to the ticket, which is the same for all @n ranks (so their
+ *             last tickets must be equal); may be NULL
  */
 int submit(struct cohort_comm *comms, int n, const struct op *ops,
            uint64_t *ticket_out);

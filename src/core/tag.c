@@ -2,6 +2,7 @@
 
 #include "core/tag.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -19,7 +20,7 @@ static struct tag_slot *slot_of(struct tags *tags, uint64_t count)
 	return &tags->slots[(count - 1) % TAG_SLOTS];
 }
 
-/* A text as words, filled up with zeros. */
+/* Convert a text to words, padded with zeros. */
 static void pack(uint64_t words[TAG_WORDS], const char *text)
 {
 	char bytes[TAG_SIZE] = "", *end = bytes + TAG_SIZE - 1;
@@ -29,11 +30,12 @@ static void pack(uint64_t words[TAG_WORDS], const char *text)
 		end = text_cut(end);
 		memset(end, 0, (size_t)(bytes + TAG_SIZE - end));
 	}
-	text_make_plain(bytes);
+	text_replace_controls(bytes);
 	memcpy(words, bytes, TAG_SIZE);
 }
 
-/* Relaxed: only this thread writes. */
+/* Return true if the slot has the text in @words.  Relaxed loads suffice,
+ * because only this thread writes. */
 static bool is_text(const struct tag_slot *s, const uint64_t words[TAG_WORDS])
 {
 	int i;
@@ -45,7 +47,7 @@ static bool is_text(const struct tag_slot *s, const uint64_t words[TAG_WORDS])
 	return true;
 }
 
-/* The number under which @words are kept already, 0: they are not. */
+/* Return the number under which the text is stored, or 0. */
 static unsigned find(struct tags *tags, const uint64_t words[TAG_WORDS])
 {
 	uint64_t i, kept = tags->count < TAG_SLOTS ? tags->count : TAG_SLOTS;
@@ -63,12 +65,13 @@ static unsigned add(struct tags *tags, const uint64_t words[TAG_WORDS])
 	int i;
 
 	atomic_store_explicit(&s->number, 0, memory_order_relaxed);
-	/* Release, so that a reader that sees a new word also sees that the
+	/* The release makes a reader that sees a new word also see that the
 	 * number was cleared before. */
 	for (i = 0; i < TAG_WORDS; i++)
 		atomic_store_explicit(&s->words[i], words[i],
 		                      memory_order_release);
-	/* Release: the words before the number.  Pairs with tag_read(). */
+	/* The release makes the words visible before the number.  It pairs with
+	 * tag_read(). */
 	atomic_store_explicit(&s->number, number_of(count),
 	                      memory_order_release);
 	return number_of(count);
@@ -92,14 +95,14 @@ static bool read_slot(const struct tag_slot *s, unsigned number,
 {
 	int i;
 
-	/* Acquire: pairs with the releases in add(). */
+	/* The acquire pairs with the releases in add(). */
 	if (atomic_load_explicit(&s->number, memory_order_acquire) != number)
 		return false;
 	for (i = 0; i < TAG_WORDS; i++)
 		words[i] = atomic_load_explicit(&s->words[i],
 		                                memory_order_acquire);
-	/* Relaxed: if any word was newer, its acquire made the cleared number
-	 * visible. */
+	/* Relaxed, because if any word was newer, its acquire made the cleared
+	 * number visible. */
 	return atomic_load_explicit(&s->number, memory_order_relaxed) == number;
 }
 

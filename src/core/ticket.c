@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * What the device's words tell of a rank's tickets
- */
+/* Reads the state of a rank's tickets from the words that the device writes */
 
 #include "core/clique.h"
 
-/* @word is the newest ticket of @ticket's slot that has come so far, started or
- * done, when @last was the last given out.  A slot is taken again only when its
- * operation is done; how old that is, the 32 bits of the word do not tell. */
-static bool has_come(const struct clique *q, uint64_t ticket, uint32_t word,
-                     uint64_t last)
+/* Return true if @word, the started or done word of @ticket's slot, shows that
+ * @ticket has started or is done.  @last is the last ticket given out.  If it
+ * has reused the slot, @ticket is done; the word has only 32 bits and may no
+ * longer show this. */
+static bool mark_is_set(const struct clique *q, uint64_t ticket, uint32_t word,
+                        uint64_t last)
 {
 	if (last >= ticket && last - ticket >= q->slots)
 		return true;
@@ -20,36 +19,38 @@ static bool has_come(const struct clique *q, uint64_t ticket, uint32_t word,
 bool comm_ticket_done(const struct cohort_comm *c, uint64_t ticket)
 {
 	const struct clique *q = c->clique;
-	/* Acquire: what the operation wrote.  Pairs with the mark. */
+	/* The acquire makes the operation's output visible.  It pairs with the
+	 * mark. */
 	uint32_t word = __atomic_load_n(
 		&c->tickets.done[ticket & (q->slots - 1)], __ATOMIC_ACQUIRE);
 	uint64_t last =
 		atomic_load_explicit(&c->tickets.last, memory_order_acquire);
 
-	return has_come(q, ticket, word, last);
+	return mark_is_set(q, ticket, word, last);
 }
 
 bool comm_ticket_started(const struct cohort_comm *c, uint64_t ticket)
 {
 	const struct clique *q = c->clique;
-	/* Acquire: what came before in the stream.  Pairs with the mark. */
+	/* The acquire makes the results of earlier work on the stream visible.
+	 * It pairs with the mark. */
 	uint32_t word = __atomic_load_n(
 		&c->tickets.started[ticket & (q->slots - 1)], __ATOMIC_ACQUIRE);
 	uint64_t last =
 		atomic_load_explicit(&c->tickets.last, memory_order_acquire);
 
-	return has_come(q, ticket, word, last);
+	return mark_is_set(q, ticket, word, last);
 }
 
-void comm_saw_done(struct cohort_comm *c, uint64_t ticket, uint64_t now_ns)
+void comm_record_done(struct cohort_comm *c, uint64_t ticket, uint64_t now_ns)
 {
 	while (ticket && !recorder_has_finished(&c->recorder, ticket) &&
 	       comm_ticket_done(c, ticket) &&
-	       recorder_saw_finished(&c->recorder, ticket, now_ns))
+	       recorder_set_finished(&c->recorder, ticket, now_ns))
 		ticket--;
 }
 
-void comm_see(struct cohort_comm *c, uint64_t now_ns)
+void comm_record_progress(struct cohort_comm *c, uint64_t now_ns)
 {
 	uint64_t last =
 		atomic_load_explicit(&c->tickets.last, memory_order_acquire);
@@ -58,16 +59,17 @@ void comm_see(struct cohort_comm *c, uint64_t now_ns)
 	while (ticket && last - ticket < c->clique->slots &&
 	       !recorder_has_finished(&c->recorder, ticket)) {
 		if (comm_ticket_done(c, ticket))
-			recorder_saw_finished(&c->recorder, ticket, now_ns);
+			recorder_set_finished(&c->recorder, ticket, now_ns);
 		else if (comm_ticket_started(c, ticket))
-			recorder_saw_started(&c->recorder, ticket, now_ns);
+			recorder_set_started(&c->recorder, ticket, now_ns);
 		ticket--;
 	}
 }
 
 uint64_t comm_oldest(const struct cohort_comm *c)
 {
-	/* seq_cst, see cause.h: before the last ticket is read. */
+	/* seq_cst, see cause.h.  This load must come before the load of the
+	 * last ticket. */
 	const bool inside = atomic_load(&c->lock.held);
 	const uint64_t last =
 		atomic_load_explicit(&c->tickets.last, memory_order_acquire);
@@ -95,7 +97,8 @@ bool comm_ticket_was_done(const struct cohort_comm *c, uint64_t ticket)
 	       c->tickets.done_then[slot / 64] >> slot % 64 & 1;
 }
 
-void comm_ticket_help(struct cohort_comm *c, uint64_t ticket, uint64_t until_ns)
+void comm_ticket_progress(struct cohort_comm *c, uint64_t ticket,
+                          uint64_t until_ns)
 {
 	const struct clique *q = c->clique;
 

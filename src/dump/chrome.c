@@ -4,21 +4,21 @@
 
 #include <stdio.h>
 
-/* The track of one rank, as it is written. */
+/* State of one rank's track while it is written. */
 struct track {
 	struct json *json;
 	const struct flight *flight;
 	const struct flight_rank *rank;
-	uint64_t busy_until_ns; /* 0: no operation was before */
+	uint64_t busy_until_ns; /* end of the previous operation; 0 if none */
 };
 
-/* Nanoseconds as microseconds, which the format counts in. */
+/* Write a time in nanoseconds as microseconds, the unit of the format. */
 static void put_time(struct json *json, const char *key, uint64_t ns)
 {
 	json_fixed(json, key, ns, 3);
 }
 
-/* Begin an event, which the caller closes. */
+/* Start an event, which the caller closes. */
 static void open_event(const struct track *t, const char *name,
                        const char *category, const char *phase,
                        uint64_t time_ns)
@@ -49,7 +49,6 @@ static void put_arguments(const struct track *t, const struct flight_op *op)
 	json_close(t->json, '}');
 }
 
-/* An event on the track itself. */
 static void put_slice(const struct track *t, const struct flight_op *op,
                       const char *name, const char *category, uint64_t from_ns,
                       uint64_t to_ns)
@@ -69,7 +68,8 @@ static void put_arrival(const struct track *t, const struct flight_op *op)
 	json_close(t->json, '}');
 }
 
-/* Put the start or the end of the time spent queued after other operations. */
+/* Write the start or the end of the time spent queued after other
+ * operations. */
 static void put_queueing(const struct track *t, const struct flight_op *op,
                          const char *phase, uint64_t time_ns)
 {
@@ -108,7 +108,8 @@ static void put_execution(struct track *t, const struct flight_op *op,
 	t->busy_until_ns = s.end_ns;
 }
 
-/* An operation that is not done: the first such one, or one behind it. */
+/* Write an operation that is not done.  The first one on a track lasts until
+ * now; the others are queued after it. */
 static void put_pending(struct track *t, const struct flight_op *op)
 {
 	uint64_t now = t->flight->now_ns;
@@ -118,7 +119,7 @@ static void put_pending(struct track *t, const struct flight_op *op)
 		return;
 	}
 	put_queueing(t, op, "b", op->r.submitted_ns);
-	/* The call may be later than the flight's time. */
+	/* The call may be newer than the flight's timestamp. */
 	put_queueing(t, op, "e",
 	             now > op->r.submitted_ns ? now : op->r.submitted_ns);
 }

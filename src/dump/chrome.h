@@ -3,13 +3,18 @@
 #define DUMP_CHROME_H
 
 /*
- * A flight as Chrome trace events, for chrome://tracing and Perfetto
+ * Write a copy of the flight recorders (flight.h) as Chrome trace events, for
+ * chrome://tracing and Perfetto
  *
- * Each rank has a track.  An operation has an instant event when it was called;
- * an asynchronous event, which may overlap others, in the category "queueing"
- * for the time that it spent behind other operations of the rank; and on the
- * track itself "waiting" for the last rank to call it, then "execution".  Where
- * the rank had nothing to do the track has "gap".
+ * Each rank has a track.  The events of an operation have these categories:
+ *
+ *  arrival    an instant event at the time of the call
+ *  queueing   an asynchronous event, for the time that the operation was queued
+ *             after other operations of the rank
+ *  waiting    from then until the last rank has called the operation
+ *  execution  from then until the operation is done
+ *
+ * Between operations the track shows "gap".
  */
 
 #include "base/json.h"

@@ -21,26 +21,24 @@
 #include "dump/chrome.h"
 #include "dump/flight_json.h"
 
-/* A file that is made and removed to see whether files can be made in a
- * directory. */
+/* Name of a file that is created and removed to test whether files can be
+ * created in a directory. */
 #define PROBE "fr_probe"
 
 #define BUFFER_BYTES ((size_t)1 << 20)
 
-/* Files that are open at a time.  If there was only one, each would wait for
- * the disk. */
+/* Maximum number of files that are open at a time.  They are flushed together,
+ * because flushing each file before the next one is written would be slow. */
 #define OPEN_FILES 32
 
-/* Bytes for the entries of a directory, which are read without the heap. */
+/* Buffer for directory entries, which are read without using the heap. */
 #define ENTRIES_BYTES 4096
 
-/* ---- files ------------------------------------------------------------ */
-
-/* What is too large for a thread's stack. */
+/* Data that is too large for a thread's stack. */
 struct workspace {
 	char buffer[BUFFER_BYTES];
 
-	/* Files that are written and not yet ended, in this order. */
+	/* Files that are written but not ended yet, in this order. */
 	struct outfile files[OPEN_FILES];
 	int n;
 };
@@ -49,14 +47,13 @@ struct dump {
 	const struct flight *flight;
 	int dir;
 	struct workspace *space;
-	size_t most; /* entries of each rank in files on all ranks */
+	size_t most; /* limit of a rank's entries in files about all ranks */
 	char description[32];
-	int err;    /* the first error, 0: none */
-	char *what; /* the file or directory with that error */
+	int err;    /* first error, or 0 */
+	char *what; /* file or directory with that error */
 	size_t what_size;
 };
 
-/* Flush the open files, and give them their names. */
 static void end_files(struct dump *d)
 {
 	struct workspace *w = d->space;
@@ -72,8 +69,7 @@ static void end_files(struct dump *d)
 	w->n = 0;
 }
 
-/* Begin the next file.  If there is no room for it, end the open files
- * first. */
+/* Start the next file.  End the open files first if no more can be open. */
 static struct outfile *begin_file(struct dump *d, const char *name)
 {
 	struct workspace *w = d->space;
@@ -92,8 +88,9 @@ static struct outfile *begin_file(struct dump *d, const char *name)
 	return file;
 }
 
-/* Make a name fit for a file: the program may have put any bytes in it. */
-static void make_plain(char *at)
+/* Replace all characters that may be invalid in a file name, because names from
+ * the program may contain any bytes. */
+static void sanitize_name(char *at)
 {
 	for (; *at; at++)
 		if (!(*at >= 'a' && *at <= 'z') &&
@@ -120,10 +117,10 @@ void dump_name(const struct flight *f, const char *what, char *name,
 	snprintf(name, size, "fr_%s_g%d_%s.%d.%u%s_%s.json", f->group,
 	         f->generation, f->host, f->pid, f->serial,
 	         dump_mark(f->verdict_number, mark), what);
-	make_plain(name);
+	sanitize_name(name);
 }
 
-/* Begin the file on @what. */
+/* Start the dump file about @what, such as "merged". */
 static struct json begin_json(struct dump *d, const char *what)
 {
 	char name[sizeof(((struct outfile *)0)->name)];
@@ -138,7 +135,7 @@ static void end_json(struct json *j)
 	outfile_send(j->file);
 }
 
-/* Flush the directory.  Not every file system can. */
+/* Flush the names of the files to disk, if the file system supports that. */
 static int flush_directory(int dir)
 {
 	if (!fsync(dir) || errno == EINVAL || errno == ENOTSUP ||
@@ -147,8 +144,8 @@ static int flush_directory(int dir)
 	return errno;
 }
 
-/* Write all files, also after an error.  Ranks come first, because the other
- * files can be made from theirs. */
+/* Write all files, even after an error.  Rank files come first, because the
+ * other files can be made from rank files. */
 static void write_all(struct dump *d)
 {
 	const struct flight *f = d->flight;
@@ -169,21 +166,18 @@ static void write_all(struct dump *d)
 	chrome_write(&j, f, d->most);
 	end_json(&j);
 	end_files(d);
-	/* Flush the names of the files, too. */
 	if (!d->err)
 		d->err = flush_directory(d->dir);
 }
 
-/* ---- directories ------------------------------------------------------ */
-
-/* Make one directory.  Returns 0 or an errno. */
-static int make_one(const char *path)
+static int make_one_directory(const char *path)
 {
 	return mkdir(path, 0777) && errno != EEXIST ? errno : 0;
 }
 
-/* Make a directory with its parents.  Returns the first errno, which may be
- * about a parent that is there. */
+/* Create a directory and its missing parents.  Return 0, or the errno value of
+ * the first mkdir() that failed.  The directory may exist even then, because
+ * mkdir() can fail for a parent that exists. */
 static int make_directory(const char *path)
 {
 	char part[PATH_MAX];
@@ -197,14 +191,14 @@ static int make_directory(const char *path)
 		if (*at != '/')
 			continue;
 		*at = '\0';
-		err = make_one(part);
+		err = make_one_directory(part);
 		*at = '/';
 	}
-	return err ? err : make_one(path);
+	return err ? err : make_one_directory(path);
 }
 
-/* Open a directory, and make it if it is missing.  Returns a descriptor, or a
- * negative errno. */
+/* Open a directory, which is created if it is missing.  Return a descriptor, or
+ * a negative errno value. */
 static int open_directory(const char *path)
 {
 	int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), err;
@@ -218,10 +212,8 @@ static int open_directory(const char *path)
 	return err ? -err : -errno;
 }
 
-/* ---- what dead processes have left ------------------------------------ */
-
-/* Where a number begins that ends the @n bytes at @text and follows @before; 0:
- * there is none. */
+/* Return the start of a number that ends the @n bytes at @text and follows the
+ * character @before; 0 if there is none. */
 static size_t number_at_end(const char *text, size_t n, char before)
 {
 	size_t at = n;
@@ -231,8 +223,8 @@ static size_t number_at_end(const char *text, size_t n, char before)
 	return at < n && at && text[at - 1] == before ? at : 0;
 }
 
-/* The process id in ".fr_..._HOST.PID.SERIAL_WHAT.json.PID-COUNT"; 0: the name
- * is not of this form. */
+/* Return the process id in ".fr_..._HOST.PID.SERIAL_WHAT.json.PID-COUNT", or 0
+ * if the name does not have this form. */
 static int process_of(const char *name, const char *host)
 {
 	char of[128];
@@ -255,8 +247,8 @@ static bool is_gone(int pid)
 	return pid > 0 && kill(pid, 0) && errno == ESRCH;
 }
 
-/* True if no process writes the file.  Its writer has it locked, even one that
- * cannot be seen from here. */
+/* Return true if no process is writing the file.  The writer holds a lock on
+ * the file, which works even if the writer is in another container. */
 static bool is_free(int dir, const char *name)
 {
 	int fd = openat(dir, name,
@@ -269,8 +261,9 @@ static bool is_free(int dir, const char *name)
 }
 
 /* Remove temporary files that processes of @host have left in @dir and that no
- * process has open to write.  Takes no memory; what cannot be removed stays. */
-static void sweep(int dir, const char *host)
+ * process is writing.  Allocates no memory.  Files that cannot be removed
+ * stay. */
+static void remove_stale(int dir, const char *host)
 {
 	_Alignas(struct dirent64) char entries[ENTRIES_BYTES];
 	int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -289,17 +282,14 @@ static void sweep(int dir, const char *host)
 		close(fd);
 }
 
-/* Remove what processes of this machine that are gone have left. */
 static void sweep_directory(const struct dump *d)
 {
 	char host[sizeof(d->flight->host)];
 
 	snprintf(host, sizeof(host), "%s", d->flight->host);
-	make_plain(host);
-	sweep(d->dir, host);
+	sanitize_name(host);
+	remove_stale(d->dir, host);
 }
-
-/* ---- dumps ------------------------------------------------------------ */
 
 int dump_try(const char *directory)
 {
@@ -309,7 +299,7 @@ int dump_try(const char *directory)
 	if (dir < 0)
 		return -dir;
 	outfile_begin(&probe, dir, PROBE, NULL, 0);
-	err = outfile_drop(&probe);
+	err = outfile_discard(&probe);
 	close(dir);
 	return err;
 }

@@ -3,48 +3,50 @@
 #define DUMP_DUMP_H
 
 /*
- * A flight as files
+ * Write a copy of the flight recorders (flight.h) to files
  *
- *  fr_NAME_gGENERATION_OF_rank_RANK.json  one rank, with the keys and types of
- *                                         PyTorch's flight recorder, 2.10, and
- *                                         our own
- *  fr_NAME_gGENERATION_OF_merged.json     the verdict, and the last operations
- *                                         of all ranks in one file
- *  fr_NAME_gGENERATION_OF_chrome.json     the last operations as Chrome trace
- *                                         events
+ * fr_NAME_gGENERATION_PROCESS_rank_RANK.json  one rank, with the keys and types
+ *                                             of PyTorch's flight recorder,
+ *                                             2.10, and our own
+ * fr_NAME_gGENERATION_PROCESS_merged.json     the verdict, and the last
+ *                                             operations of all ranks
+ * fr_NAME_gGENERATION_PROCESS_chrome.json     the last operations as Chrome
+ *                                             trace events
  *
- * OF is HOST.PID.SERIAL, because groups may have equal names, within a process
- * and across processes that write to one directory.  OF is followed by "_vN"
- * for a clique's N-th verdict, from the second on, and by "_asked" if there is
- * no verdict: a dump that was asked for never replaces one with a verdict.
+ * PROCESS is HOST.PID.SERIAL, where SERIAL is the number of the clique in its
+ * process.  This distinguishes groups of the same name, in one process or in
+ * several that write to one directory.  From a clique's second verdict on,
+ * "_v2" and so on follow.  If there is no verdict, "_asked" follows, so that a
+ * requested dump never replaces one with a verdict.
  *
- * A file is there as a whole, or as it was before: see base/outfile.h.  Each
- * entry is one line, so that a file that is damaged later can be read around
- * the damage.
+ * A file has either its new contents or its old ones, never a part: see
+ * base/outfile.h.  Each entry is one line, so that if a file is damaged later,
+ * the other lines can still be read.
  */
 
 #include "dump/flight.h"
 
-/* Room for what follows OF. */
 #define DUMP_MARK 16
 
-/* What follows OF: "", "_v2" and so on, or "_asked" for 0. */
+/* Return the suffix of a file name after SERIAL: "", "_v2" and so on, or
+ * "_asked" if @verdict_number is 0. */
 const char *dump_mark(unsigned verdict_number, char mark[DUMP_MARK]);
 
-/* Entries in a merged or a chrome file, of all ranks together, at most. */
+/* Maximum number of entries in a merged or chrome file, over all ranks. */
 #define DUMP_MERGED 16384
 
-/* Make @directory and its parents if they are missing, and try to make a file
- * in it.  Returns 0 or an errno. */
+/* Create @directory and its parents if they are missing, and try to create a
+ * file in it.  Return 0 or an errno value. */
 int dump_try(const char *directory);
 
-/* Write @flight into @directory, which is made as dump_try() does.  Returns 0,
- * or the first errno, with the name of its file or directory in @what; all
- * other files are written as far as possible. */
+/* Write @flight to @directory, which is created as in dump_try().  If a file
+ * cannot be written, write the other ones.  Return 0, or the first errno value,
+ * with the name of its file or directory in @what. */
 int dump_write(const struct flight *flight, const char *directory, char *what,
                size_t size);
 
-/* The name of a file; @what is "rank_RANK", "merged" or "chrome". */
+/* Store the name of a file.
+ * @what: "rank_RANK", "merged" or "chrome" */
 void dump_name(const struct flight *flight, const char *what, char *name,
                size_t size);
 

@@ -8,68 +8,70 @@
 #include "base/clock.h"
 #include "base/crew.h"
 #include "base/pages.h"
+#include "base/scoped_lock.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "dump/dump.h"
 #include "dump/trigger.h"
 #include "watch/symbolizer.h"
 
-/* Verdicts with files of their own.  From the last of these on, each verdict
- * replaces the one before. */
+/* Number of verdicts that get separate files.  Each later verdict replaces the
+ * files of the last of them. */
 #define VERDICTS 16
 
-/* A verdict with its text, and without the rest of what it points to. */
-struct told {
+/* A copy of a verdict with its text.  All other pointers of the copy are
+ * NULL. */
+struct saved_verdict {
 	struct cohort_verdict v;
 	char text[FLIGHT_TEXT_SIZE];
 	struct stack_traces stacks;
 };
 
-/* What tells verdicts apart.  A stall that is told again and again is one
+/* Identity of a verdict.  Repeated reports of one stall are the same
  * verdict. */
 struct topic {
 	int stage, rank;
-	uint64_t number; /* the collective's, or else since_ns */
+	uint64_t number; /* of the collective; for a transfer, its since_ns */
 };
 
 struct dumper {
-	/* Constant after the start. */
+	/* Constant after dumper_start(). */
 	struct dump_options options;
 	struct waker *waker;
-	char name[16]; /* the start of the group's */
+	char name[16]; /* start of the group's name */
 	struct job job;
 
-	/* Owned by the job. */
+	/* Used by the job only. */
 	struct flight flight;
-	struct told told;
-	struct topic topics[VERDICTS]; /* of the verdicts so far */
+	struct saved_verdict saved_verdict;
+	struct stack_traces taken;     /* for a requested dump */
+	struct topic topics[VERDICTS]; /* topics of the verdicts so far */
 	unsigned topics_count;
 
-	/* Held while the clique is copied.  The other lock may be taken inside
-	 * it. */
-	pthread_mutex_t looking;
+	/* Held while the clique is copied. `lock` may be acquired while this
+	 * one is held, but not vice versa. */
+	pthread_mutex_t clique_lock;
 
-	/* Guarded by looking. */
-	struct clique *clique; /* NULL: it must not be read any more */
+	/* Guarded by clique_lock. */
+	struct clique *clique; /* NULL once it must not be read */
 
 	pthread_mutex_t lock;
-	pthread_cond_t changed; /* any of the following fields */
+	pthread_cond_t changed; /* signaled when a field below changes */
 
-	/* Guarded by lock. */
-	struct told waiting;
-	bool is_waiting; /* a verdict waits */
-	bool is_writing; /* one that waited is being written */
+	/* The following members are guarded by lock. */
+	struct saved_verdict waiting;
+	bool is_waiting; /* a verdict is in @waiting */
+	bool is_writing; /* the job is writing a verdict */
 	bool stop;
-	bool is_running;  /* the job has begun, and looks at is_left again */
-	bool is_given_up; /* nobody may wait any longer */
-	bool is_left;     /* no thread waits for the dumper: it frees itself */
-	int holders;      /* threads from dumper_hold() to dumper_await() */
+	bool is_running;  /* the job runs, and will check is_left at its end */
+	bool is_given_up; /* threads must stop waiting for dumps */
+	bool is_left;     /* the dumper is abandoned; the job frees it */
+	int holders; /* threads between dumper_retain() and dumper_await() */
 };
 
-/* ---- the job ---------------------------------------------------------- */
-
-static void keep(struct told *to, const struct cohort_verdict *from,
-                 const struct stack_traces *stacks)
+static void copy_verdict(struct saved_verdict *to,
+                         const struct cohort_verdict *from,
+                         const struct stack_traces *stacks)
 {
 	if (stacks && stacks->n)
 		to->stacks = *stacks;
@@ -82,42 +84,38 @@ static void keep(struct told *to, const struct cohort_verdict *from,
 	to->v.text = to->text;
 }
 
-/* Take the verdict that waits; false: none does. */
+/* Take the waiting verdict.  Return false if there is none. */
 static bool take_verdict(struct dumper *d)
 {
-	bool is_waiting;
-
-	pthread_mutex_lock(&d->lock);
-	is_waiting = d->is_waiting;
-	if (is_waiting)
-		keep(&d->told, &d->waiting.v, &d->waiting.stacks);
+	SCOPED_LOCK(&d->lock);
+	d->is_writing = d->is_waiting;
+	if (d->is_waiting)
+		copy_verdict(&d->saved_verdict, &d->waiting.v,
+		             &d->waiting.stacks);
 	d->is_waiting = false;
-	d->is_writing = is_waiting;
-	pthread_mutex_unlock(&d->lock);
-	return is_waiting;
+	return d->is_writing;
 }
 
-static void note_written(struct dumper *d)
+static void end_writing(struct dumper *d)
 {
-	pthread_mutex_lock(&d->lock);
+	SCOPED_LOCK(&d->lock);
 	d->is_writing = false;
 	pthread_cond_broadcast(&d->changed);
-	pthread_mutex_unlock(&d->lock);
 }
 
-/* Take a flight; false if the clique must not be read any more. */
-static bool take(struct dumper *d, const char *trigger,
-                 const struct cohort_verdict *verdict)
+/* Copy the clique's flight recorders.  Return false if the clique must no
+ * longer be read. */
+static bool copy_recorders(struct dumper *d, const char *trigger,
+                           const struct cohort_verdict *verdict)
 {
 	struct clique *q;
 	bool taken;
 
-	pthread_mutex_lock(&d->looking);
+	SCOPED_LOCK(&d->clique_lock);
 	q = d->clique;
 	taken = q && flight_init(&d->flight, q->size, q->slots);
 	if (taken)
 		flight_take(&d->flight, q, trigger, verdict);
-	pthread_mutex_unlock(&d->looking);
 	return taken;
 }
 
@@ -127,8 +125,8 @@ static bool is_same(const struct topic *a, const struct topic *b)
 	       a->number == b->number;
 }
 
-/* The number of a verdict, from 1.  A verdict with the topic of an earlier one
- * has its number. */
+/* Return the number of a verdict, from 1.  A verdict with the same topic as an
+ * earlier verdict gets the number of the earlier one. */
 static unsigned number_of(struct dumper *d, const struct cohort_verdict *v)
 {
 	struct topic topic = { .stage = v->stage,
@@ -147,28 +145,60 @@ static unsigned number_of(struct dumper *d, const struct cohort_verdict *v)
 	return d->topics_count;
 }
 
-/* Write a dump.  If that fails, there is nowhere to tell it. */
+/* Time without a call after which a rank counts as busy in the program. */
+#define BUSY_NS NS_PER_S
+
+static bool is_busy(const struct flight *f, const struct flight_rank *r)
+{
+	const uint64_t last_ns = r->n ? r->ops[r->n - 1].r.submitted_ns : 0;
+
+	return r->tid && r->alive == 1 && !r->inside &&
+	       f->now_ns > last_ns + BUSY_NS;
+}
+
+/* Take the stacks of ranks that are busy in the program, for a requested
+ * dump. */
+static void take_stacks(struct dumper *d)
+{
+	struct stack_report reports[STACK_RANKS];
+	struct flight *f = &d->flight;
+	int i, n = 0;
+
+	for (i = 0; i < f->size && n < STACK_RANKS; i++)
+		if (is_busy(f, &f->ranks[i]))
+			reports[n++] = (struct stack_report){
+				.rank = f->ranks[i].rank,
+				.tid = f->ranks[i].tid,
+			};
+	if (n && d->options.stack_signal &&
+	    d->options.take_stacks(d->options.stack_signal, reports, n,
+	                           &d->taken))
+		f->stacks = &d->taken;
+}
+
+/* Write a dump.  Ignore errors, because there is nowhere to report them. */
 static void dump(struct dumper *d, const char *trigger,
                  const struct cohort_verdict *verdict)
 {
 	char what[DUMP_PATH];
 
-	if (!take(d, trigger, verdict))
+	if (!copy_recorders(d, trigger, verdict))
 		return;
 	if (verdict) {
 		d->flight.verdict_number = number_of(d, verdict);
-		d->flight.stacks = &d->told.stacks;
+		d->flight.stacks = &d->saved_verdict.stacks;
+	} else {
+		take_stacks(d);
 	}
 	dump_write(&d->flight, d->options.directory, what, sizeof(what));
 	flight_fini(&d->flight);
 }
 
-/* Write what the dumper was woken for. */
-static void attend(struct dumper *d, int triggers)
+static void handle_triggers(struct dumper *d, int triggers)
 {
 	if (take_verdict(d)) {
-		dump(d, "verdict", &d->told.v);
-		note_written(d);
+		dump(d, "verdict", &d->saved_verdict.v);
+		end_writing(d);
 	}
 	if (triggers & TRIGGER_SIGNAL)
 		dump(d, "signal", NULL);
@@ -176,29 +206,22 @@ static void attend(struct dumper *d, int triggers)
 		dump(d, "fifo", NULL);
 }
 
-/* ---- its end ---------------------------------------------------------- */
-
 static void dumper_free(struct dumper *d)
 {
 	if (d->waker)
 		waker_put(d->waker);
 	pthread_cond_destroy(&d->changed);
 	pthread_mutex_destroy(&d->lock);
-	pthread_mutex_destroy(&d->looking);
+	pthread_mutex_destroy(&d->clique_lock);
 	free(d);
 }
 
-/* True if there is something to write, or writes to a FIFO are to be waited
- * for. */
+/* Return true if there is something to write, or a FIFO to wait for. */
 static bool has_work(struct dumper *d)
 {
-	bool has;
-
-	pthread_mutex_lock(&d->lock);
-	has = d->is_waiting || waker_was_woken(d->waker) ||
-	      (*d->options.fifo && !d->stop);
-	pthread_mutex_unlock(&d->lock);
-	return has;
+	SCOPED_LOCK(&d->lock);
+	return d->is_waiting || waker_was_woken(d->waker) ||
+	       (*d->options.fifo && !d->stop);
 }
 
 static bool write_all(void *arg)
@@ -210,7 +233,7 @@ static bool write_all(void *arg)
 	d->is_running = true;
 	pthread_mutex_unlock(&d->lock);
 	while (has_work(d))
-		attend(d, waker_wait(d->waker));
+		handle_triggers(d, waker_wait(d->waker));
 	pthread_mutex_lock(&d->lock);
 	is_left = d->is_left;
 	d->is_running = false;
@@ -226,8 +249,6 @@ static void run(struct dumper *d)
 	waker_wake(d->waker);
 }
 
-/* ---- life ------------------------------------------------------------- */
-
 static struct dumper *dumper_alloc(struct clique *q,
                                    const struct dump_options *options)
 {
@@ -238,7 +259,7 @@ static struct dumper *dumper_alloc(struct clique *q,
 	d->options = *options;
 	text_copy(d->name, 9, q->name);
 	d->clique = q;
-	pthread_mutex_init(&d->looking, NULL);
+	pthread_mutex_init(&d->clique_lock, NULL);
 	pthread_mutex_init(&d->lock, NULL);
 	clock_cond_init(&d->changed);
 	return d;
@@ -267,13 +288,13 @@ int dumper_start(struct clique *q, const struct dump_options *options,
 	return COHORT_OK;
 }
 
-void dumper_tell(struct dumper *d, const struct cohort_verdict *verdict,
+void dumper_post(struct dumper *d, const struct cohort_verdict *verdict,
                  const struct stack_traces *stacks)
 {
 	if (!d)
 		return;
 	pthread_mutex_lock(&d->lock);
-	keep(&d->waiting, verdict, stacks);
+	copy_verdict(&d->waiting, verdict, stacks);
 	d->is_waiting = true;
 	pthread_mutex_unlock(&d->lock);
 	run(d);
@@ -285,13 +306,12 @@ void dumper_poll(struct dumper *d)
 		run(d);
 }
 
-void dumper_hold(struct dumper *d)
+void dumper_retain(struct dumper *d)
 {
 	if (!d)
 		return;
-	pthread_mutex_lock(&d->lock);
+	SCOPED_LOCK(&d->lock);
 	d->holders++;
-	pthread_mutex_unlock(&d->lock);
 }
 
 void dumper_await(struct dumper *d, uint64_t deadline_ns)
@@ -301,12 +321,11 @@ void dumper_await(struct dumper *d, uint64_t deadline_ns)
 
 	if (!d)
 		return;
-	pthread_mutex_lock(&d->lock);
+	SCOPED_LOCK(&d->lock);
 	while ((d->is_waiting || d->is_writing) && !d->is_given_up && !err)
 		err = pthread_cond_timedwait(&d->changed, &d->lock, &until);
 	d->holders--;
 	pthread_cond_broadcast(&d->changed);
-	pthread_mutex_unlock(&d->lock);
 }
 
 void dumper_end(struct dumper *d)
@@ -319,22 +338,22 @@ void dumper_end(struct dumper *d)
 	run(d);
 }
 
-/* Wait until all is written.  At the deadline keep the job from reading the
- * clique, and leave it behind; false then. */
+/* Wait until all dumps are written.  At the deadline, keep the job from reading
+ * the clique, abandon it, and return false. */
 static bool await_end(struct dumper *d, uint64_t deadline_ns)
 {
 	bool is_done = crew_await(&d->job, deadline_ns), is_left;
 
-	pthread_mutex_lock(&d->looking);
+	pthread_mutex_lock(&d->clique_lock);
 	d->clique = NULL;
-	pthread_mutex_unlock(&d->looking);
+	pthread_mutex_unlock(&d->clique_lock);
 	pthread_mutex_lock(&d->lock);
 	d->is_given_up = true;
 	pthread_cond_broadcast(&d->changed);
 	while (d->holders)
 		pthread_cond_wait(&d->changed, &d->lock);
 	while (!is_done && !crew_cancel(&d->job) && !d->is_running) {
-		/* The job is about to begin, or has just ended. */
+		/* The job is about to start, or has just ended. */
 		pthread_mutex_unlock(&d->lock);
 		is_done = crew_await(&d->job, clock_deadline(1000000));
 		pthread_mutex_lock(&d->lock);
@@ -342,7 +361,7 @@ static bool await_end(struct dumper *d, uint64_t deadline_ns)
 	is_left = !is_done && d->is_running;
 	if (is_left) {
 		leak_on_purpose(d);
-		d->is_left = true; /* from the unlock on the job owns it */
+		d->is_left = true; /* the job now owns the dumper */
 	}
 	pthread_mutex_unlock(&d->lock);
 	return !is_left;

@@ -25,10 +25,8 @@ const char *flight_state_name(enum flight_state state)
 	return names[state];
 }
 
-/* ---- memory ----------------------------------------------------------- */
-
-/* The meetings that a flight has room for.  Ranks are at most their slots
- * apart, and each has as many numbers. */
+/* Return the maximum number of collectives in a flight.  Ranks are at most
+ * @slots collectives apart, and each has records of at most @slots of them. */
 static size_t meetings_of(unsigned slots)
 {
 	return 3 * (size_t)slots;
@@ -45,7 +43,7 @@ bool flight_init(struct flight *f, int size, unsigned slots)
 
 	memset(f, 0, sizeof(*f));
 	f->bytes = ranks + ops + meetings;
-	/* Few rings are full, and only pages that are written to take
+	/* Few ring buffers are full, and only pages that are written use
 	 * memory. */
 	f->memory = mmap(NULL, f->bytes, PROT_READ | PROT_WRITE,
 	                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -71,10 +69,8 @@ void flight_fini(struct flight *f)
 	f->memory = NULL;
 }
 
-/* ---- a rank ----------------------------------------------------------- */
-
-/* Copy the records that are there, in order, up to that of the call that has no
- * ticket yet.  That record and the first one share a slot. */
+/* Copy the existing records in order.  A call that has not returned has the
+ * record after that of the last ticket; it may have overwritten the oldest. */
 static void take_records(struct flight_rank *r, const struct cohort_comm *c)
 {
 	uint64_t last = atomic_load(&c->tickets.last) + 1,
@@ -88,12 +84,12 @@ static void take_records(struct flight_rank *r, const struct cohort_comm *c)
 		if (recorder_read(&c->recorder, ticket, &r->ops[r->n].r))
 			r->n++;
 		else if (ticket < last)
-			r->lost++; /* it was overwritten meanwhile */
+			r->lost++; /* the record was just overwritten */
 	}
 }
 
-/* The operation of a ticket, or NULL.  Operations are in the order of tickets,
- * with gaps only where some were overwritten. */
+/* Return the operation of a ticket, or NULL.  Operations are in the order of
+ * their tickets. */
 static struct flight_op *find(struct flight_rank *r, uint64_t ticket)
 {
 	size_t low = 0, high = r->n, middle;
@@ -109,7 +105,6 @@ static struct flight_op *find(struct flight_rank *r, uint64_t ticket)
 	                                                    : NULL;
 }
 
-/* Add the numbers of collectives. */
 static void take_numbers(struct flight_rank *r, const struct cohort_comm *c)
 {
 	uint64_t called = agree_called(c), slots = c->clique->slots;
@@ -132,7 +127,8 @@ static void take_numbers(struct flight_rank *r, const struct cohort_comm *c)
 	r->last_enqueued = called;
 }
 
-/* Add the numbers of transfers; a batch has that of its first one. */
+/* Store the numbers of the transfers.  An operation with several gets that of
+ * the first one. */
 static void take_pairs(struct flight_rank *r, const struct cohort_comm *c)
 {
 	uint64_t count = pair_count(c), slots = c->clique->slots;
@@ -162,7 +158,7 @@ static void take_tags(struct flight_tag *out, const struct tags *tags)
 	}
 }
 
-/* Streams that do not go on and are told apart, at most. */
+/* Maximum number of stalled streams to track. */
 #define STUCK_STREAMS 16
 
 struct stuck {
@@ -180,8 +176,8 @@ static bool is_stuck(const struct stuck *s, const void *stream)
 	return false;
 }
 
-/* Work out the states.  Behind an operation that does not go on nothing in its
- * stream has started, whatever the marks say after an abort. */
+/* Determine the states.  An operation that is queued after an unfinished one on
+ * the same stream has not started, even if its mark was set after an abort. */
 static void take_states(struct flight_rank *r, const struct cohort_comm *c,
                         bool is_live)
 {
@@ -193,7 +189,7 @@ static void take_states(struct flight_rank *r, const struct cohort_comm *c,
 		ticket = op->r.ticket;
 		op->state = FLIGHT_SCHEDULED;
 		if (op->r.outcome != COHORT_OK)
-			continue; /* its call has not returned, or failed */
+			continue; /* its call has failed or not returned */
 		if (is_live ? comm_ticket_done(c, ticket)
 		            : comm_ticket_was_done(c, ticket)) {
 			op->state = FLIGHT_COMPLETED;
@@ -209,8 +205,7 @@ static void take_states(struct flight_rank *r, const struct cohort_comm *c,
 	}
 }
 
-/* Make the times agree with the states. */
-static void settle(struct flight_rank *r)
+static void make_times_consistent(struct flight_rank *r)
 {
 	struct flight_op *op;
 
@@ -235,25 +230,24 @@ static void take_rank(struct flight_rank *r, struct cohort_comm *c)
 
 	r->rank = c->rank;
 	r->device = c->device;
-	r->inside = comm_is_taken(c);
-	r->tid = atomic_load(&c->lock.tid);
+	r->inside = comm_is_in_use(c);
+	r->tid = comm_thread(c);
 	r->alive = r->tid ? thread_lives(r->tid, r->thread) : -1;
 	if (state == CLIQUE_LIVE)
-		comm_see(c, clock_now());
+		comm_record_progress(c, clock_now());
 	take_records(r, c);
 	take_numbers(r, c);
 	take_pairs(r, c);
 	take_tags(r->tags, &c->recorder.tags);
 	take_tags(r->labels, &c->recorder.labels);
 	take_states(r, c, state == CLIQUE_LIVE);
-	/* What looked done may have been cut short by an abort meanwhile. */
+	/* If the group has ended in between, an operation that seemed done may
+	 * have been aborted. */
 	if (state == CLIQUE_LIVE &&
 	    clique_update_state(c->clique) != CLIQUE_LIVE)
 		take_states(r, c, false);
-	settle(r);
+	make_times_consistent(r);
 }
-
-/* ---- the whole clique ------------------------------------------------- */
 
 static void take_facts(struct flight *f, struct clique *q)
 {
@@ -293,7 +287,7 @@ void flight_take_ranks(struct flight *f, struct clique *q)
 
 	for (r = 0; r < f->size; r++)
 		take_rank(&f->ranks[r], &q->comms[r]);
-	flight_meet(f);
+	flight_compute_meetings(f);
 }
 
 void flight_take(struct flight *f, struct clique *q, const char *trigger,
@@ -303,9 +297,8 @@ void flight_take(struct flight *f, struct clique *q, const char *trigger,
 	flight_take_ranks(f, q);
 }
 
-/* ---- meetings --------------------------------------------------------- */
-
-/* Find the range of numbers that ranks have; false: they have none. */
+/* Find the range of the ranks' collective numbers.  Return false if there are
+ * no collectives. */
 static bool find_range(struct flight *f)
 {
 	const struct flight_op *op;
@@ -322,7 +315,7 @@ static bool find_range(struct flight *f)
 		}
 	if (!highest)
 		return false;
-	/* The numbers may come from a damaged file: only the newest count. */
+	/* The numbers may come from a damaged file: keep only the newest. */
 	if (highest - lowest >= most)
 		lowest = highest - most + 1;
 	f->lowest = lowest;
@@ -340,7 +333,7 @@ static void join(struct flight_meeting *m, int r, uint64_t time_ns)
 	m->last = r;
 }
 
-void flight_meet(struct flight *f)
+void flight_compute_meetings(struct flight *f)
 {
 	const struct flight_rank *rank;
 	size_t i;
@@ -369,8 +362,8 @@ const struct flight_meeting *flight_meeting(const struct flight *f,
 	return &f->meetings[number - f->lowest];
 }
 
-/* True if the verdict says that ranks have not called the collective: they may
- * be of another process, or their dumps not here. */
+/* Return true if the verdict says that ranks have not called the collective.
+ * They may belong to another process, or their dumps may be missing. */
 static bool is_missed(const struct flight *f, uint64_t number)
 {
 	return f->has_verdict && f->verdict.collective == number &&

@@ -12,12 +12,9 @@
 
 #define SCHEMA "2.10"
 
-/* The version of our own keys, raised when the meaning of a key changes. */
+/* Version of our own keys.  Raised when the meaning of a key changes. */
 #define FORMAT 1
 
-/* ---- what the schema calls things ------------------------------------- */
-
-/* PyTorch's name of an element type. */
 static const char *dtype_name(int type)
 {
 	static const char *const names[] = {
@@ -33,12 +30,18 @@ static const char *dtype_name(int type)
 		[COHORT_BF16] = "BFloat16",
 		[COHORT_F8E4M3] = "Float8_e4m3fn",
 		[COHORT_F8E5M2] = "Float8_e5m2",
+		[COHORT_BOOL] = "Bool",
+		[COHORT_I16] = "Short",
+		[COHORT_U16] = "UInt16",
+		[COHORT_C64] = "ComplexFloat",
+		[COHORT_C128] = "ComplexDouble",
 	};
 
-	return (size_t)type < ARRAY_SIZE(names) ? names[type] : "?";
+	return type_size(type) ? names[type] : "?";
 }
 
-/* "nccl:all_reduce", "nccl:send 1->2"; NCCL has no copies. */
+/* Store a name such as "nccl:all_reduce" or "nccl:send 1->2".  Copies are not
+ * operations of NCCL, so their name is "cohort:copy". */
 static void profiling_name(char *name, size_t size, int rank,
                            const struct record *r)
 {
@@ -58,7 +61,7 @@ static void profiling_name(char *name, size_t size, int rank,
 		snprintf(name, size, "nccl:%s", what);
 }
 
-/* The number of elements in all tensors together. */
+/* Return the total number of elements in all tensors. */
 static uint64_t elements(const struct record *r)
 {
 	size_t bytes = cohort_type_size(r->type);
@@ -103,9 +106,6 @@ static void put_sizes(struct json *j, const struct record *r, int world)
 	put_type(j, "output_dtypes", type, any);
 }
 
-/* ---- an entry --------------------------------------------------------- */
-
-/* What the entries of one file have in common. */
 struct page {
 	struct json *json;
 	const struct flight *flight;
@@ -126,7 +126,7 @@ static void put_times(const struct page *p, const struct flight_op *op)
 {
 	const struct record *r = &op->r;
 	const struct flight *f = p->flight;
-	/* An operation that was found done had started. */
+	/* An operation may be done without a recorded start. */
 	uint64_t started_ns = r->started_ns ? r->started_ns : r->finished_ns;
 
 	json_uint(p->json, "time_created_ns", flight_wall(f, r->submitted_ns));
@@ -143,7 +143,6 @@ static void put_times(const struct page *p, const struct flight_op *op)
 	json_uint(p->json, "timeout_ms", op->timeout_ns / 1000000);
 }
 
-/* A rank, or null if @any is false. */
 static void put_rank_or_null(struct json *j, const char *key, bool any,
                              int rank)
 {
@@ -215,7 +214,6 @@ static void put_entry(struct page *p, const struct flight_op *op)
 	json_close(j, '}');
 }
 
-/* Write the last @most entries. */
 static void put_entries(struct page *p, size_t most)
 {
 	const struct flight_rank *r = p->rank;
@@ -227,8 +225,6 @@ static void put_entries(struct page *p, size_t most)
 	json_line(p->json);
 	json_close(p->json, ']');
 }
-
-/* ---- what is of all --------------------------------------------------- */
 
 static void put_cause(struct json *j, const struct cohort_cause *c)
 {
@@ -251,9 +247,7 @@ static void put_cause(struct json *j, const struct cohort_cause *c)
 
 static const char *stage_name(int stage)
 {
-	return stage == COHORT_STAGE_ENDED     ? "ended"
-	       : stage == COHORT_STAGE_EXPIRED ? "expired"
-	                                       : "warning";
+	return stage == COHORT_STAGE_ENDED ? "ended" : "expired";
 }
 
 static void put_verdict(struct json *j, const struct flight *f)
@@ -353,7 +347,7 @@ static void put_rank_facts(struct json *j, const struct flight_rank *r)
 	json_uint(j, "last_enqueued", r->last_enqueued);
 }
 
-/* The ranks as the text "[0, 1, 2]". */
+/* Write the ranks as a string such as "[0, 1, 2]". */
 static void put_world(struct json *j, int world)
 {
 	char list[8 * COHORT_MAX_RANKS];
@@ -375,7 +369,7 @@ static void put_versions(struct json *j, const struct flight *f)
 	            nccl_version_text(f->nccl_version, version));
 }
 
-/* A number as text, as PyTorch writes these. */
+/* Write a number as a string, as PyTorch does. */
 static void put_count(struct json *j, const char *key, uint64_t value)
 {
 	char text[24];
@@ -403,8 +397,6 @@ static void put_process_groups(const struct page *p)
 	json_close(j, '}');
 	json_close(j, '}');
 }
-
-/* ---- pages ------------------------------------------------------------ */
 
 void flight_json_rank(struct json *j, const struct flight *f,
                       const struct flight_rank *r, const char *description)

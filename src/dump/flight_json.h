@@ -2,9 +2,8 @@
 #ifndef DUMP_FLIGHT_JSON_H
 #define DUMP_FLIGHT_JSON_H
 
-/*
- * A flight as JSON, with the keys of PyTorch's flight recorder and our own
- */
+/* Write a copy of the flight recorders (flight.h) as JSON, with the keys of
+ * PyTorch's flight recorder and our own */
 
 #include <stddef.h>
 
@@ -12,7 +11,8 @@ struct flight;
 struct flight_rank;
 struct json;
 
-/* Write all that is known of one rank. */
+/* Write one rank with all its operations.  @description describes its process
+ * group. */
 void flight_json_rank(struct json *j, const struct flight *f,
                       const struct flight_rank *r, const char *description);
 

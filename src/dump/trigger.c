@@ -5,7 +5,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,44 +15,68 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/scoped_lock.h"
 #include "base/status.h"
 #include "core/cause.h"
 
-/* The time between looks at a FIFO, see C. */
+/* Time between checks of a FIFO, see C in trigger.h. */
 #define LOOK_NS (NS_PER_S / 10)
 
-/* Reads of a FIFO for one trigger, at most. */
+/* Maximum number of reads of a FIFO for one trigger. */
 #define DRAINS 256
+
+struct fifo {
+	int fd; /* descriptor, or -1 */
+	bool is_made;
+	dev_t device;
+	ino_t inode;
+};
+
+struct waker {
+	sem_t posted;
+
+	/* Atomic; the set of triggers that waker_wait() has not returned. */
+	atomic_uint triggers;
+
+	/* Atomic; signal that triggers the waker, or 0.  The signal handler
+	 * reads it. */
+	atomic_int signal;
+
+	/* Guarded by lock. */
+	bool is_used;
+	struct fifo fifo;
+	char path[512]; /* "" without a FIFO; constant while it is used */
+
+	/* Constant once it is in the list. */
+	struct waker *next;
+};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Held around the other lock while FIFOs are opened or given up, which a file
- * system may hang.  Wakers without a FIFO do not take it. */
+/* Held while FIFOs are opened or closed, which may hang in the file system.
+ * Acquired before `lock`. Wakers without a FIFO do not acquire it. */
 static pthread_mutex_t fifo_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Atomic; all wakers that were ever made.  Written under the lock (release),
- * read by handlers (acquire). */
+/* Atomic; list of all wakers that were ever created.  A writer holds the lock
+ * and stores with release; signal handlers load with acquire. */
 static struct waker *_Atomic all;
 
-/* Atomic; the process that the handler is for, because the child of a fork
- * inherits the handler and the descriptors.  Relaxed: it is set before there is
- * a handler. */
+/* Atomic; pid of the process in which the handler acts.  A forked child
+ * inherits the handler, which must do nothing there.  Relaxed, because the pid
+ * is stored before the handler is installed. */
 static atomic_int process;
 
-/* Guarded by lock; for each signal the action before ours. */
+/* Guarded by lock; for each signal the action that our handler replaced. */
 static struct sigaction former[NSIG];
 
-/* ---- waking ----------------------------------------------------------- */
-
-/* Add a trigger.  The semaphore was posted already for one that was not taken
- * yet. */
+/* Add a trigger.  Post the semaphore unless the trigger was already set. */
 static void add(struct waker *w, unsigned what)
 {
 	if (!(atomic_fetch_or(&w->triggers, what) & what))
 		sem_post(&w->posted);
 }
 
-/* The signal handler, which may interrupt anything. */
+/* Handle a signal.  May interrupt any code. */
 static void handle(int number)
 {
 	int err = errno;
@@ -79,22 +105,22 @@ bool waker_was_woken(const struct waker *w)
 	return atomic_load(&w->triggers);
 }
 
-/* Pass a write on to all wakers of the FIFO, as it is meant for all and one
- * reads it. */
-static void pass_on(const struct waker *from)
+/* Trigger all wakers with the FIFO of @from, because a write to it is meant for
+ * all of them, but only one of them has read it. */
+static void wake_all_of_fifo(const struct waker *from)
 {
 	struct waker *w;
 
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	for (w = all; w; w = w->next)
-		if (w->is_used && *w->path && w->device == from->device &&
-		    w->inode == from->inode)
+		if (w->is_used && *w->path &&
+		    w->fifo.device == from->fifo.device &&
+		    w->fifo.inode == from->fifo.inode)
 			add(w, TRIGGER_FIFO);
-	pthread_mutex_unlock(&lock);
 }
 
-/* Empty the FIFO; false if it was empty.  Reads are limited, as a writer may be
- * faster. */
+/* Empty the FIFO.  Return false if it was empty.  Limit the number of reads,
+ * because a process may write faster than this one reads. */
 static bool drain(int fd)
 {
 	char bytes[256];
@@ -105,30 +131,30 @@ static bool drain(int fd)
 	return n;
 }
 
-static bool is_file(const struct stat *s, dev_t device, ino_t inode)
+static bool is_file(const struct stat *s, const struct fifo *f)
 {
-	return s->st_dev == device && s->st_ino == inode;
+	return s->st_dev == f->device && s->st_ino == f->inode;
 }
 
-/* False if the program has closed @fd: the number may be another file's by now,
- * and so may be the inode's. */
+/* Return true if @fd is still the waker's FIFO.  If the program has closed it,
+ * the descriptor, and even the inode number, may belong to another file. */
 static bool has_fifo(const struct waker *w, int fd)
 {
 	struct stat status;
 
 	return fd >= 0 && !fstat(fd, &status) && S_ISFIFO(status.st_mode) &&
-	       is_file(&status, w->device, w->inode);
+	       is_file(&status, &w->fifo);
 }
 
-/* Open the FIFO again; -1 if that is not possible now.  Another file of its
- * name is not opened. */
+/* Open the FIFO again.  Return -1 if this fails, or if the name now belongs to
+ * another file. */
 static int open_again(const struct waker *w)
 {
 	struct stat status;
 	int fd;
 
 	if (stat(w->path, &status) || !S_ISFIFO(status.st_mode) ||
-	    !is_file(&status, w->device, w->inode))
+	    !is_file(&status, &w->fifo))
 		return -1;
 	fd = open(w->path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0 || has_fifo(w, fd))
@@ -137,22 +163,22 @@ static int open_again(const struct waker *w)
 	return -1;
 }
 
-/* Called only by the thread that waits, as no other changes the descriptor
- * meanwhile. */
-static void look_at_fifo(struct waker *w)
+/* Check the FIFO, and open it again if necessary.  Called only by the thread in
+ * waker_wait(), so no other thread changes the descriptor at the same time. */
+static void check_fifo(struct waker *w)
 {
 	int fd;
 
 	if (!*w->path)
 		return;
-	if (!has_fifo(w, w->fifo)) {
+	if (!has_fifo(w, w->fifo.fd)) {
 		fd = open_again(w);
 		pthread_mutex_lock(&lock);
-		w->fifo = fd;
+		w->fifo.fd = fd;
 		pthread_mutex_unlock(&lock);
 	}
-	if (w->fifo >= 0 && drain(w->fifo))
-		pass_on(w);
+	if (w->fifo.fd >= 0 && drain(w->fifo.fd))
+		wake_all_of_fifo(w);
 }
 
 int waker_wait(struct waker *w)
@@ -161,13 +187,11 @@ int waker_wait(struct waker *w)
 
 	while (!what && *w->path) {
 		clock_await(&w->posted, clock_deadline(LOOK_NS));
-		look_at_fifo(w);
+		check_fifo(w);
 		what = (int)atomic_exchange(&w->triggers, 0);
 	}
 	return what;
 }
-
-/* ---- signals ---------------------------------------------------------- */
 
 static bool is_wanted_locked(int number)
 {
@@ -179,7 +203,6 @@ static bool is_wanted_locked(int number)
 	return false;
 }
 
-/* Install the handler, unless it is installed already. */
 static int install_locked(int number)
 {
 	struct sigaction action = { .sa_handler = handle,
@@ -191,13 +214,14 @@ static int install_locked(int number)
 	if (number < 1 || number >= NSIG ||
 	    sigaction(number, NULL, &former[number]))
 		return error_set(COHORT_INVALID,
-		                 "options->dump_signal is %d, not a signal",
+		                 "options->dump_signal is %d, which is not a "
+		                 "signal",
 		                 number);
 	if (former[number].sa_handler != SIG_DFL &&
 	    former[number].sa_handler != SIG_IGN)
 		return error_set(COHORT_INVALID,
 		                 "options->dump_signal is %d, which has a "
-		                 "handler already",
+		                 "handler already: use another signal",
 		                 number);
 	atomic_store_explicit(&process, (int)getpid(), memory_order_relaxed);
 	if (sigaction(number, &action, NULL))
@@ -207,8 +231,8 @@ static int install_locked(int number)
 	return COHORT_OK;
 }
 
-/* Restore the former action if no waker wants the signal any more, unless the
- * program has set another one. */
+/* Restore the former action of a signal that no waker uses, unless the program
+ * has installed another handler. */
 static void restore_locked(int number)
 {
 	struct sigaction now;
@@ -217,16 +241,6 @@ static void restore_locked(int number)
 	    !sigaction(number, NULL, &now) && now.sa_handler == handle)
 		sigaction(number, &former[number], NULL);
 }
-
-/* ---- FIFOs ------------------------------------------------------------ */
-
-/* An open FIFO that no waker owns yet. */
-struct fifo {
-	int fd; /* -1: none */
-	bool is_made;
-	dev_t device;
-	ino_t inode;
-};
 
 static void drop_fifo(struct fifo *f, const char *path)
 {
@@ -237,8 +251,8 @@ static void drop_fifo(struct fifo *f, const char *path)
 	f->fd = -1;
 }
 
-/* Open the FIFO for reading and writing, so that it never is at its end.  The
- * caller holds fifo_lock. */
+/* Open the FIFO for reading and writing, so that it is never at end of file.
+ * The caller holds fifo_lock. */
 static int open_fifo(const char *path, struct fifo *f)
 {
 	struct stat status;
@@ -265,37 +279,35 @@ static int open_fifo(const char *path, struct fifo *f)
 	return COHORT_OK;
 }
 
-/* Leave the FIFO to another waker that has it open, if there is one: the waker
- * that is marked as having made it removes it. */
+/* Pass the duty to remove the FIFO to another waker that has it open.  Return
+ * false if there is none. */
 static bool pass_fifo_locked(const struct waker *w)
 {
 	struct waker *other;
 
 	for (other = all; other; other = other->next)
 		if (other != w && other->is_used && *other->path &&
-		    other->device == w->device && other->inode == w->inode) {
-			other->made_fifo = true;
+		    other->fifo.device == w->fifo.device &&
+		    other->fifo.inode == w->fifo.inode) {
+			other->fifo.is_made = true;
 			return true;
 		}
 	return false;
 }
 
-/* Close and remove the FIFO that @w had.  @w is a copy, as the waker itself may
+/* Close and remove the FIFO of @w.  @w is a copy, because the waker itself may
  * be in use again. */
 static void close_fifo(const struct waker *w)
 {
 	struct stat status;
 
-	if (w->made_fifo && !lstat(w->path, &status) &&
-	    is_file(&status, w->device, w->inode))
+	if (w->fifo.is_made && !lstat(w->path, &status) &&
+	    is_file(&status, &w->fifo))
 		unlink(w->path);
-	if (has_fifo(w, w->fifo))
-		close(w->fifo);
+	if (has_fifo(w, w->fifo.fd))
+		close(w->fifo.fd);
 }
 
-/* ---- life ------------------------------------------------------------- */
-
-/* Find a waker that is not used, or make one. */
 static struct waker *find_locked(void)
 {
 	struct waker *w;
@@ -307,47 +319,35 @@ static struct waker *find_locked(void)
 	if (!w)
 		return NULL;
 	sem_init(&w->posted, 0, 0);
-	w->fifo = -1;
+	w->fifo.fd = -1;
 	w->next = all;
 	atomic_store_explicit(&all, w, memory_order_release);
 	return w;
 }
 
-static int get_locked(int signal, const char *path, const struct fifo *f,
-                      struct waker **out)
+static int acquire_waker(int signal, const char *path, const struct fifo *f,
+                         struct waker **out)
 {
-	struct waker *w = find_locked();
+	struct waker *w;
 	int rc;
 
+	SCOPED_LOCK(&lock);
+	w = find_locked();
 	if (!w)
-		return error_set(COHORT_NO_MEMORY, "no memory for a waker");
-	/* Forget what was meant for the former owner. */
+		return error_set(COHORT_NO_MEMORY, "no memory for dumps");
+	/* Discard triggers that were meant for the previous owner. */
 	atomic_store(&w->triggers, 0);
 	while (!sem_trywait(&w->posted))
 		continue;
 	rc = signal ? install_locked(signal) : COHORT_OK;
 	if (rc != COHORT_OK)
 		return rc;
-	w->fifo = f->fd;
-	w->made_fifo = f->is_made;
-	w->device = f->device;
-	w->inode = f->inode;
+	w->fifo = *f;
 	snprintf(w->path, sizeof(w->path), "%s", path);
 	w->is_used = true;
 	atomic_store(&w->signal, signal);
 	*out = w;
 	return COHORT_OK;
-}
-
-static int get(int signal, const char *path, const struct fifo *f,
-               struct waker **out)
-{
-	int rc;
-
-	pthread_mutex_lock(&lock);
-	rc = get_locked(signal, path, f, out);
-	pthread_mutex_unlock(&lock);
-	return rc;
 }
 
 int waker_get(int signal, const char *path, struct waker **out)
@@ -356,32 +356,30 @@ int waker_get(int signal, const char *path, struct waker **out)
 	int rc;
 
 	if (!*path)
-		return get(signal, path, &f, out);
-	pthread_mutex_lock(&fifo_lock);
+		return acquire_waker(signal, path, &f, out);
+	SCOPED_LOCK(&fifo_lock);
 	rc = open_fifo(path, &f);
 	if (rc == COHORT_OK)
-		rc = get(signal, path, &f, out);
+		rc = acquire_waker(signal, path, &f, out);
 	if (rc != COHORT_OK)
 		drop_fifo(&f, path);
-	pthread_mutex_unlock(&fifo_lock);
 	return rc;
 }
 
-/* Give the waker up.  Returns a copy with what is to be closed. */
-static struct waker put(struct waker *w)
+/* Release the waker.  Return a copy of it, whose FIFO the caller must close. */
+static struct waker release_waker(struct waker *w)
 {
 	struct waker had;
 	int signal;
 
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	signal = atomic_exchange(&w->signal, 0);
 	w->is_used = false;
 	restore_locked(signal);
-	if (w->made_fifo && pass_fifo_locked(w))
-		w->made_fifo = false;
+	if (w->fifo.is_made && pass_fifo_locked(w))
+		w->fifo.is_made = false;
 	had = *w;
-	w->fifo = -1;
-	pthread_mutex_unlock(&lock);
+	w->fifo.fd = -1;
 	return had;
 }
 
@@ -390,11 +388,10 @@ void waker_put(struct waker *w)
 	struct waker had;
 
 	if (!*w->path) {
-		put(w);
+		release_waker(w);
 		return;
 	}
-	pthread_mutex_lock(&fifo_lock);
-	had = put(w);
+	SCOPED_LOCK(&fifo_lock);
+	had = release_waker(w);
 	close_fifo(&had);
-	pthread_mutex_unlock(&fifo_lock);
 }

@@ -3,67 +3,51 @@
 #define DUMP_TRIGGER_H
 
 /*
- * Wakers: a signal or a write to a FIFO sets a trigger, on which a thread then
- * acts.  Where there is a FIFO the thread sleeps until it is triggered;
- * otherwise the watchdog, which the signal wakes, starts it
+ * Wakers: a signal or a write to a FIFO sets a trigger, and a thread acts on it
  *
- *  A. A waker is never freed, because a signal handler may find it at any time.
- *     It is reused.
- *  B. The handler does nothing but post semaphores: those of the wakers with
- *     its signal, and the watchdog's.
- *  C. A program may close descriptors that are not its own, and open its files
- *     under their numbers.  So a waker has no descriptor but the FIFO's, which
- *     is checked before it is read or closed, and opened again if it is gone.
+ * With a FIFO, the thread sleeps until it is triggered.  Without a FIFO, there
+ * is no thread at first; the signal wakes the watchdog, which starts one.
+ *
+ *  A. A waker is never freed, because a signal handler may find it at any
+ *     time.  It is reused.
+ *  B. The handler only sets triggers and posts semaphores: those of the wakers
+ *     with its signal, and the watchdog's.
+ *  C. A program may close descriptors that are not its own, and its own files
+ *     may then get their numbers.  So a waker has no descriptor except that of
+ *     the FIFO, which it checks before it reads or closes it, and opens again
+ *     if the program has closed it.
  */
 
-#include <semaphore.h>
-#include <stdatomic.h>
 #include <stdbool.h>
-#include <sys/types.h>
 
 enum trigger {
-	TRIGGER_CALL = 1, /* the library itself */
+	TRIGGER_CALL = 1, /* waker_wake() was called */
 	TRIGGER_SIGNAL = 2,
 	TRIGGER_FIFO = 4,
 };
 
-struct waker {
-	sem_t posted;
+struct waker;
 
-	/* Atomic; the triggers that have come. */
-	atomic_uint triggers;
-
-	/* Atomic; the signal that wakes it, 0: none.  Read by the handler. */
-	atomic_int signal;
-
-	/* Guarded by the lock in trigger.c. */
-	bool is_used;
-	int fifo; /* descriptor, -1: none now */
-	bool made_fifo;
-	char path[512]; /* "": it has no FIFO; constant while it is used */
-	dev_t device;
-	ino_t inode;
-
-	/* Constant once it is in the list. */
-	struct waker *next;
-};
-
-/* Get a waker for @signal (0: none) and the FIFO at @fifo ("": none), which is
- * made if it is missing.  COHORT_INVALID for a signal that has a handler
- * already, or cannot have one, and for a file that is not a FIFO;
- * COHORT_NO_MEMORY. */
+/*
+ * Acquire a waker.
+ * @signal: the signal that triggers it, or 0
+ * @fifo:   path of the FIFO that triggers it, or ""; created if it is missing
+ *
+ * Return COHORT_OK; COHORT_INVALID if the signal has a handler or cannot have
+ * one, or if the file is not a FIFO; or COHORT_NO_MEMORY.
+ */
 int waker_get(int signal, const char *fifo, struct waker **out);
+
 void waker_put(struct waker *waker);
 
-/* Wake the thread that waits, if there is a FIFO to wait for.  Any thread
- * may. */
+/* Wake the thread in waker_wait() if there is a FIFO.  Any thread. */
 void waker_wake(struct waker *waker);
 
-/* True if there are triggers. */
+/* Return true if waker_wait() would return a trigger now. */
 bool waker_was_woken(const struct waker *waker);
 
-/* Take the triggers.  If there is a FIFO, first sleep until there are some.
- * One thread at a time. */
+/* Return the triggers and clear them.  With a FIFO, first sleep until a trigger
+ * is set.  Only one thread at a time may call this. */
 int waker_wait(struct waker *waker);
 
 #endif

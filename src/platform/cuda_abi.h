@@ -3,10 +3,10 @@
 #define PLATFORM_CUDA_ABI_H
 
 /*
- * The part of the CUDA runtime's stable C ABI that is used here, so that
- * nothing needs CUDA to build.  Names and values are CUDA's; tests/system/abi
- * compares them with the real header where one is installed.  It is CUDA 13;
- * what differs in CUDA 12 is noted beside it.
+ * The part of the CUDA runtime's stable C ABI that the library uses, so that
+ * building it does not need CUDA.  Names and values are CUDA's;
+ * tests/system/abi compares them with the real header if one is installed.  The
+ * layout is from CUDA 13; differences in CUDA 12 are noted.
  */
 
 #include <assert.h>
@@ -34,7 +34,7 @@ typedef void (*cudaHostFn_t)(void *user);
 typedef void (*cudaStreamCallback_t)(cudaStream_t stream, cudaError_t status,
                                      void *user);
 
-/* Macros in CUDA's headers too. */
+/* CUDA's headers also define these names as macros. */
 #define cudaStreamDefault 0x00
 #define cudaStreamNonBlocking 0x01
 #define cudaStreamLegacy ((cudaStream_t)0x1)
@@ -172,10 +172,6 @@ enum cudaMemPoolAttr {
 #define CUDA_IPC_HANDLE_SIZE 64
 #define cudaIpcMemLazyEnablePeerAccess 0x01
 
-typedef struct cudaIpcEventHandle_st {
-	char reserved[CUDA_IPC_HANDLE_SIZE];
-} cudaIpcEventHandle_t;
-
 typedef struct cudaIpcMemHandle_st {
 	char reserved[CUDA_IPC_HANDLE_SIZE];
 } cudaIpcMemHandle_t;
@@ -231,59 +227,6 @@ enum cudaStreamCaptureMode {
 	cudaStreamCaptureModeThreadLocal = 1,
 	cudaStreamCaptureModeRelaxed = 2,
 };
-
-enum cudaSynchronizationPolicy {
-	cudaSyncPolicyAuto = 1,
-	cudaSyncPolicySpin = 2,
-	cudaSyncPolicyYield = 3,
-	cudaSyncPolicyBlockingSync = 4,
-};
-
-enum cudaAccessProperty {
-	cudaAccessPropertyNormal = 0,
-	cudaAccessPropertyStreaming = 1,
-	cudaAccessPropertyPersisting = 2,
-};
-
-struct cudaAccessPolicyWindow {
-	void *base_ptr;
-	size_t num_bytes;
-	float hitRatio;
-	enum cudaAccessProperty hitProp;
-	enum cudaAccessProperty missProp;
-};
-
-typedef enum cudaLaunchMemSyncDomain {
-	cudaLaunchMemSyncDomainDefault = 0,
-	cudaLaunchMemSyncDomainRemote = 1,
-} cudaLaunchMemSyncDomain;
-
-typedef struct cudaLaunchMemSyncDomainMap_st {
-	unsigned char default_;
-	unsigned char remote;
-} cudaLaunchMemSyncDomainMap;
-
-/* Those that a stream has. */
-typedef enum cudaLaunchAttributeID {
-	cudaLaunchAttributeIgnore = 0,
-	cudaLaunchAttributeAccessPolicyWindow = 1,
-	cudaLaunchAttributeSynchronizationPolicy = 3,
-	cudaLaunchAttributePriority = 8,
-	cudaLaunchAttributeMemSyncDomainMap = 9,
-	cudaLaunchAttributeMemSyncDomain = 10,
-} cudaLaunchAttributeID;
-
-typedef union cudaLaunchAttributeValue {
-	char pad[64];
-	struct cudaAccessPolicyWindow accessPolicyWindow;
-	enum cudaSynchronizationPolicy syncPolicy;
-	int priority;
-	cudaLaunchMemSyncDomainMap memSyncDomainMap;
-	cudaLaunchMemSyncDomain memSyncDomain;
-} cudaLaunchAttributeValue;
-
-#define cudaStreamAttrID cudaLaunchAttributeID
-#define cudaStreamAttrValue cudaLaunchAttributeValue
 
 /* ---- graphs ----------------------------------------------------------- */
 
@@ -361,9 +304,9 @@ enum cudaDriverEntryPointQueryResult {
 	cudaDriverEntryPointVersionNotSufficent = 2,
 };
 
-/* ---- not CUDA's -------------------------------------------------------- */
+/* ---- not part of CUDA's API ------------------------------------------- */
 
-/* The layout of CUDA 12. */
+/* struct cudaDeviceProp in the layout of CUDA 12. */
 #define CUDA_PROPERTY(type, name, dimensions) type name dimensions;
 struct cudaDeviceProp12 {
 	CUDA_DEVICE_PROPERTIES(CUDA_PROPERTY, CUDA_PROPERTY)
@@ -373,8 +316,8 @@ struct cudaDeviceProp12 {
 
 static_assert(sizeof(struct cudaDeviceProp12) == 1032, "as in CUDA 12");
 
-/* True if CUDA answers every later call on the device with the error, too: the
- * device, or what this process has of it, is of no use any more. */
+/* Return true if CUDA also returns this error for every later call on the
+ * device: the device, or this process's context on it, is no longer usable. */
 static inline bool cuda_error_is_sticky(cudaError_t error)
 {
 	switch (error) {
@@ -396,7 +339,7 @@ static inline bool cuda_error_is_sticky(cudaError_t error)
 	case cudaErrorTensorMemoryLeak:
 	case cudaErrorMpsClientTerminated:
 	case cudaErrorExternalDevice:
-	case cudaErrorUnknown: /* what drivers answer after a fault of their own */
+	case cudaErrorUnknown: /* returned by drivers after an internal fault */
 		return true;
 	default:
 		return false;

@@ -3,9 +3,9 @@
 #define PLATFORM_CUDA_ATTRIBUTES_H
 
 /*
- * What cudaDeviceGetAttribute() is asked for: X(name, value, expression), where
- * the expression computes it from `p`, a struct cudaDeviceProp12, which has
- * the fields that CUDA 13 keeps as attributes only, or from `q`, a struct
+ * Attributes of cudaDeviceGetAttribute(): X(name, value, expression).  The
+ * expression computes the attribute from `p`, a struct cudaDeviceProp12, which
+ * has the fields that CUDA 13 keeps as attributes only, or from `q`, a struct
  * cudaDeviceProp.
  */
 

@@ -3,10 +3,10 @@
 #define PLATFORM_CUDA_ERRORS_H
 
 /*
- * The error codes of CUDA, once: X(the runtime's name, value, the driver's
- * name, text), or where only the runtime has the code ONLY(name, value, text).
- * The text is what cudaGetErrorString() says.  From CUDA 13; 12 lacks
- * cudaErrorContained and cudaErrorTensorMemoryLeak in its early releases.
+ * CUDA's error codes: X(the runtime's name, value, the driver's name, text), or
+ * ONLY(name, value, text) if only the runtime has the code.  The text is from
+ * cudaGetErrorString().  The list is that of CUDA 13; early releases of CUDA 12
+ * lack cudaErrorContained and cudaErrorTensorMemoryLeak.
  */
 
 /* clang-format off */

@@ -3,13 +3,14 @@
 #define PLATFORM_CUDA_PROPERTIES_H
 
 /*
- * The fields of cudaDeviceProp, in the layouts of CUDA 13 and of CUDA
- * 12, where the function is called cudaGetDeviceProperties_v2.  No types are
- * declared here: the lists mean the same after the real headers.
+ * The fields of cudaDeviceProp in the layouts of CUDA 13 and CUDA 12.  In CUDA
+ * 12, cudaGetDeviceProperties_v2() fills in this layout.  No types are declared
+ * here, so that the lists can also be used with the real headers.
  *
- * Both have the same fields in the same order, but CUDA 13 has dropped some:
- * FIELD(type, name, dimensions) or, for those of CUDA 12 only, DROPPED(...).
- * What follows behind them was reserved in 12 and is partly used in 13.
+ * Both layouts have the same fields in the same order, but CUDA 13 has dropped
+ * some: FIELD(type, name, dimensions), or DROPPED(...) for a field that only
+ * CUDA 12 has.  The space after these fields was reserved in CUDA 12 and is
+ * partly used in CUDA 13.
  */
 
 /* clang-format off */
@@ -108,7 +109,8 @@
 	FIELD(int, clusterLaunch, ) \
 	FIELD(int, unifiedFunctionPointers, )
 
-/* What CUDA 13 has behind these. */
+/* Fields that only CUDA 13 has.  They follow those of
+ * CUDA_DEVICE_PROPERTIES. */
 #define CUDA_DEVICE_PROPERTIES_13(FIELD) \
 	FIELD(int, deviceNumaConfig, ) \
 	FIELD(int, deviceNumaId, ) \

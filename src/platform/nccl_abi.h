@@ -3,9 +3,9 @@
 #define PLATFORM_NCCL_ABI_H
 
 /*
- * The part of NCCL's stable C ABI that is used here, so that nothing needs NCCL
- * to build.  Names and values are NCCL's; tests/system/abi compares them with
- * the real header where one is installed.
+ * The part of NCCL's stable C ABI that the library uses, so that building it
+ * does not need NCCL.  Names and values are NCCL's; tests/system/abi compares
+ * them with the real header if one is installed.
  */
 
 #include <limits.h>
@@ -67,8 +67,8 @@ typedef enum {
 #define NCCL_UNDEF_FLOAT (-1.0f)
 #define NCCL_SPLIT_NOCOLOR (-1)
 
-/* The structure of 2.28; a newer NCCL accepts an older one by its size and
- * version. */
+/* The layout of NCCL 2.28.  A newer NCCL accepts an older layout, which it
+ * recognizes by its size and version. */
 typedef struct {
 	size_t size;
 	unsigned int magic;
@@ -92,7 +92,7 @@ typedef struct {
 #define NCCL_CONFIG_MAGIC 0xcafebeef
 #define NCCL_CONFIG_VERSION 22809
 
-/* What the real header's NCCL_CONFIG_INITIALIZER is. */
+/* Same as NCCL_CONFIG_INITIALIZER in the real header. */
 #define NCCL_CONFIG_INITIALIZER                                                \
 	{                                                                      \
 		sizeof(ncclConfig_t),          /* size */                      \

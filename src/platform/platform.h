@@ -3,11 +3,12 @@
 #define PLATFORM_PLATFORM_H
 
 /*
- * The seam: NCCL and the CUDA runtime as one table of C functions with their
- * real names and signatures, and six functions of ours.  The core is written
- * against this table and does not know whether the real libraries
- * (platform/gpu/) or the simulator (sim/) filled it.  No entry is ever NULL.
- * platform/select.c chooses one of them.
+ * The platform: NCCL and the CUDA runtime as one table of C functions with
+ * their real names and signatures, and six functions of our own
+ *
+ * The core calls NCCL and CUDA only through this table.  Its entries are those
+ * of the real libraries (platform/gpu/) or of the simulator (sim/), and never
+ * NULL.  platform/select.c chooses the platform.
  */
 
 #include <stdbool.h>
@@ -19,7 +20,7 @@
 #include "platform/functions.h"
 #include "platform/nccl_abi.h"
 
-/* Each function of NCCL and CUDA has a number. */
+/* Number of each function of NCCL and CUDA. */
 /* clang-format off */
 enum platform_function {
 #define PLATFORM_NUMBER(since, result, name, parameters, arguments)            \
@@ -31,38 +32,40 @@ enum platform_function {
 };
 /* clang-format on */
 
-/* The bounds of a list's groups and packed buffers; see list_launch.h. */
+/* Limits for native groups and packed buffers of a list of tensors; see
+ * list_launch.h. */
 struct list_limits {
-	size_t group_most; /* tensors in one native group */
-	size_t flat_below; /* smaller tensors, in bytes, are packed, */
-	size_t flat_from;  /* if there are so many of them */
-	size_t flat_most;  /* bytes of a packed buffer; a larger tensor that
-	                      must be packed has one of its own */
+	size_t group_most; /* maximum number of tensors in a native group */
+	size_t flat_below; /* tensors of fewer bytes are small */
+	size_t flat_from;  /* at least this many small tensors are packed */
+
+	/* Maximum number of bytes to pack together.  A larger tensor that must
+	 * be packed is packed alone. */
+	size_t flat_most;
 };
 
 struct platform {
 	int kind;         /* COHORT_PLATFORM_GPU or _HOST */
 	const char *name; /* "gpu" or "host" */
-	/* cudaSetDevice() changes nothing for a device that is current
-	 * already. */
-	bool has_no_contexts;
-	/* A collective that waits for its peers does not hold up memory
-	 * operations. */
+	/* A collective that waits for its peers does not block memory
+	 * operations, so a rank can launch before the others have called. */
 	bool launches_ahead;
-	bool has_captures; /* the program may capture its streams into
-	                           graphs */
-	/* A device's memory is the host's: what works with one works with the
+	bool has_captures; /* the program may capture streams into graphs */
+	/* Device memory is host memory: each can be used in place of the
 	 * other. */
 	bool memory_is_host;
-	/* An id joins ranks of the process that made it, and any memory of that
-	 * process may be used by them. */
+	/* An id joins only ranks of the process that made the id, and these
+	 * ranks can use any memory of the process. */
 	bool is_one_process;
 	struct list_limits lists;
-	/* The environment variable that sets how many devices there are; NULL:
-	 * none does. */
+	/* Size in bytes of the chunks in which a call on host memory is staged
+	 * on the device; see staging.h. */
+	size_t chunk_bytes;
+	/* Environment variable that sets the number of devices, or NULL if
+	 * there is none. */
 	const char *devices_variable;
-	/* By number: the function is missing, and its entry answers an error;
-	 * NULL: none is missing. */
+	/* For each function number, true if the function is missing, so that
+	 * its entry returns an error.  NULL if no function is missing. */
 	const bool *lacks;
 
 #define PLATFORM_ENTRY(since, result, name, parameters, arguments)             \
@@ -70,110 +73,111 @@ struct platform {
 	NCCL_FUNCTIONS(PLATFORM_ENTRY)
 	CUDA_FUNCTIONS(PLATFORM_ENTRY)
 #undef PLATFORM_ENTRY
-	/* A function of the driver's, which the runtime hands out: whether
-	 * @device has a context.  Makes none.  Where the function is missing,
-	 * the entry answers an error. */
+	/* The driver's function that reports whether @device has a context.
+	 * Does not create one.  If the driver lacks it, the entry returns an
+	 * error. */
 	int (*cuDevicePrimaryCtxGetState)(int device, unsigned int *flags,
 	                                  int *active);
 
 	/*
 	 * In stream order, store @value into @word, which is memory from
-	 * cudaHostAlloc().  The host reads it with acquire and then sees all
-	 * that the stream did before.
+	 * cudaHostAlloc().  A host thread that loads it with acquire also sees
+	 * everything that the stream did before.
 	 */
 	cudaError_t (*mark)(cudaStream_t stream, uint32_t *word,
 	                    uint32_t value);
-	/*
-	 * Make @stream wait until (int32_t)(*@word - @value) >= 0, for a @word
-	 * that a mark queued earlier will set.
-	 */
+	/* Make @stream wait until (int32_t)(*@word - @value) >= 0.  The mark
+	 * that sets @word must already be queued. */
 	cudaError_t (*await_mark)(cudaStream_t stream, uint32_t *word,
 	                          uint32_t value);
 	/*
-	 * For a thread that waits, until (int32_t)(*@word - @value) >= 0 or the
-	 * clock (clock_now()) shows @until_ns: run what can be run of @stream,
-	 * or of the default stream of @device, on the calling thread, and watch
-	 * for a few microseconds for what the stream waits for.  With 0 for
-	 * @until_ns only what is cheap is run.
-	 * Does nothing on a GPU.  @stream may have been destroyed meanwhile.
+	 * On the calling thread, run the work of @stream that is ready, and
+	 * poll for a few microseconds for what the stream is waiting for.  A
+	 * default stream is that of @device.  The caller waits until
+	 * (int32_t)(*@word - @value) >= 0, or until the time @until_ns.  If
+	 * @until_ns is 0, run only cheap work.  Does nothing on a GPU.  @stream
+	 * may be destroyed at the same time.
 	 */
 	void (*progress)(int device, cudaStream_t stream, const uint32_t *word,
 	                 uint32_t value, uint64_t until_ns);
 	/*
-	 * For a thread that has queued much on @stream, or on the default
-	 * stream of @device, and does not wait for it: have what is queued by
-	 * now go on by itself, on the platform's threads, as soon as possible:
-	 * a collective when its last rank has come, although no thread waits.
-	 * May make a system call, which queueing never does.  Does nothing on a
-	 * GPU.  @stream may have been destroyed meanwhile.
+	 * Make the platform's threads run the work queued so far on @stream as
+	 * soon as possible, including collectives as soon as their last rank
+	 * has arrived.  A default stream is that of @device.  Called by a
+	 * thread that has queued a lot of work and does not wait for it.  May
+	 * make a system call, which queueing never does.  Does nothing on a
+	 * GPU.  @stream may be destroyed at the same time.
 	 */
 	void (*flush)(int device, cudaStream_t stream);
 	/*
-	 * True if the first collective of a kind, and the first message with a
-	 * peer, connect the ranks, and wait for them inside the call.
+	 * Return true if the first collective of each kind, and the first
+	 * message with a peer, connect the ranks and wait for them inside the
+	 * call.
 	 */
 	bool (*connects_late)(void);
 	/*
-	 * From here on, or no longer: the NCCL calls of this thread are the
-	 * library's own, which no scripted fault counts or strikes.  Does
-	 * nothing on a GPU.
+	 * Start or end a section in which the NCCL calls of this thread are the
+	 * library's own.  The simulator's scripted faults neither count nor
+	 * affect these calls.  Does nothing on a GPU.
 	 */
 	void (*uncounted)(bool begins);
 };
 
-/* True if @function is there. */
 static inline bool platform_has(const struct platform *p,
                                 enum platform_function function)
 {
 	return !p->lacks || !p->lacks[function];
 }
 
-/* Room for a version's text. */
 #define VERSION_TEXT_SIZE 32
 
-/* "2.28.9" and "13.0", of what ncclGetVersion() and cudaRuntimeGetVersion()
- * give; returns @text. */
+/* Store a version from ncclGetVersion() as text, as in "2.28.9".  Return
+ * @text. */
 const char *nccl_version_text(int version, char text[VERSION_TEXT_SIZE]);
+
+/* Store a version from cudaRuntimeGetVersion() as text, as in "13.0".  Return
+ * @text. */
 const char *cuda_version_text(int version, char text[VERSION_TEXT_SIZE]);
 
 /*
- * Open a platform, for the life of the process, and store its table.
- * @kind: enum cohort_platform; _AUTO makes the choice.  COHORT_INVALID for
- * another value or a bad COHORT_PLATFORM, else why it cannot be had.  May block
- * on the driver's start.  Any thread.
+ * Open a platform for the lifetime of the process and store its table.  May
+ * block while the driver starts.  Any thread.
+ * @kind: enum cohort_platform; for COHORT_PLATFORM_AUTO see select.c
+ *
+ * Returns:
+ *   COHORT_OK
+ *   COHORT_INVALID  @kind or COHORT_PLATFORM is not valid
+ *   otherwise       the reason why the platform is not available
  */
 int platform_open(int kind, const struct platform **out);
 
-/* Have platform_open() store @table for its kind from now on, or the real table
- * again if @table is NULL: for functions in front of the real ones. */
+/* Make platform_open() store @table instead of the table of the same kind, or
+ * the real tables again if @table is NULL.  Used to intercept functions. */
 void platform_override(const struct platform *table);
 
 struct host_knobs;
 
-/*
- * What each platform provides: open its libraries if it has any, store the
- * table and the number of devices.  Any thread, any number of times.
- *
- * @join: called with the functions of the drop-in libraries (drop_in.h) when
- * these are what the gpu platform opens, before their first use; its error is
- * the answer
- */
-int gpu_platform_open(const struct platform **out, int *devices_out,
-                      int (*join)(const struct host_knobs *knobs));
+/* Open NCCL and the CUDA runtime, and store the table and the number of
+ * devices.  Any thread, any number of times. */
+int gpu_platform_open(const struct platform **out, int *devices_out);
+
+/* Like gpu_platform_open(), for the simulator. */
 int host_platform_open(const struct platform **out, int *devices_out);
 
-/* Repeat to @knobs all that cohort/sim.h has been told, and from now on all
- * that it is told; and have these libraries read the environment: their error
- * if they cannot be used. */
+/* Connect the functions of cohort/sim.h to the simulator in the drop-in
+ * libraries: apply all settings made so far, and each new one.  Also make these
+ * libraries read the environment.  Return their error if they cannot be
+ * used. */
 int host_platform_join(const struct host_knobs *knobs);
 
 /* Describe the gpu platform's libraries, as far as they could be opened. */
 void gpu_platform_describe(struct cohort_platform_info *info);
 
-/* True if the machine has an NVIDIA GPU, as far as its device files tell. */
+/* Return true if the machine has device files of an NVIDIA GPU. */
 bool gpu_platform_present(void);
 
-/* Open a library of NVIDIA's.  Returns its file; NULL: there is none. */
+/* Try to open the driver's library, otherwise NCCL.  Return the file of the
+ * library, or NULL if neither is installed. */
 const char *gpu_platform_library(void);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Which platform: the caller's choice, else COHORT_PLATFORM, else gpu if the
- * machine has a GPU, else host
+ * Choose the platform: the caller's choice, otherwise COHORT_PLATFORM,
+ * otherwise gpu if the machine has a GPU, otherwise host
  *
  * A machine with a GPU but without a usable NCCL gets an error that says what
  * is missing, never a silent fallback to its CPUs.
@@ -60,17 +60,18 @@ static int resolve(int *kind)
 	                 "platform is %d, not an enum cohort_platform", *kind);
 }
 
-/* Open the gpu platform.  The error says how to run without a GPU. */
+/* Open the gpu platform.  The error also says how to run without a GPU. */
 static int open_gpu(const struct platform **out)
 {
-	char why[512];
-	int devices, rc = gpu_platform_open(out, &devices, host_platform_join);
+	int devices, rc = gpu_platform_open(out, &devices);
 
 	if (rc == COHORT_OK)
 		return rc;
-	text_set(why, sizeof(why), "%s", cohort_last_error());
-	return error_set(rc, "%s (COHORT_PLATFORM=host runs without a GPU)",
-	                 why);
+	return error_set(rc, "%s%s (COHORT_PLATFORM=host runs without a GPU)",
+	                 rc == COHORT_NO_DEVICE && !gpu_platform_present()
+	                         ? "no NVIDIA GPU: /dev/nvidiactl is missing; "
+	                         : "",
+	                 cohort_last_error());
 }
 
 int platform_open(int kind, const struct platform **out)
@@ -94,21 +95,19 @@ static int probe(struct cohort_platform_info *info, const struct platform **p)
 {
 	int rc = info->platform == COHORT_PLATFORM_HOST
 	                 ? host_platform_open(p, &info->devices)
-	                 : gpu_platform_open(p, &info->devices,
-	                                     host_platform_join);
+	                 : gpu_platform_open(p, &info->devices);
 
 	if (rc != COHORT_OK)
 		text_set(info->reason, sizeof(info->reason), "%s",
 		         cohort_last_error());
-	/* An error in there is known already. */
 	if (info->platform == COHORT_PLATFORM_GPU)
 		gpu_platform_describe(info);
 	return rc;
 }
 
-/* A library of NVIDIA's that is here although the host platform was chosen, for
- * want of a GPU and not by the caller or the environment; NULL: none. */
-static const char *detour_from(int asked, int platform)
+/* Return the file of an installed NVIDIA library if the host platform was
+ * chosen only because the machine has no GPU; otherwise NULL. */
+static const char *skipped_library(int asked, int platform)
 {
 	const char *text = getenv("COHORT_PLATFORM");
 
@@ -118,7 +117,8 @@ static const char *detour_from(int asked, int platform)
 	               : NULL;
 }
 
-/* Notes on the platform, the choice, and the environment. */
+/* Return the notes @platform, with notes on the unused library @detour (see
+ * skipped_library()) and on unknown environment variables. */
 static const char *notes_of(const char *platform, const char *detour)
 {
 	char notes[4096] = "";
@@ -129,10 +129,10 @@ static const char *notes_of(const char *platform, const char *detour)
 		text_add(&t, "%s ", platform);
 	if (detour)
 		text_add(&t,
-		         "NVIDIA's libraries are here (%s), but no GPU: "
-		         "/dev/nvidiactl is missing, so the host platform was "
-		         "chosen; options.platform = COHORT_PLATFORM_GPU, or "
-		         "COHORT_PLATFORM=gpu, requires a GPU. ",
+		         "NVIDIA's libraries are here (%s), but there is no "
+		         "GPU: /dev/nvidiactl is missing, so the host platform "
+		         "was chosen; set COHORT_PLATFORM=gpu or "
+		         "options.platform to require a GPU. ",
 		         detour);
 	environment_add_unknown(&t, " ");
 	if (t.at > notes && t.room) /* unless the text was cut */
@@ -171,7 +171,7 @@ int cohort_platform_probe(int platform, struct cohort_platform_info *info)
 		if (environment_launch(&all.launch) != COHORT_OK)
 			all.launch = COHORT_LAUNCH_DEFAULT;
 	}
-	all.notes = notes_of(all.notes, detour_from(asked, platform));
+	all.notes = notes_of(all.notes, skipped_library(asked, platform));
 	sized_fill(info, info->size, &all, sizeof(all));
 	return COHORT_OK;
 }

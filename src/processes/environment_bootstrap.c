@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Let the processes of a machine find each other by a file
+ * Bootstrap that lets the processes of one machine find each other through a
+ * file
  *
- * The file has a slot for each process.  A process holds a lock on a byte of
- * the file.  The system releases the lock when the process ends, however it
- * ends, so the others can tell which processes are alive.
+ * The file has a slot for each process.  A process holds a lock on one byte of
+ * the file.  The system releases the lock when the process ends, no matter how
+ * it ends, so the other processes know which processes are alive.
  *
- * In round k each process writes its record number k % 2, and then k to its
- * slot.  Nobody can be more than one round ahead, so nobody overwrites a record
- * that is still being read.
+ * Each process has two records.  In round k it writes record k % 2, and then
+ * writes k to its slot.  No process can be more than one round ahead, so no
+ * process overwrites a record that is still being read.
  *
- * The file is read and written by system calls, as access to a mapping would
+ * The file is accessed with system calls, because access to a mapping would
  * raise SIGBUS if another process truncated the file.
  */
 
@@ -31,7 +32,9 @@
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/list.h"
+#include "base/scoped_lock.h"
 #include "base/status.h"
+#include "base/thread.h"
 #include "base/util.h"
 #include "core/cause.h"
 #include "processes/launcher.h"
@@ -41,15 +44,16 @@
 struct header {
 	uint32_t magic;
 	uint32_t processes;
-	uint64_t bytes; /* of a record */
+	uint64_t bytes; /* size of a record */
 };
 
-/* Written by its process alone.  All slots follow the header, and two records
- * for each process follow the slots. */
+/* Entry of a process in the file.  Only that process writes it.  The slots
+ * follow the header; two records per process follow the slots. */
 struct slot {
-	uint64_t round; /* of the last record written; the first is 1 */
+	uint64_t round; /* round of the last record written; the first is 1 */
 	uint64_t pid;
-	uint64_t has_left; /* 1 if the process has left before all had come */
+	/* 1 if the process left before all processes had arrived */
+	uint64_t has_left;
 };
 
 struct view {
@@ -58,70 +62,79 @@ struct view {
 };
 
 struct environment_bootstrap {
-	/* Guarded by lock. */
+	/* Next in the list.  Guarded by lock. */
 	struct environment_bootstrap *next;
-	uint64_t name; /* a hash of job and group */
+	uint64_t name; /* hash of the job and the group's name */
 
 	int process, processes;
 	size_t bytes, file_bytes;
-	char path[128]; /* as shm_open() takes it */
+	char path[128]; /* name for shm_open() */
 	int file;
-	bool is_damaged; /* it was truncated or overwritten */
-	bool is_lost;    /* its name was removed before all had come */
-	struct slot own; /* as it was written last */
-	uint64_t round;  /* of the last request */
-	void *recv;      /* of that */
-	int gone; /* the process that ended and so failed it; -1 if none */
-	uint64_t timeout_ns; /* of the opening */
-	bool has_entered;    /* it has locked the door once */
-	bool is_in;          /* it has its slot */
-	bool is_complete;    /* a round was done: all have the file open */
+	bool is_damaged; /* the file was truncated or overwritten */
+	/* The file lost its name before all processes had arrived. */
+	bool is_lost;
+	struct slot own; /* this process's slot as last written */
+	uint64_t round;  /* round of the last request */
+	void *recv;      /* destination of the records of the current round */
+	int gone;        /* process whose end made the round fail; -1 if none */
+	uint64_t timeout_ns; /* limit for opening the group */
+	bool has_entered;    /* this process has locked DOOR at least once */
+	bool is_in;          /* this process has its slot in the file */
+	/* A round was completed, so all processes have opened the file. */
+	bool is_complete;
 
-	struct view *view; /* the start of the file, as it was read last */
+	struct view *view; /* copy of the header and all slots as last read */
 };
 
 /* ---- the name of the file ---------------------------------------------- */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Guarded by lock: those whose file has a name, or may have.  Locks of a file
- * are the process's, so that it opens each file once. */
+/* List of the bootstraps whose file has, or may have, a name.  Guarded by lock.
+ * File locks belong to the process, not to the descriptor, so a process must
+ * not open the same file twice. */
 static struct environment_bootstrap *list;
 
 static int enlist(struct environment_bootstrap *e)
 {
 	const struct environment_bootstrap *other;
 
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	list_find(other, list, next, other->name == e->name);
 	if (!other)
 		list_add(list, e, next);
-	pthread_mutex_unlock(&lock);
 	return !other ? COHORT_OK
-	              : error_set(COHORT_STATE,
-	                          "another group of the name is being opened");
+	              : error_set(COHORT_STATE, "another group of the same "
+	                                        "name is being opened");
 }
 
 static void unlist(struct environment_bootstrap *e)
 {
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	list_remove(list, e, next);
-	pthread_mutex_unlock(&lock);
+}
+
+void bootstrap_file_name(uint64_t job, char *out, size_t size)
+{
+	snprintf(out, size, "/cohort-%u-%08x-", (unsigned)geteuid(),
+	         (unsigned)job);
 }
 
 static int name_file(struct environment_bootstrap *e, const struct launcher *l,
                      const char *name)
 {
 	e->name = launcher_hash(l, name);
-	snprintf(e->path, sizeof(e->path), "/cohort-%u-%016llx",
-	         (unsigned)geteuid(), (unsigned long long)e->name);
+	bootstrap_file_name(launcher_job(l), e->path, sizeof(e->path));
+	text_append(e->path, sizeof(e->path), "%016llx",
+	            (unsigned long long)e->name);
 	return enlist(e);
 }
 
 /* ---- locks ------------------------------------------------------------- */
 
-/* The byte that is locked while the file is made or left, whatever number of
- * processes it is for; and the byte that a process holds. */
+/* Offsets of lockable bytes.  A process locks DOOR while it creates or leaves
+ * the file, and locks its SLOT as long as it is alive.  DOOR is at the same
+ * offset for any number of processes. */
 #define DOOR 0
 #define SLOT(process) (1 + (process))
 
@@ -131,11 +144,11 @@ static struct flock range(int type, int first, int count)
 		.l_type = (short)type,
 		.l_whence = SEEK_SET,
 		.l_start = first,
-		.l_len = count, /* 0: all that follow */
+		.l_len = count, /* 0 means to the end */
 	};
 }
 
-/* Does not wait. */
+/* Set the lock of one byte without waiting. */
 static bool lock_byte(const struct environment_bootstrap *e, int byte, int type)
 {
 	struct flock l = range(type, byte, 1);
@@ -143,11 +156,11 @@ static bool lock_byte(const struct environment_bootstrap *e, int byte, int type)
 	return fcntl(e->file, F_SETLK, &l) == 0;
 }
 
-/* Wait for the door, which a process locks for a moment, unless it is stopped
- * there.  If errno is EAGAIN then, another process has it; otherwise nobody can
- * lock it. */
-static bool lock_door(const struct environment_bootstrap *e,
-                      const struct patience *patience)
+/* Lock DOOR.  Other processes hold it only for a moment, unless they are
+ * stopped.  On failure, errno is EAGAIN if another process holds DOOR.  Any
+ * other errno means that the file system does not support locks. */
+static bool lock_init_byte(const struct environment_bootstrap *e,
+                           const struct patience *patience)
 {
 	const uint64_t deadline = clock_deadline(patience->timeout_ns);
 	struct backoff b = BACKOFF;
@@ -161,24 +174,24 @@ static bool lock_door(const struct environment_bootstrap *e,
 	return true;
 }
 
-/* Lock the door once more, to remove the name.  If that takes long, the name
- * stays: the next group of the name begins the file anew. */
-static bool lock_door_again(const struct environment_bootstrap *e)
+/* Lock DOOR again to remove the file's name.  If this takes too long, the name
+ * stays, and the next group of that name reinitializes the file. */
+static bool lock_init_byte_again(const struct environment_bootstrap *e)
 {
 	const struct patience moment = {
 		.timeout_ns = MIN(e->timeout_ns, NS_PER_S),
 	};
 
-	return e->has_entered && lock_door(e, &moment);
+	return e->has_entered && lock_init_byte(e, &moment);
 }
 
-/* Return the pid of another process that has locked one of these bytes, or 0. */
+/* Return the pid of another process that has locked one of these bytes, -1 if
+ * the pid is unknown, or 0 if no process has. */
 static pid_t holder(const struct environment_bootstrap *e, int first, int count)
 {
 	struct flock l = range(F_WRLCK, first, count);
 
-	/* A holder in another namespace of processes has number 0 or -1
-	 * here. */
+	/* F_GETLK reports 0 or -1 for a process in another pid namespace. */
 	if (fcntl(e->file, F_GETLK, &l) || l.l_type == F_UNLCK)
 		return 0;
 	return l.l_pid > 0 ? l.l_pid : -1;
@@ -191,17 +204,23 @@ static bool is_alone(const struct environment_bootstrap *e)
 
 /* ---- the file ---------------------------------------------------------- */
 
+static int file_error(const struct environment_bootstrap *e, int err)
+{
+	return error_set(COHORT_SYSTEM, "/dev/shm%s: %s", e->path,
+	                 strerror(err));
+}
+
 static struct header own_header(const struct environment_bootstrap *e)
 {
 	return (struct header){ FILE_MAGIC, (uint32_t)e->processes, e->bytes };
 }
 
-/* The offset of process @i's slot, and of its record of the current round. */
 static off_t slot_at(int i)
 {
 	return (off_t)(sizeof(struct header) + (size_t)i * sizeof(struct slot));
 }
 
+/* Return the file offset of process @i's record of the current round. */
 static off_t record_at(const struct environment_bootstrap *e, int i)
 {
 	const size_t k = 2 * (size_t)i + (e->round & 1);
@@ -209,8 +228,8 @@ static off_t record_at(const struct environment_bootstrap *e, int i)
 	return slot_at(e->processes) + (off_t)(k * e->bytes);
 }
 
-static bool put(struct environment_bootstrap *e, off_t at, const void *data,
-                size_t bytes)
+static bool write_at(struct environment_bootstrap *e, off_t at,
+                     const void *data, size_t bytes)
 {
 	const bool ok = pwrite(e->file, data, bytes, at) == (ssize_t)bytes;
 
@@ -218,8 +237,8 @@ static bool put(struct environment_bootstrap *e, off_t at, const void *data,
 	return ok;
 }
 
-static bool get(struct environment_bootstrap *e, off_t at, void *data,
-                size_t bytes)
+static bool read_at(struct environment_bootstrap *e, off_t at, void *data,
+                    size_t bytes)
 {
 	const bool ok = pread(e->file, data, bytes, at) == (ssize_t)bytes;
 
@@ -231,39 +250,40 @@ static bool put_slot(struct environment_bootstrap *e)
 {
 	const struct slot own = e->own;
 
-	/* The record was written before.  By POSIX, a process that reads the
-	 * new slot from the file also reads the new record. */
-	return put(e, slot_at(e->process), &own, sizeof(own));
+	/* The record was written before the slot.  According to POSIX, a
+	 * process that reads the new slot from the file therefore reads the new
+	 * record as well. */
+	return write_at(e, slot_at(e->process), &own, sizeof(own));
 }
 
-/* Read the header and all slots; false if the file is damaged. */
+/* Read the header and all slots.  Return false if the file is damaged. */
 static bool get_slots(struct environment_bootstrap *e)
 {
 	const struct header own = own_header(e);
 
-	if (!get(e, 0, e->view, (size_t)slot_at(e->processes)))
+	if (!read_at(e, 0, e->view, (size_t)slot_at(e->processes)))
 		return false;
 	e->is_damaged |= memcmp(&e->view->header, &own, sizeof(own)) != 0;
 	return !e->is_damaged;
 }
 
-/* Nobody else may have made it, or write to it. */
+/* Check that no other user has created the file or can write to it. */
 static int file_check(const struct environment_bootstrap *e)
 {
 	struct stat s;
 
 	if (fstat(e->file, &s))
-		return error_set(COHORT_SYSTEM, "/dev/shm%s: %s", e->path,
-		                 strerror(errno));
+		return file_error(e, errno);
 	if (!S_ISREG(s.st_mode) || s.st_uid != geteuid() || (s.st_mode & 077))
 		return error_set(COHORT_SYSTEM,
 		                 "/dev/shm%s is not a file that only this user "
-		                 "can write to",
+		                 "can write to: remove it",
 		                 e->path);
 	return COHORT_OK;
 }
 
-/* With the door locked: begin anew if nobody is there, whatever was left. */
+/* Take this process's slot.  If no other process has a slot, first clear the
+ * file.  The caller holds DOOR. */
 static int begin(struct environment_bootstrap *e)
 {
 	const struct header own = own_header(e);
@@ -271,48 +291,47 @@ static int begin(struct environment_bootstrap *e)
 	struct stat s;
 	int err = 0;
 
-	/* A full /dev/shm is an error now, rather than later. */
+	/* Reserve the space now, because a later write to a full /dev/shm would
+	 * fail. */
 	if (is_first)
 		err = ftruncate(e->file, 0)
 		              ? errno
 		              : posix_fallocate(e->file, 0,
 		                                (off_t)e->file_bytes);
 	if (err)
-		return error_set(COHORT_SYSTEM, "/dev/shm%s: %s", e->path,
-		                 strerror(err));
+		return file_error(e, err);
 	if (fstat(e->file, &s) || s.st_size != (off_t)e->file_bytes)
 		return error_set(
 			COHORT_INVALID,
-			"another process of the job has another number "
-			"of processes than %d, or another version of "
+			"another process of this job has a different number "
+			"of processes than %d, or a different version of "
 			"the library",
 			e->processes);
 	if (holder(e, SLOT(e->process), 1))
 		return error_set(COHORT_INVALID,
-		                 "process %d of the job is there already, as "
-		                 "pid %d",
+		                 "process %d of this job is already running "
+		                 "(pid %d)",
 		                 e->process,
 		                 (int)holder(e, SLOT(e->process), 1));
 	if (!lock_byte(e, SLOT(e->process), F_WRLCK))
-		return error_set(COHORT_SYSTEM, "/dev/shm%s: %s", e->path,
-		                 strerror(errno));
+		return file_error(e, errno);
 	if (is_first)
-		put(e, 0, &own, sizeof(own));
+		write_at(e, 0, &own, sizeof(own));
 	if (!get_slots(e))
 		return error_set(COHORT_INVALID,
-		                 "/dev/shm%s is not of this version of the "
-		                 "library",
+		                 "/dev/shm%s was created by a different "
+		                 "version of the library",
 		                 e->path);
-	/* What an earlier process of the number has told is void. */
+	/* Discard what an earlier process with this number has written. */
 	e->own = (struct slot){ .pid = (uint64_t)getpid() };
 	if (!put_slot(e))
-		return error_set(COHORT_SYSTEM, "/dev/shm%s: %s", e->path,
-		                 strerror(errno));
+		return file_error(e, errno);
 	e->is_in = true;
 	return COHORT_OK;
 }
 
-/* True if the file has no name any more: the last one before has removed it. */
+/* Return true if the file no longer has a name.  The last process that leaves
+ * the file removes the name. */
 static bool is_removed(const struct environment_bootstrap *e)
 {
 	struct stat s;
@@ -320,8 +339,8 @@ static bool is_removed(const struct environment_bootstrap *e)
 	return !fstat(e->file, &s) && s.st_nlink == 0;
 }
 
-/* With the door locked, or if nobody can lock it: remove the name, unless it is
- * another file's. */
+/* Remove the file's name, unless the name belongs to another file now.  The
+ * caller holds DOOR, or no process can lock it. */
 static void remove_name(const struct environment_bootstrap *e)
 {
 	char path[sizeof(e->path) + 16];
@@ -333,10 +352,10 @@ static void remove_name(const struct environment_bootstrap *e)
 		shm_unlink(e->path);
 }
 
-/* Explain why the door was not locked, with errno as lock_door() has left
- * it. */
-static int door_error(const struct environment_bootstrap *e,
-                      const struct patience *patience)
+/* Set the error for a call of lock_init_byte() that has failed.  errno still
+ * has the value that lock_init_byte() has set. */
+static int init_byte_error(const struct environment_bootstrap *e,
+                           const struct patience *patience)
 {
 	const int err = errno;
 	struct stat s;
@@ -359,7 +378,7 @@ static int door_error(const struct environment_bootstrap *e,
 	                 (unsigned long long)(patience->timeout_ns / 1000000));
 }
 
-/* Open the file, and lock its door. */
+/* Open the file and lock its DOOR. */
 static int open_file(struct environment_bootstrap *e,
                      const struct patience *patience)
 {
@@ -371,34 +390,35 @@ static int open_file(struct environment_bootstrap *e,
 		e->file = shm_open(e->path, O_RDWR | O_CREAT | O_NOFOLLOW,
 		                   S_IRUSR | S_IWUSR);
 		if (e->file < 0)
-			return error_set(COHORT_SYSTEM, "/dev/shm%s: %s",
-			                 e->path, strerror(errno));
+			return file_error(e, errno);
 		rc = file_check(e);
-		if (rc != COHORT_OK) { /* touch no lock of it */
+		if (rc != COHORT_OK) { /* not ours: touch none of its locks */
 			close(e->file);
 			e->file = -1;
-		} else if (!lock_door(e, patience)) {
-			rc = door_error(e, patience);
+		} else if (!lock_init_byte(e, patience)) {
+			rc = init_byte_error(e, patience);
 		}
 	} while (rc == COHORT_OK && is_removed(e));
 	e->has_entered = rc == COHORT_OK;
 	return rc;
 }
 
-/* Everybody has the file: it needs no name, and a next try gets another. */
-static void all_have_come(struct environment_bootstrap *e)
+/* Remove the file's name, because all processes have the file open.  The next
+ * attempt then gets a new file. */
+static void remove_name_when_complete(struct environment_bootstrap *e)
 {
 	if (e->is_complete)
 		return;
 	e->is_complete = true;
-	if (lock_door_again(e)) {
+	if (lock_init_byte_again(e)) {
 		remove_name(e);
 		lock_byte(e, DOOR, F_UNLCK);
 	}
 	unlist(e);
 }
 
-/* Close the file, which gives back its locks. */
+/* Mark this process as having left, remove the file's name if no process needs
+ * it, and close the file, which releases its locks. */
 static void leave(struct environment_bootstrap *e)
 {
 	if (e->file < 0)
@@ -408,15 +428,16 @@ static void leave(struct environment_bootstrap *e)
 		e->own.round = 0;
 		put_slot(e);
 	}
-	if (lock_door_again(e) && (e->is_complete || is_alone(e)))
+	if (lock_init_byte_again(e) && (e->is_complete || is_alone(e)))
 		remove_name(e);
 	close(e->file);
 }
 
 /* ---- gathering --------------------------------------------------------- */
 
-/* By the slots that were read last. */
-static bool has_come(const struct environment_bootstrap *e, int i)
+/* Return true if process @i has written its record of the current round,
+ * according to the slots that were last read. */
+static bool has_arrived(const struct environment_bootstrap *e, int i)
 {
 	return e->view->slots[i].round >= e->round;
 }
@@ -435,49 +456,51 @@ static int gather(void *send, void *recv, size_t bytes, void *info,
 	e->recv = recv;
 	e->gone = -1;
 	e->own.round = e->round;
-	if (put(e, record_at(e, e->process), send, bytes))
+	if (write_at(e, record_at(e, e->process), send, bytes))
 		put_slot(e);
 	*request = e;
 	return 0;
 }
 
-/* True if process @i has been here, and has ended without coming to this
- * round. */
+/* Return true if process @i had a slot and has ended without writing its record
+ * of the current round. */
 static bool has_ended(struct environment_bootstrap *e, int i)
 {
-	if (!e->view->slots[i].pid || i == e->process || has_come(e, i) ||
+	if (!e->view->slots[i].pid || i == e->process || has_arrived(e, i) ||
 	    has_left(e, i) || holder(e, SLOT(i), 1))
 		return false;
-	/* It may have come, and ended, since its slot was read. */
-	return get(e, slot_at(i), &e->view->slots[i], sizeof(struct slot)) &&
-	       !has_come(e, i) && !has_left(e, i);
+	/* Read the slot again, because the process may have written its record
+	 * and ended after the slot was read. */
+	return read_at(e, slot_at(i), &e->view->slots[i],
+	               sizeof(struct slot)) &&
+	       !has_arrived(e, i) && !has_left(e, i);
 }
 
-static bool all_are_here(const struct environment_bootstrap *e)
+static bool all_have_arrived(const struct environment_bootstrap *e)
 {
 	int i = 0;
 
-	while (i < e->processes && has_come(e, i))
+	while (i < e->processes && has_arrived(e, i))
 		i++;
 	return i == e->processes;
 }
 
-/* True if somebody else has removed the file's name: those that have not come
- * yet will make another file.  The last process to come removes it, but has
- * come then. */
+/* Return true if another program has removed the file's name, so that processes
+ * that arrive later would create another file.  The last process to arrive
+ * removes the name as well, but only after all have arrived. */
 static bool is_lost(struct environment_bootstrap *e)
 {
 	return !e->is_complete && is_removed(e) && get_slots(e) &&
-	       !all_are_here(e);
+	       !all_have_arrived(e);
 }
 
-/* The first process that nobody needs to wait for, -1: there is none.  One that
- * has left is named only if all others are here: if not, the time of all ends
- * soon, because of the process that has not come. */
-static int find_gone(struct environment_bootstrap *e)
+/* Return the first process whose record will never arrive, or -1.  Return a
+ * process that has left only if all others have arrived, because otherwise the
+ * wait times out anyway and its error names the missing ones. */
+static int find_missing_process(struct environment_bootstrap *e)
 {
 	int i, left = -1;
-	bool all_came = true;
+	bool all_arrived = true;
 
 	for (i = 0; i < e->processes; i++) {
 		if (has_ended(e, i))
@@ -485,9 +508,9 @@ static int find_gone(struct environment_bootstrap *e)
 		if (has_left(e, i))
 			left = left < 0 ? i : left;
 		else
-			all_came &= has_come(e, i);
+			all_arrived &= has_arrived(e, i);
 	}
-	return all_came ? left : -1;
+	return all_arrived ? left : -1;
 }
 
 static int test(void *request)
@@ -496,18 +519,18 @@ static int test(void *request)
 
 	if (e->is_damaged || !get_slots(e))
 		return -1;
-	e->gone = find_gone(e);
+	e->gone = find_missing_process(e);
 	if (e->gone >= 0 || e->is_damaged)
 		return -1;
-	if (!all_are_here(e)) {
+	if (!all_have_arrived(e)) {
 		e->is_lost = is_lost(e);
 		return e->is_lost || e->is_damaged ? -1 : 1;
 	}
 	for (int i = 0; i < e->processes; i++)
-		if (!get(e, record_at(e, i),
-		         (char *)e->recv + (size_t)i * e->bytes, e->bytes))
+		if (!read_at(e, record_at(e, i),
+		             (char *)e->recv + (size_t)i * e->bytes, e->bytes))
 			return -1;
-	all_have_come(e);
+	remove_name_when_complete(e);
 	return 0;
 }
 
@@ -530,8 +553,9 @@ static int create(struct environment_bootstrap *e, const char *name,
 	if (!l)
 		return error_set(COHORT_INVALID,
 		                 "bootstrap->kind is COHORT_BOOTSTRAP_ENV, but "
-		                 "no launcher has set its variables in the "
-		                 "environment");
+		                 "no launcher has set its variables: start the "
+		                 "program with cohort launch, mpirun, srun or "
+		                 "torchrun");
 	rc = launcher_read(l, &e->process, &e->processes);
 	if (rc != COHORT_OK)
 		return rc;
@@ -552,27 +576,37 @@ static int create(struct environment_bootstrap *e, const char *name,
 	return rc;
 }
 
+bool bootstrap_add_stop(int process, int64_t pid, struct text *t)
+{
+	const char *how = thread_process_stop(pid);
+
+	if (how)
+		text_add(t, "; process %d (pid %lld) %s", process,
+		         (long long)pid, how);
+	return how;
+}
+
 void bootstrap_add_absent(const uint64_t *came, int n, struct text *t)
 {
 	uint64_t absent[COHORT_RANK_WORDS] = { 0 };
-	int i, count = 0;
+	int i, count;
 
 	for (i = 0; i < n; i++)
-		if (!rank_set_has(came, i)) {
+		if (!rank_set_has(came, i))
 			rank_set_add(absent, i);
-			count++;
-		}
+	count = rank_set_count(absent);
 	if (!count)
 		return;
 	text_add(t, count > 1 ? "; processes " : "; process ");
-	rank_set_spell(t, absent);
-	text_add(t, count > 1 ? " have not come" : " has not come");
+	rank_set_format(t, absent);
+	text_add(t, count > 1 ? " have not arrived" : " has not arrived");
 }
 
 static void explain(const void *info, struct text *t)
 {
 	const struct environment_bootstrap *e = info;
 	uint64_t came[COHORT_RANK_WORDS] = { 0 };
+	pid_t pid;
 	int i;
 
 	if (e->is_damaged) {
@@ -583,14 +617,17 @@ static void explain(const void *info, struct text *t)
 		return;
 	}
 	if (e->gone >= 0) {
-		text_add(t, "; process %d (pid %llu) has ended, or has left",
+		text_add(t, "; process %d (pid %llu) has ended or left",
 		         e->gone,
 		         (unsigned long long)e->view->slots[e->gone].pid);
 		return;
 	}
-	for (i = 0; i < e->processes; i++)
-		if (has_come(e, i) || has_left(e, i))
+	for (i = 0; i < e->processes; i++) {
+		pid = holder(e, SLOT(i), 1);
+		if (has_arrived(e, i) || has_left(e, i) ||
+		    (pid > 0 && bootstrap_add_stop(i, pid, t)))
 			rank_set_add(came, i);
+	}
 	bootstrap_add_absent(came, e->processes, t);
 	if (e->is_lost)
 		text_add(t,

@@ -17,27 +17,31 @@
 static const struct launcher {
 	const char *rank, *size;
 
-	/* What tells jobs apart: a variable, NULL: the parent process. */
+	/* Variable that identifies the job.  If NULL, the parent process
+	 * identifies it. */
 	const char *job;
 
-	/* If it is set, another value than that of size, or than 1 for a number
-	 * of machines, tells of other machines. */
+	/* Variables with the number of this job's processes on this machine,
+	 * and the number of machines; NULL if the launcher has none.  If
+	 * @local_size is not the total number of processes, or @machines is not
+	 * 1, some processes are on other machines. */
 	const char *local_size, *machines;
 
-	/* PMIX_NAMESPACE, if it is set, is of this launcher, and not of one
-	 * that has started it. */
+	/* True if this launcher sets PMIX_NAMESPACE itself.  If false, a set
+	 * PMIX_NAMESPACE comes from the launcher that has started this
+	 * launcher. */
 	bool has_pmix;
 
-	/* It sets some of the variables also where it has not started the
-	 * process: in a batch script. */
+	/* True if the launcher also sets some of the variables for processes
+	 * that it has not started, such as a batch script. */
 	bool is_partial;
 } launchers[] = {
 	{ "COHORT_PROCESS", "COHORT_PROCESSES", "COHORT_JOB",
 	  "COHORT_LOCAL_PROCESSES", NULL, true, false },
 	{ "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMIX_NAMESPACE",
 	  "OMPI_COMM_WORLD_LOCAL_SIZE", NULL, true, false },
-	/* Before srun's, whose variables torchrun inherits in a batch
-	 * script. */
+	/* torchrun must come before srun, whose variables it inherits in a
+	 * batch script. */
 	{ "RANK", "WORLD_SIZE", "MASTER_PORT", "LOCAL_WORLD_SIZE", NULL, false,
 	  false },
 	{ "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_JOB_ID", NULL,
@@ -58,8 +62,9 @@ const struct launcher *launcher_find(void)
 	return NULL;
 }
 
-/* A variable of @l that is missing, though @set is set; NULL if all are set, or
- * none that only a launcher sets.  What tells jobs apart has other users. */
+/* If some but not all variables of @l are set, return one that is not set, and
+ * store one that is in @set.  Otherwise return NULL.  The job's variable alone
+ * does not count as set, because other programs set it as well. */
 static const char *missing_variable(const struct launcher *l, const char **set)
 {
 	*set = getenv(l->rank) ? l->rank : getenv(l->size) ? l->size : NULL;
@@ -80,7 +85,7 @@ int launcher_check(void)
 		if (missing && !l->is_partial)
 			return error_set(COHORT_INVALID,
 			                 "%s is set in the environment, but %s "
-			                 "is not: set both, or none",
+			                 "is not: set both or neither",
 			                 set, missing);
 	}
 	return COHORT_OK;
@@ -101,7 +106,7 @@ static int read_number(const char *variable, int least, int most, int *out)
 	return COHORT_OK;
 }
 
-/* COHORT_UNSUPPORTED if @variable, which may not be set, is not @wanted. */
+/* Return COHORT_UNSUPPORTED if @variable is set, but not to @wanted. */
 static int machine_check(const char *variable, int wanted)
 {
 	int value = 0, rc;
@@ -113,8 +118,8 @@ static int machine_check(const char *variable, int wanted)
 		return error_set(
 			COHORT_UNSUPPORTED,
 			"%s is %d in the environment, not %d: some "
-			"processes are on other machines, where shared "
-			"memory does not reach",
+			"processes are on other machines, which shared "
+			"memory cannot reach",
 			variable, value, wanted);
 	return rc;
 }
@@ -135,17 +140,27 @@ static uint64_t hash_text(uint64_t hash, const char *text)
 	return hash_bytes(hash, text, strlen(text) + 1);
 }
 
+uint64_t launcher_job_hash(const char *job)
+{
+	return hash_text(0, job);
+}
+
+uint64_t launcher_job(const struct launcher *l)
+{
+	char parent[32];
+
+	snprintf(parent, sizeof(parent), "%d", (int)getppid());
+	return launcher_job_hash(l->job ? getenv(l->job) : parent);
+}
+
 uint64_t launcher_hash(const struct launcher *l, const char *group)
 {
 	const char *step = getenv("SLURM_STEP_ID");
 	const char *run = getenv("TORCHELASTIC_RUN_ID");
 	const char *restart = getenv("TORCHELASTIC_RESTART_COUNT");
-	char parent[32];
-	uint64_t h = 0;
+	uint64_t h = launcher_job(l);
 
-	snprintf(parent, sizeof(parent), "%d", (int)getppid());
 	h = hash_text(h, l->rank);
-	h = hash_text(h, l->job ? getenv(l->job) : parent);
 	h = hash_text(h, step ? step : "");
 	h = hash_text(h, run ? run : "");
 	h = hash_text(h, restart ? restart : "");

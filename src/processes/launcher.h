@@ -3,8 +3,8 @@
 #define PROCESSES_LAUNCHER_H
 
 /*
- * What a launcher has set in the environment: which process of which job this
- * is
+ * Reads the variables that a launcher sets in the environment: the job of this
+ * process, and the number of the process in the job
  */
 
 #include <stdbool.h>
@@ -12,23 +12,30 @@
 
 struct launcher;
 
-/* The launcher whose variables are set; NULL if there is none. */
+/* Return the launcher whose variables are set; NULL if there is none. */
 const struct launcher *launcher_find(void);
 
-/* COHORT_INVALID, with two variables, if one of a launcher's is set and another
- * is not. */
+/* Return COHORT_INVALID, with an error that names both variables, if some but
+ * not all variables of a launcher are set. */
 int launcher_check(void);
 
-/* The number of this process, and how many there are.  COHORT_INVALID, with the
- * variable; COHORT_UNSUPPORTED if some are on other machines. */
+/* Read the number of this process and the number of processes.  Return
+ * COHORT_INVALID, with an error that names the variable, if a variable is not
+ * valid, and COHORT_UNSUPPORTED if some processes are on other machines. */
 int launcher_read(const struct launcher *l, int *process, int *processes);
 
-/* A hash of the job and of a group's name: the same in all processes of the
- * job. */
+/* Return a hash of the job that its launcher calls @job. */
+uint64_t launcher_job_hash(const char *job);
+
+/* Return a hash of this process's job. */
+uint64_t launcher_job(const struct launcher *l);
+
+/* Return a hash of the job and the group's name.  It is equal in all processes
+ * of the job. */
 uint64_t launcher_hash(const struct launcher *l, const char *group);
 
-/* Whether the environment tells of no launcher, or of one with PMIx whose
- * processes are on several machines. */
+/* Return true if the group should use PMIx: if no launcher's variables are set,
+ * or if the launcher has PMIx and processes on several machines. */
 bool launcher_wants_pmix(void);
 
 #endif

@@ -56,7 +56,7 @@ static int is_done(void *request)
 	return 0;
 }
 
-/* No launcher has started the process: it is the only one. */
+/* Set up a table for this process alone, because no launcher has started it. */
 static int make_alone(struct oob *o)
 {
 	o->table.process = 0;
@@ -66,7 +66,6 @@ static int make_alone(struct oob *o)
 	return COHORT_OK;
 }
 
-/* Have the library make the table, of the kind that the caller wants. */
 static int make_table(struct oob *o, const char *name,
                       const struct patience *patience)
 {
@@ -96,7 +95,6 @@ static int make_table(struct oob *o, const char *name,
 	}
 }
 
-/* Read the caller's table, or have one made. */
 static int read_table(struct oob *o, const struct cohort_bootstrap *given,
                       const char *name, const struct patience *patience)
 {
@@ -152,12 +150,13 @@ static bool has_ended(const struct oob *o)
 	return i < o->table.processes;
 }
 
-/* How long a table of the program's is waited for once a process has ended,
- * which may have sent its record before.  The library's own notice an end. */
+/* Time to wait for the program's table after a process has ended.  The process
+ * may have sent its record before it ended.  The library's own bootstraps
+ * notice an end themselves. */
 #define ENDED_NS UINT64_C(1000000000)
 
-/* Ask the request until it is done: 0, 1 if the time is up or the wait is
- * aborted, or its error. */
+/* Poll the request until it is done.  Return 0 if it is done, 1 if the time is
+ * up or the wait was aborted, or the request's error. */
 static int await_request(const struct oob *o, void *request,
                          const struct patience *patience)
 {
@@ -177,24 +176,33 @@ static int await_request(const struct oob *o, void *request,
 	return answer;
 }
 
-/* Why the processes have not met: @what, and which have not come, by @came, or,
- * if that is NULL, as far as the library's own bootstrap knows. */
+/* Set the error for an exchange that has failed: @what, and the processes that
+ * have not arrived.  If @came is not NULL, these are the processes that are not
+ * in @came; otherwise, the processes that the library's own bootstrap can name.
+ * Return @status. */
 static int explain(const struct oob *o, const uint64_t *came, int status,
                    const char *what)
 {
 	char why[256] = "";
 	struct text t = { why, sizeof(why) };
+	uint64_t known[COHORT_RANK_WORDS];
+	int i;
 
-	if (came)
-		bootstrap_add_absent(came, o->table.processes, &t);
-	else if (o->own)
+	if (came) {
+		memcpy(known, came, sizeof(known));
+		for (i = 0; i < o->table.processes; i++)
+			if (!rank_set_has(came, i) &&
+			    peers_add_stop(o->peers, i, &t))
+				rank_set_add(known, i);
+		bootstrap_add_absent(known, o->table.processes, &t);
+	} else if (o->own)
 		o->own->explain(o->table.info, &t);
 	return error_set(status, "process %d of %d %s%s", o->table.process,
 	                 o->table.processes, what, why);
 }
 
-/* Say why a wait that began at @began_ns was given up: its time is up, which
- * may have been cut, or it was aborted. */
+/* Set the error for a wait that was given up, because its time is up (maybe
+ * early, see ENDED_NS) or because it was aborted. */
 static int explain_timeout(const struct oob *o, const uint64_t *came,
                            uint64_t began_ns, const struct patience *patience)
 {
@@ -214,17 +222,17 @@ static int explain_timeout(const struct oob *o, const uint64_t *came,
 static int explain_failure(const struct oob *o, const char *function,
                            int answer)
 {
-	char what[96] = "cannot meet the others";
+	char what[96] = "cannot reach the others";
 
 	if (!o->own)
 		snprintf(what, sizeof(what),
-		         "cannot meet the others: bootstrap->%s has answered "
-		         "%d",
+		         "cannot reach the others: bootstrap->%s returned %d",
 		         function, answer);
 	return explain(o, NULL, COHORT_SYSTEM, what);
 }
 
-/* Gather among the processes that have not ended. */
+/* Gather the records of all processes that have not ended, through the peers'
+ * pages. */
 static int gather_by_peers(struct oob *o, struct exchange *e,
                            const struct patience *patience)
 {
@@ -237,8 +245,9 @@ static int gather_by_peers(struct oob *o, struct exchange *e,
 	               : explain_timeout(o, e->came, began_ns, patience);
 }
 
-/* Gather all records of @e.  On an error the bootstrap cannot be used again;
- * after COHORT_INIT_TIMEOUT or COHORT_ABORTED it may still write to @e. */
+/* Gather all records through the bootstrap's table.  After an error, the
+ * bootstrap cannot be used again.  After COHORT_INIT_TIMEOUT or COHORT_ABORTED,
+ * the bootstrap may still write to @e. */
 static int gather_by_table(struct oob *o, struct exchange *e,
                            const struct patience *patience)
 {
@@ -259,8 +268,8 @@ static int gather_by_table(struct oob *o, struct exchange *e,
 	return answer ? explain_failure(o, "req_test", answer) : COHORT_OK;
 }
 
-/* Make the texts of records end and their statuses known ones, and check that
- * these are records. */
+/* Validate the records: terminate their texts, map unknown statuses to known
+ * ones, and check that they belong to this exchange. */
 static int records_check(enum purpose purpose, struct exchange *e, int n)
 {
 	struct process_record *all = e->all;
@@ -275,10 +284,10 @@ static int records_check(enum purpose purpose, struct exchange *e, int n)
 		if (all[i].purpose != (uint32_t)purpose)
 			return error_set(
 				COHORT_INVALID,
-				"process %d has another version of "
-				"the library, or is at another call, "
-				"or the bootstrap has not brought what "
-				"it sent",
+				"process %d has a different version of "
+				"the library or is in a different "
+				"call, or the bootstrap did not deliver "
+				"its record",
 				i);
 	}
 	return COHORT_OK;
@@ -294,11 +303,12 @@ int oob_exchange(struct oob *o, enum purpose purpose,
 
 	if (o->is_broken)
 		return error_set(COHORT_STATE,
-		                 "the processes have not met before: close the "
-		                 "group, and open another");
+		                 "an earlier exchange of the processes has "
+		                 "failed: close the group and open another");
 	e = calloc(1, sizeof(*e) + n * sizeof(e->all[0]));
 	if (!e) {
-		o->is_broken = true; /* the others may be ahead */
+		/* Other processes may be in a later exchange. */
+		o->is_broken = true;
 		return error_set(COHORT_NO_MEMORY,
 		                 "no memory for %zu processes", n);
 	}
@@ -320,7 +330,8 @@ int oob_exchange(struct oob *o, enum purpose purpose,
 		leak_on_purpose(e);
 	else
 		free(e);
-	/* Why this process cannot go on says more than that it cannot tell. */
+	/* If this process cannot continue, its own error is more useful than
+	 * the failed exchange. */
 	return rc != COHORT_OK && mine->status != COHORT_OK
 	               ? error_set(mine->status, "%s", mine->error)
 	               : rc;

@@ -3,8 +3,9 @@
 #define PROCESSES_OOB_H
 
 /*
- * How the processes of a group exchange records, out of band: by the
- * bootstrap's table, and once they watch each other by their pages
+ * Out-of-band exchange of records between the processes of a group: through the
+ * bootstrap's table and, once the processes watch each other, through their
+ * pages
  */
 
 #include <stdbool.h>
@@ -17,44 +18,59 @@
 
 struct oob {
 	struct cohort_bootstrap table;
-	const struct own_bootstrap *own; /* NULL: the program's table */
+	const struct own_bootstrap *own; /* NULL if the table is the
+	                                  * program's */
 
-	/* The others, as far as they are watched. */
+	/* State about the other processes, as far as they can be watched. */
 	struct peers *peers;
 	struct peer_address address;
 
-	/* All processes watch all, and meet by that from now on. */
+	/* True if every process watches every other.  The processes then
+	 * exchange records through their pages. */
 	bool by_peers;
 
-	/* A meeting has failed: the others may be at another one. */
+	/* True if an exchange has failed, so that the other processes may be in
+	 * a different exchange. */
 	bool is_broken;
 };
 
-/* What an exchange is for, which begins its records. */
+/* Purpose of an exchange.  Each record begins with it. */
 enum purpose {
 	MEETING = 0x63685072,
 	SHARING_ID,
 	AGREEING,
 };
 
-/* One exchange.  Until its request is done, the bootstrap may write to it. */
+/* State of one exchange of records.  Until the request is done, the bootstrap
+ * may write to it. */
 struct exchange {
-	/* The set of processes that have brought a record. */
+	/* Set of processes whose records have arrived. */
 	uint64_t came[COHORT_RANK_WORDS];
 	struct process_record mine;
 	struct process_record all[];
 };
 
-/* Read the caller's table, or make one, for the group called @name.  An error
- * is one of processes_create(), and nothing is open then. */
+/* Read the caller's table, or make a table, for the group named @name.  Return
+ * the status that processes_create() returns.  On an error no resource stays
+ * allocated. */
 int oob_open(struct oob *o, const struct cohort_bootstrap *given,
              const char *name, const struct patience *patience);
+
+/* Leave the other processes and free the resources that oob_open() has
+ * allocated. */
 void oob_close(struct oob *o);
 
-/* Bring @mine to all processes.  COHORT_OK, with the records in @out, to be
- * freed.  On an error there are none: @mine's own error, if it has one and is
- * sent; else COHORT_INIT_TIMEOUT, COHORT_ABORTED, COHORT_INVALID,
- * COHORT_NO_MEMORY or COHORT_SYSTEM; COHORT_STATE after any of these. */
+/*
+ * Send @mine to all processes and receive theirs.
+ * @out: the records, which the caller frees; not set on an error
+ *
+ * Returns:
+ *   COHORT_OK     all records have arrived
+ *   COHORT_STATE  an earlier exchange has failed
+ *   @mine->status if that is an error and the exchange failed
+ *   otherwise     COHORT_INIT_TIMEOUT, COHORT_ABORTED, COHORT_INVALID,
+ *                 COHORT_NO_MEMORY or COHORT_SYSTEM
+ */
 int oob_exchange(struct oob *o, enum purpose purpose,
                  const struct process_record *mine,
                  const struct patience *patience, struct exchange **out);

@@ -3,8 +3,8 @@
 #define PROCESSES_OWN_BOOTSTRAP_H
 
 /*
- * The library's own bootstraps: a table as a program's, and what the library
- * asks beside it
+ * Bootstraps that the library provides: each fills in the table that a program
+ * would otherwise provide, and has a few more functions
  */
 
 #include <stdbool.h>
@@ -17,48 +17,74 @@
 #include "core/cause.h"
 #include "processes/peers.h"
 
-/* All take the table's info. */
+/* Functions of a bootstrap beyond its table.  Each takes the table's info. */
 struct own_bootstrap {
-	/* Add what has kept the last request from being done: "; processes 1
-	 * and 3 have not come". */
+	/* Add the reason why the last request is not done: "; processes 1 and 3
+	 * have not arrived". */
 	void (*explain)(const void *info, struct text *t);
 
-	/* A line to processes that share no memory, which stays until free.  It
-	 * or the function is NULL: there is none. */
+	/* Return functions that pass messages to the processes that share no
+	 * memory with this one, or NULL.  Valid until free().  The function
+	 * pointer itself may be NULL. */
 	const struct peer_line *(*line)(const void *info);
 
-	/* Leave the others, in the middle of a request, too. */
+	/* Leave the group and free the bootstrap, even during a request. */
 	void (*free)(void *info);
 };
 
 /*
- * Fill @table, which gathers @bytes bytes from each process of the job for
- * groups called @name, and answer what goes with it in @own.
+ * Make a bootstrap that uses a file in shared memory.  Reads the number of the
+ * process and the number of processes from the environment.
+ * @name:  the group's name; groups with equal names find each other
+ * @bytes: size of the record that is gathered from each process of the job
+ * @table: filled in
+ * @own:   set to the further functions of the bootstrap
  *
- * environment_bootstrap_create - through a file in shared memory.  Reads number
- *  and count from the environment.  COHORT_INVALID, with the variable;
- *  COHORT_UNSUPPORTED for processes on other machines; COHORT_INIT_TIMEOUT or
- *  COHORT_ABORTED if another process locks the file; COHORT_STATE;
- *  COHORT_SYSTEM; COHORT_NO_MEMORY.
- * pmix_bootstrap_create - through the launcher's PMIx server, for which it
- *  waits up to the timeout.  COHORT_INVALID: no such launcher;
- *  COHORT_NO_LIBRARY; COHORT_INIT_TIMEOUT; COHORT_ABORTED; COHORT_STATE;
- *  COHORT_SYSTEM; COHORT_NO_MEMORY.
+ * Returns:
+ *   COHORT_OK
+ *   COHORT_INVALID       a variable is missing or wrong; the error names it
+ *   COHORT_UNSUPPORTED   some processes are on other machines
+ *   COHORT_INIT_TIMEOUT  another process keeps the file locked
+ *   COHORT_ABORTED       the wait for the locked file was aborted
+ *   COHORT_STATE         another group of that name is being opened
+ *   COHORT_SYSTEM, COHORT_NO_MEMORY
  */
 int environment_bootstrap_create(const char *name, size_t bytes,
                                  const struct patience *patience,
                                  struct cohort_bootstrap *table,
                                  const struct own_bootstrap **own);
+
+/* Store in @out the common prefix of the names of a job's files, which are in
+ * /dev/shm.  @job is a result of launcher_job(). */
+void bootstrap_file_name(uint64_t job, char *out, size_t size);
+
+/*
+ * Make a bootstrap that uses the launcher's PMIx server, and wait for the
+ * server.  The arguments are those of environment_bootstrap_create().
+ *
+ * Returns:
+ *   COHORT_OK
+ *   COHORT_INVALID       the launcher has no PMIx server
+ *   COHORT_NO_LIBRARY    libpmix cannot be loaded
+ *   COHORT_INIT_TIMEOUT  the server does not reply
+ *   COHORT_ABORTED       the wait was aborted
+ *   COHORT_STATE         another group of that name is being opened
+ *   COHORT_SYSTEM, COHORT_NO_MEMORY
+ */
 int pmix_bootstrap_create(const char *name, size_t bytes,
                           const struct patience *patience,
                           struct cohort_bootstrap *table,
                           const struct own_bootstrap **own);
 
-/* Whether this process has a PMIx server. */
+/* Return true if this process's launcher has a PMIx server. */
 bool pmix_bootstrap_suits(void);
 
-/* Add which of @n processes are not in @came: "; processes 1 and 3 have not
- * come". */
+/* If a process of this machine is stopped, add "; process 1 (pid 4711) is
+ * stopped" and return true. */
+bool bootstrap_add_stop(int process, int64_t pid, struct text *t);
+
+/* Add the processes, out of @n, that are not in @came: "; processes 1 and 3
+ * have not arrived". */
 void bootstrap_add_absent(const uint64_t *came, int n, struct text *t);
 
 #endif

@@ -3,8 +3,11 @@
 #define PROCESSES_PEER_PAGE_H
 
 /*
- * What a process's page has, and what the process knows of the others: for the
- * sources whose names begin with "peers" only
+ * Layout of a process's page (peers.h), and the state that a process keeps
+ * about the other processes
+ *
+ * Only remote_agreement.c and the sources whose names begin with "peers" use
+ * this header.
  */
 
 #include <pthread.h>
@@ -20,173 +23,201 @@
 
 #define PAGE_MAGIC UINT64_C(0x6368705f70656575)
 
-/* Causes that a page keeps.  A group's own cause is its last one, because what
- * was split from it and ends with it tells nothing.  So it is missed by a
- * process that is this many causes behind only if so many split communicators
- * end by themselves in the next generation before that process looks. */
+/* Number of causes that a page keeps.  A process misses the end of a generation
+ * only if this many split communicators of the next one end by themselves
+ * before it reads the page.  Cliques that end with their group publish no
+ * cause. */
 #define CAUSES 64
 
 #define WORDS(type) (sizeof(type) / sizeof(uint64_t))
 
-/* A cause as it is told. */
-struct told {
-	uint64_t identity; /* of the clique */
+/* A cause as published on a page. */
+struct cause_entry {
+	uint64_t identity; /* identity of the clique */
 	struct cohort_cause cause;
 };
 
-_Static_assert(sizeof(struct told) % sizeof(uint64_t) == 0, "it is words");
+_Static_assert(sizeof(struct cause_entry) % sizeof(uint64_t) == 0,
+               "it is words");
 
-/* How many of a process's cliques show what they have called, at a time. */
+/* Maximum number of cliques of a process whose calls are on its page at a
+ * time. */
 #define CALL_PLACES 16
 
-/* Questions of a process at a time, of different cliques; and of how many ranks
- * a process answers. */
+/* Maximum number of questions that a process has open at a time, for different
+ * cliques. */
 #define QUESTIONS 4
+
+/* Maximum number of ranks that one answer contains. */
 #define ANSWERED_RANKS 32
 
 struct answer {
-	uint64_t ranks; /* that were looked at; 0: there is no such clique */
+	/* Number of used elements of @of; 0 if the process does not have the
+	 * clique in question. */
+	uint64_t ranks;
 	struct remote_rank of[ANSWERED_RANKS];
 };
 
 _Static_assert(sizeof(struct answer) % sizeof(uint64_t) == 0, "it is words");
 _Static_assert(sizeof(struct missing) % sizeof(uint64_t) == 0, "it is words");
 
-/* What is written to a page more than once: which number it has. */
+/* Sequence numbers of data that is written to a page more than once.  A reader
+ * compares them to detect that the data was overwritten.  They are stored with
+ * release and loaded with acquire, which orders the words of the data. */
 struct stamp {
-	_Atomic uint64_t begun; /* being written */
-	_Atomic uint64_t done;  /* written; release and acquire: the words */
+	_Atomic uint64_t begun; /* number of the data being written */
+	_Atomic uint64_t done;  /* number of the data that is complete */
 };
 
-/* The cliques that were noted last, more than a process has at a time. */
+/* Number of identities that a page keeps.  It is more than the number of
+ * cliques that a process has at a time. */
 #define IDENTITIES 256
 
 struct identities {
 	_Atomic uint64_t n;
-	/* Number k is in place k % IDENTITIES. */
+	/* Identities, of which the k-th is at index k % IDENTITIES. */
 	_Atomic uint64_t of[IDENTITIES];
 };
 
-/* Atomic words, as another process may read them at any time. */
+/* The page that a process shares with the other processes.  Its words are
+ * atomic, because another process may read them at any time. */
 struct page {
 	uint64_t magic, token; /* constant */
 
-	/* 1: the process has closed its group. */
+	/* 1 if the process has closed its group. */
 	_Atomic uint64_t has_left;
 
-	/* The last clique that the process failed to make; 0: none. */
+	/* Identity of the last clique that the process has failed to create, or
+	 * 0. */
 	_Atomic uint64_t gave_up;
 
-	/* How many causes were told.  Release and acquire: the causes.  Cause
-	 * number n, from 1, is in place (n - 1) % CAUSES. */
-	_Atomic uint64_t causes_told;
+	/* Number of causes published.  Stored with release and loaded with
+	 * acquire, so that a reader sees the causes.  Cause number n, counted
+	 * from 1, is at index (n - 1) % CAUSES. */
+	_Atomic uint64_t causes_published;
 	struct {
 		struct stamp stamp;
-		_Atomic uint64_t words[WORDS(struct told)];
+		_Atomic uint64_t words[WORDS(struct cause_entry)];
 	} causes[CAUSES];
 
-	/* The cliques that the process has, or had; and those of which it has
-	 * noted what was done, or which it has no more. */
-	struct identities members, noted;
+	/* Cliques that the process has or had. */
+	struct identities members;
 
-	/* What the cliques that the process has have called. */
+	/* Cliques whose completed operations the process has recorded, or that
+	 * it no longer has. */
+	struct identities noted;
+
+	/* Calls of the process's cliques. */
 	struct call_words calls[CALL_PLACES];
 
-	/* What this process asks the others, and how often it has asked in that
-	 * place.  Release and acquire: the question. */
+	/* Questions of this process to the other processes, and for each index
+	 * the number of questions asked.  Stored with release and loaded with
+	 * acquire, so that a reader sees the question. */
 	struct {
 		_Atomic uint64_t number;
 		_Atomic uint64_t question[WORDS(struct missing)];
 	} asks[QUESTIONS];
 
-	/* The last exchange that this process has brought something to, from 1.
-	 * Release and acquire: what it brought, which is in place exchange % 2:
-	 * no process can be further ahead than one. */
+	/* Number of exchanges to which this process has contributed.  Stored
+	 * with release and loaded with acquire, so that a reader sees the
+	 * contribution.  The contribution is at index exchange % 2, because no
+	 * process can be more than one exchange ahead. */
 	_Atomic uint64_t exchange;
-	_Atomic uint64_t brought[2][PEERS_RECORD / sizeof(uint64_t)];
+	_Atomic uint64_t contribution[2][PEERS_RECORD / sizeof(uint64_t)];
 
-	/* Answers, by the process that has asked and the place of its
-	 * question. */
+	/* Answers to other processes.  The indexes are the number of the
+	 * process that has asked, and the index of its question. */
 	struct place {
-		struct stamp stamp; /* the question's number */
+		struct stamp stamp; /* number of the question */
 		_Atomic uint64_t words[WORDS(struct answer)];
 	} answers[][QUESTIONS];
 };
 
 enum peer_state {
-	PEER_UNWATCHED, /* it cannot be, or this is the process itself */
+	PEER_UNWATCHED, /* the process cannot be watched, or is this process */
 	PEER_HERE,
-	PEER_LEFT,    /* it has closed its group */
-	PEER_ENDED,   /* without that, or before it was watched */
-	PEER_UNCLEAR, /* its page is out of reach, perhaps because it ends */
+	PEER_LEFT, /* the process has closed its group */
+	/* The process has ended without closing its group, or before it was
+	 * watched. */
+	PEER_ENDED,
+	/* The page cannot be opened, so the process may be ending. */
+	PEER_UNCLEAR,
 };
 
 struct peer {
-	struct page *page; /* constant, and mapped to read; NULL: not watched */
-	int pidfd;         /* -1: the system has none, or it is not needed */
-	int bell;          /* -1: it is far, or not watched */
+	/* Constant; mapped read-only, NULL if the process is not watched. */
+	struct page *page;
+	int pidfd;     /* -1 if not available or not needed */
+	int wake_pipe; /* -1 if the process is far or not watched */
 
-	/* The page is a copy: what messages have brought, on the line's thread.
-	 * Of the answers it has those to this process. */
-	bool is_far; /* constant, once connected */
-	/* The line says so; no message counts any more. */
+	/* True if the page is a copy, filled in from messages (peers_far.c).
+	 * A copy has only the answers to this process. */
+	bool is_far; /* constant once connected */
+	/* True if the line has reported the end of the process.  Later messages
+	 * are ignored. */
 	atomic_bool has_ended;
 
 	int64_t pid;
-	uint64_t seen;                /* causes; guarded by lock */
-	uint64_t answered[QUESTIONS]; /* guarded by lock */
+	uint64_t seen; /* number of causes seen; guarded by lock */
+	/* Numbers of the last questions answered; guarded by lock. */
+	uint64_t answered[QUESTIONS];
 
-	/* enum peer_state; written under lock, once the process is watched. */
+	/* Atomic; enum peer_state.  Written under lock once the process is
+	 * watched. */
 	atomic_int state;
 
-	/* How it has ended: a status as waitpid() stores it, -1 if that is not
-	 * known.  Written before the state. */
+	/* Exit status of the process, as from waitpid(), or -1 if unknown.
+	 * Written before the state. */
 	int end;
 };
 
 struct member {
 	struct member *next;
 	struct clique *clique;
-	struct cohort_abort *parent_end; /* a reference; NULL: it is no child */
-	bool was_told; /* its cause came from another process */
-	bool has_told; /* the others have it from this one */
+	struct cohort_abort *parent_end; /* a reference, or NULL */
+	bool is_from_peer; /* the clique's cause came from another process */
+	bool is_published; /* this process has published the clique's cause */
 };
 
 struct peers {
-	struct remote remote; /* with the patience that these processes need */
+	/* Functions of struct remote, with the patience for these processes. */
+	struct remote remote;
 	atomic_int references;
 	int process, processes;
 	char group[16];
-	char host[64];     /* this process's */
-	struct page *page; /* its own; NULL: there is none */
-	int page_fd, bell[2];
-	uint64_t exchange; /* the last one */
+	char host[64];     /* this process's host */
+	struct page *page; /* this process's own page, or NULL */
+	int page_fd, wake_pipe[2];
+	uint64_t exchange; /* number of the last exchange */
 	pthread_t thread;
 	bool has_thread;
-	atomic_bool stop, must_ring;
+	atomic_bool stop, must_wake;
 
-	atomic_bool is_settled; /* no process is PEER_UNCLEAR any more */
+	/* Whether a process in state PEER_UNCLEAR is known not to be ending. */
+	atomic_bool is_settled;
 
-	pthread_mutex_t lock; /* short; guards: */
+	pthread_mutex_t lock; /* held briefly; guards the members below */
 	struct member *members;
 	const struct cohort_process *facts;
-	uint64_t opening; /* the clique that is being made, or was last */
-	bool has_calls[CALL_PLACES]; /* a clique's are there */
+	/* Identity of the clique that is being opened, or was opened last. */
+	uint64_t opening;
+	bool has_calls[CALL_PLACES]; /* used places in page->calls */
 
-	/* The thread's room for an answer. */
+	/* Buffer of this group's thread for one answer. */
 	struct answer answer;
 
-	/* Atomic; a watchdog has that place for its question. */
+	/* Atomic; true if a question with this index is open. */
 	atomic_bool is_asking[QUESTIONS];
 
-	/* Atomic; written under lock: a process with ranks in @facts has ended,
-	 * or could not make @opening. */
-	atomic_bool is_vain;
+	/* Atomic; written under lock.  True if a process with ranks in @facts
+	 * has ended, or could not open @opening. */
+	atomic_bool is_futile;
 
-	/* Held while a message is sent; acquired after lock, and before the
-	 * line's. */
+	/* Held while a message is sent.  Acquired after @lock and before the
+	 * line's own lock. */
 	pthread_mutex_t line_lock;
-	const struct peer_line *line; /* NULL: there is none, or not any more */
+	/* NULL if there is no line, or if it was closed. */
+	const struct peer_line *line;
 
 	struct peer peers[];
 };
@@ -197,7 +228,6 @@ static inline struct peers *peers_of_remote(const struct remote *r)
 	                        offsetof(struct peers, remote));
 }
 
-/* The peers of @q, which was attached to them. */
 static inline struct peers *peers_of(const struct clique *q)
 {
 	return peers_of_remote(q->remote);
@@ -205,8 +235,8 @@ static inline struct peers *peers_of(const struct clique *q)
 
 /* ---- words ------------------------------------------------------------ */
 
-/* Release and acquire: whoever reads a word that overwrites another one sees
- * that this was begun. */
+/* Store @n words at @to.  The release pairs with the acquire in get_words(): a
+ * reader that sees one of the new words also sees the stamp's new @begun. */
 static inline void put_words(_Atomic uint64_t *to, const void *from, size_t n)
 {
 	uint64_t word;
@@ -230,7 +260,7 @@ static inline void get_words(void *to, const _Atomic uint64_t *from, size_t n)
 	}
 }
 
-/* Write words with this number.  By one thread at a time. */
+/* Write words with the stamp @number.  Only one thread may write at a time. */
 static inline void put_stamped(struct stamp *stamp, _Atomic uint64_t *to,
                                uint64_t number, const void *from, size_t n)
 {
@@ -239,7 +269,8 @@ static inline void put_stamped(struct stamp *stamp, _Atomic uint64_t *to,
 	atomic_store_explicit(&stamp->done, number, memory_order_release);
 }
 
-/* Read them; false: what is there has another number. */
+/* Read words with the stamp @number.  Return false if they do not, or no
+ * longer, have that stamp. */
 static inline bool get_stamped(const struct stamp *stamp, void *to,
                                const _Atomic uint64_t *from, uint64_t number,
                                size_t n)
@@ -251,7 +282,7 @@ static inline bool get_stamped(const struct stamp *stamp, void *to,
 	       number;
 }
 
-/* Add one.  By one thread at a time. */
+/* Only one thread may add at a time. */
 static inline void put_identity(struct identities *all, uint64_t identity)
 {
 	const uint64_t n = atomic_load_explicit(&all->n, memory_order_relaxed);
@@ -274,87 +305,102 @@ static inline bool has_identity(const struct identities *all, uint64_t identity)
 
 /* ---- between the sources ----------------------------------------------- */
 
-/* True if the process is watched, and neither has left nor ended. */
+/* Return true if the process is watched and has neither left nor ended. */
 static inline bool peer_is_here(const struct peer *x)
 {
 	return atomic_load(&x->state) == PEER_HERE;
 }
 
-/* True if its end is waited for. */
+/* Return true if the process can still end, and must therefore be watched. */
 static inline bool peer_may_end(const struct peer *x)
 {
 	return peer_is_here(x) || atomic_load(&x->state) == PEER_UNCLEAR;
 }
 
-/* If nobody reads it that is a SIGPIPE, so the others' bells are rung by
- * threads of the library only, which have signals blocked.  The process reads
- * its own. */
-static inline void peer_ring(int bell)
+/* Wake a process's thread by writing to its pipe.  If no process reads the
+ * pipe, the write raises SIGPIPE.  So only threads of the library, which block
+ * signals, write to the pipes of other processes.  A process's own pipe always
+ * has a reader. */
+static inline void peer_wake(int wake_pipe)
 {
-	/* A full pipe rings as well. */
-	ssize_t n = write(bell, "", 1);
+	/* A full pipe also wakes the reader. */
+	ssize_t n = write(wake_pipe, "", 1);
 
 	(void)n;
 }
 
-/* Where process @x answers this one's questions. */
+/* Return the place where process @x stores its answers to this process's
+ * questions. */
 static inline const struct place *peer_answers(const struct peers *p,
                                                const struct peer *x)
 {
 	return x->page->answers[x->is_far ? 0 : p->process];
 }
 
-/* Put a cause on a page.  By one thread at a time. */
-static inline void put_told(struct page *page, const struct told *told)
+/* Publish a cause on a page.  Only one thread may write at a time. */
+static inline void put_cause_entry(struct page *page,
+                                   const struct cause_entry *entry)
 {
-	const uint64_t n =
-		atomic_load_explicit(&page->causes_told, memory_order_relaxed);
+	const uint64_t n = atomic_load_explicit(&page->causes_published,
+	                                        memory_order_relaxed);
 
 	put_stamped(&page->causes[n % CAUSES].stamp,
-	            page->causes[n % CAUSES].words, n + 1, told,
-	            WORDS(struct told));
-	atomic_store_explicit(&page->causes_told, n + 1, memory_order_release);
+	            page->causes[n % CAUSES].words, n + 1, entry,
+	            WORDS(struct cause_entry));
+	atomic_store_explicit(&page->causes_published, n + 1,
+	                      memory_order_release);
 }
 
-/* Add "process 1 (pid 4711)", or with its host if it is far.  Under lock. */
+/* Add "process 1 (pid 4711)", with the host if the process is far.  The caller
+ * holds the lock. */
 void peers_name(const struct peers *peers, int process, struct text *t);
 
-/* Start the thread; false: that was not possible. */
+/* Start the thread that watches the other processes.  Return false if it cannot
+ * be started. */
 bool peers_start(struct peers *peers);
 
-/* What was done in @q is noted here: say so, and wait until all others have
- * noted theirs. */
-void peers_note(struct peers *peers, const struct clique *q,
-                uint64_t deadline_ns);
+/* Publish that this process has recorded which operations of @q were done.
+ * Wait until all other processes have published this as well, or until the
+ * deadline. */
+void peers_await_noted(struct peers *peers, const struct clique *q,
+                       uint64_t deadline_ns);
 
-/* Ring the bells of all others; or have the thread of @peers ring them. */
-void peers_ring(const struct peers *peers);
-void peers_have_rung(struct peers *peers);
+/* Wake the threads of all other processes. */
+void peers_wake_all(const struct peers *peers);
 
-/* What a message brings to the sender's page. */
+/* Have this process's own thread wake the threads of all other processes. */
+void peers_request_wake(struct peers *peers);
+
+/* Kind of a message.  A message updates the copy of its sender's page. */
 enum message_kind {
 	MESSAGE_LEFT = 1,
-	MESSAGE_CAUSE,    /* struct told */
+	MESSAGE_CAUSE,    /* struct cause_entry */
 	MESSAGE_QUESTION, /* struct missing */
-	MESSAGE_ANSWER,   /* struct answer, up to its last rank */
-	MESSAGE_RECORD,   /* what it brings to an exchange */
-	MESSAGE_MEMBER,   /* the identity of a clique that it has */
-	MESSAGE_NOTED,    /* and of one that it has noted, or no more */
-	MESSAGE_GAVE_UP,  /* and of one that it could not make */
+	MESSAGE_ANSWER,   /* struct answer up to its last rank */
+	MESSAGE_RECORD,   /* contribution of the sender to an exchange */
+	MESSAGE_MEMBER,   /* identity of a clique that the sender has */
+	/* Identity of a clique that the sender has recorded or no longer
+	 * has. */
+	MESSAGE_NOTED,
+	/* Identity of a clique that the sender could not open. */
+	MESSAGE_GAVE_UP,
 };
 
-/* Make the page of far process @x; false: no memory. */
+/* Allocate the page of @x, a process that shares no memory with this one.
+ * Return false if there is no memory. */
 bool peer_make_far(struct peer *x);
+
 void peer_free_far(struct peer *x);
 
-/* Send a message of @kind to @process, -1: to all.  Does nothing without a
- * line.  @place, @number: of a question or its answer; @number also of an
- * exchange */
+/* Send a message to @process, or to all processes if @process is -1.  Does
+ * nothing if @peers has no line.
+ * @place:  index of a question or its answer, otherwise 0
+ * @number: number of a question, its answer, or an exchange, otherwise 0 */
 void peers_send(struct peers *peers, int process, enum message_kind kind,
                 int place, uint64_t number, const void *what, size_t bytes);
 
-/* Answer what process @i has asked, if it has.  Under lock, on the thread of
- * @peers. */
+/* Answer new questions of process @i.  The caller is the thread of @peers and
+ * holds the lock. */
 void peers_answer(struct peers *peers, int i);
 
 #endif

@@ -14,6 +14,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/backoff.h"
+#include "base/clock.h"
 #include "base/hash.h"
 #include "base/status.h"
 #include "base/text.h"
@@ -24,10 +26,10 @@
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
 
-/* ---- a process's own page and bell ------------------------------------- */
+/* ---- a process's own page and wake pipe ------------------------------ */
 
-/* A number that tells the machine from others, and the pid namespace; 0: there
- * is none. */
+/* Return a number that identifies the machine and the pid namespace, or 0 if it
+ * cannot be determined. */
 static uint64_t machine_number(void)
 {
 	char id[64];
@@ -52,7 +54,8 @@ static size_t page_bytes(const struct peers *p)
 	       (size_t)p->processes * sizeof(((struct page *)NULL)->answers[0]);
 }
 
-/* Nobody can change its size from now on, or map it to write (Linux 5.1). */
+/* Seal the page, so that its size cannot change and, from Linux 5.1 on, no
+ * other process can map it writable. */
 static bool seal(int fd)
 {
 	const int most = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE;
@@ -73,7 +76,7 @@ static struct page *make_page(const struct peers *p, int *fd_out)
 	struct page *page = MAP_FAILED;
 	int fd;
 
-	/* Beyond the limit for files ftruncate() would be a signal. */
+	/* Checked because ftruncate() beyond this limit would raise SIGXFSZ. */
 	if (limit_of(RLIMIT_FSIZE) < page_bytes(p))
 		return NULL;
 	fd = memfd_create("cohort", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -93,7 +96,8 @@ static struct page *make_page(const struct peers *p, int *fd_out)
 	return NULL;
 }
 
-/* Make the page and the bell; without both there is neither, and no machine. */
+/* Create this process's page and wake pipe.  If either fails, create neither,
+ * and store no machine in the address. */
 static void make_own(struct peers *p, struct peer_address *out)
 {
 	p->page = make_page(p, &p->page_fd);
@@ -101,7 +105,7 @@ static void make_own(struct peers *p, struct peer_address *out)
 		return;
 	if (getrandom(&out->token, sizeof(out->token), 0) !=
 	            (ssize_t)sizeof(out->token) ||
-	    pipe2(p->bell, O_CLOEXEC | O_NONBLOCK)) {
+	    pipe2(p->wake_pipe, O_CLOEXEC | O_NONBLOCK)) {
 		munmap(p->page, page_bytes(p));
 		close(p->page_fd);
 		p->page = NULL;
@@ -111,7 +115,7 @@ static void make_own(struct peers *p, struct peer_address *out)
 	p->page->token = out->token;
 	out->machine = machine_number();
 	out->page = p->page_fd;
-	out->bell = p->bell[1];
+	out->wake_pipe = p->wake_pipe[1];
 }
 
 int peers_create(int process, int processes, const char *group,
@@ -130,21 +134,22 @@ int peers_create(int process, int processes, const char *group,
 	p->process = process;
 	p->processes = processes;
 	for (i = 0; i < processes; i++)
-		p->peers[i].pidfd = p->peers[i].bell = p->peers[i].end = -1;
+		p->peers[i].pidfd = p->peers[i].wake_pipe = p->peers[i].end =
+			-1;
 	text_copy(p->group, sizeof(p->group), group);
 	gethostname(p->host, sizeof(p->host) - 1);
 	lock_init(&p->lock);
 	lock_init(&p->line_lock);
-	/* Alone it is watched by nobody. */
+	/* Without other processes, no process would read the page. */
 	if (processes > 1)
 		make_own(p, out);
 	*peers = p;
 	return COHORT_OK;
 }
 
-/* ---- the others' ------------------------------------------------------- */
+/* ---- pages of other processes ------------------------------------------ */
 
-/* Open descriptor @fd of process @pid once more. */
+/* Open descriptor @fd of process @pid through /proc. */
 static int open_of(int64_t pid, int fd, int flags)
 {
 	char path[64];
@@ -153,11 +158,13 @@ static int open_of(int64_t pid, int fd, int flags)
 	return open(path, flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 }
 
-/* Map the page behind @fd if it is one, and cannot shrink under its readers. */
+/* Map the page that @fd refers to, if the file is a page and is sealed, so that
+ * it cannot shrink while it is read. */
 static struct page *map_page(const struct peers *p, int fd, uint64_t token)
 {
 	const int least = F_SEAL_SHRINK | F_SEAL_GROW;
-	const int seals = fcntl(fd, F_GET_SEALS); /* -1: it cannot have any */
+	const int seals = fcntl(fd, F_GET_SEALS); /* -1 if it cannot be
+	                                           * sealed */
 	struct page *page;
 	struct stat s;
 
@@ -186,11 +193,11 @@ static bool is_unknown(int64_t pid)
 	return kill((pid_t)pid, 0) && errno == ESRCH;
 }
 
-/* Open what the address tells of.  The pidfd comes first: if the page is the
- * right one, that process had the pid before, too.
+/* Open the page and the wake pipe of one process.  Open the pidfd first: if the
+ * page is the right one, its process had the pid when the pidfd was opened.
  *
- * A process may have ended since it sent the address, or be about to: then its
- * number is unknown, or its descriptors are gone. */
+ * The process may be ending, or may have ended after it sent the address.  In
+ * these cases its pid is unknown, or its descriptors cannot be opened. */
 static void connect_one(const struct peers *p, struct peer *x,
                         const struct peer_address *a)
 {
@@ -207,17 +214,17 @@ static void connect_one(const struct peers *p, struct peer *x,
 	x->page = fd < 0 ? NULL : map_page(p, fd, a->token);
 	if (fd >= 0)
 		close(fd);
-	x->bell = x->page ? open_of(a->pid, a->bell, O_WRONLY) : -1;
-	if (x->bell >= 0 && is_pipe(x->bell)) {
+	x->wake_pipe = x->page ? open_of(a->pid, a->wake_pipe, O_WRONLY) : -1;
+	if (x->wake_pipe >= 0 && is_pipe(x->wake_pipe)) {
 		atomic_store(&x->state, PEER_HERE);
 		return;
 	}
-	if (x->bell >= 0)
-		close(x->bell);
+	if (x->wake_pipe >= 0)
+		close(x->wake_pipe);
 	if (x->page)
 		munmap(x->page, page_bytes(p));
 	x->page = NULL;
-	x->bell = -1;
+	x->wake_pipe = -1;
 	if (x->pidfd >= 0)
 		atomic_store(&x->state, PEER_UNCLEAR);
 	else if (is_unknown(a->pid))
@@ -230,15 +237,16 @@ static void disconnect(const struct peers *p, struct peer *x)
 		peer_free_far(x);
 	else if (x->page)
 		munmap(x->page, page_bytes(p));
-	if (x->bell >= 0)
-		close(x->bell);
+	if (x->wake_pipe >= 0)
+		close(x->wake_pipe);
 	if (x->pidfd >= 0)
 		close(x->pidfd);
 	x->page = NULL;
-	x->pidfd = x->bell = -1;
+	x->pidfd = x->wake_pipe = -1;
 }
 
-/* Two descriptors for each process must leave room for the program's. */
+/* Return true if the process can open two descriptors for each other process
+ * and still leave enough for the program. */
 static bool has_room_for(const struct peers *p)
 {
 	return 4 * (uint64_t)p->processes <= limit_of(RLIMIT_NOFILE);
@@ -255,8 +263,8 @@ static bool is_on_one_machine(const struct peers *p,
 	return true;
 }
 
-/* If one is far, all are, so that what reaches the others is the same for
- * all. */
+/* Connect to all other processes.  If one process is far, treat all as far, so
+ * that each message is sent to all processes in the same way. */
 static void connect_all(struct peers *p, const struct peer_address *all,
                         bool has_line)
 {
@@ -275,10 +283,6 @@ static void connect_all(struct peers *p, const struct peer_address *all,
 	}
 }
 
-/* A message to a process of another host passes the launcher's.  So a question
- * and its answer pass the network between hosts four times at the most. */
-#define FAR_NS UINT64_C(600000000)
-
 void peers_connect(struct peers *p, const struct peer_address *all,
                    const struct peer_line *line)
 {
@@ -291,8 +295,6 @@ void peers_connect(struct peers *p, const struct peer_address *all,
 		has_any |= peer_may_end(&p->peers[i]);
 		has_far |= p->peers[i].is_far;
 	}
-	if (has_far)
-		p->remote.patience_ns = FAR_NS;
 	p->has_thread = has_any && peers_start(p);
 	if (p->has_thread && has_far) {
 		p->line = line;
@@ -333,16 +335,16 @@ void peers_put(struct peers *p)
 	if (p->page) {
 		munmap(p->page, page_bytes(p));
 		close(p->page_fd);
-		close(p->bell[0]);
-		close(p->bell[1]);
+		close(p->wake_pipe[0]);
+		close(p->wake_pipe[1]);
 	}
 	pthread_mutex_destroy(&p->line_lock);
 	pthread_mutex_destroy(&p->lock);
 	free(p);
 }
 
-/* From now on nothing is sent or heard. */
-static void hang_up(struct peers *p)
+/* Stop sending and receiving messages. */
+static void close_line(struct peers *p)
 {
 	const struct peer_line *line;
 
@@ -354,16 +356,23 @@ static void hang_up(struct peers *p)
 		line->listen(line->info, NULL);
 }
 
-void peers_leave(struct peers *p)
+void peers_announce_leave(struct peers *p)
 {
-	if (p->page)
+	if (p->page) {
 		atomic_store_explicit(&p->page->has_left, 1,
 		                      memory_order_release);
+		peers_request_wake(p);
+	}
 	peers_send(p, -1, MESSAGE_LEFT, 0, 0, NULL, 0);
-	hang_up(p);
+}
+
+void peers_leave(struct peers *p)
+{
+	peers_announce_leave(p);
+	close_line(p);
 	if (p->has_thread) {
 		atomic_store(&p->stop, true);
-		peer_ring(p->bell[1]);
+		peer_wake(p->wake_pipe[1]);
 		pthread_join(p->thread, NULL);
 	}
 	peers_set_ranks(p, NULL);
@@ -383,4 +392,74 @@ bool peers_has_ended(const struct peers *p, int i)
 void peers_add_end(const struct peers *p, int i, struct text *t)
 {
 	thread_add_end(t, p->peers[i].end);
+}
+
+/* ---- exchanging records among the processes that have not ended --------- */
+
+static bool has_contributed(const struct page *page, uint64_t exchange)
+{
+	return atomic_load_explicit(&page->exchange, memory_order_acquire) >=
+	       exchange;
+}
+
+/* Return true if a process will make no further contribution.  Its earlier
+ * contributions are then visible. */
+static bool is_gone(const struct peer *x)
+{
+	const int state = atomic_load(&x->state);
+
+	return state == PEER_ENDED || state == PEER_LEFT;
+}
+
+/* Wait for the contribution of a process.  Return COHORT_OK, COHORT_ALREADY if
+ * the process will not contribute, COHORT_TIMED_OUT or COHORT_ABORTED. */
+static int await_contribution(const struct peer *x, uint64_t exchange,
+                              const struct patience *patience,
+                              uint64_t deadline_ns)
+{
+	struct backoff b = BACKOFF;
+	bool gone;
+
+	for (;;) {
+		gone = is_gone(x); /* read before has_contributed() */
+		if (has_contributed(x->page, exchange))
+			return COHORT_OK;
+		if (gone)
+			return COHORT_ALREADY;
+		if (patience_is_aborted(patience))
+			return COHORT_ABORTED;
+		if (clock_now() >= deadline_ns)
+			return COHORT_TIMED_OUT;
+		backoff_wait(&b, deadline_ns);
+	}
+}
+
+int peers_gather(struct peers *p, const void *mine, size_t bytes, void *out,
+                 uint64_t *came, const struct patience *patience)
+{
+	const uint64_t deadline_ns = clock_deadline(patience->timeout_ns);
+	const uint64_t n = ++p->exchange;
+	const size_t words = bytes / sizeof(uint64_t);
+	const struct page *page;
+	int i, rc = COHORT_OK, one;
+
+	put_words(p->page->contribution[n % 2], mine, words);
+	atomic_store_explicit(&p->page->exchange, n, memory_order_release);
+	peers_send(p, -1, MESSAGE_RECORD, 0, n, mine, bytes);
+	memset(came, 0, COHORT_RANK_WORDS * sizeof(*came));
+	for (i = 0; i < p->processes; i++) {
+		page = i == p->process ? p->page : p->peers[i].page;
+		one = i == p->process
+		              ? COHORT_OK
+		              : await_contribution(&p->peers[i], n, patience,
+		                                   deadline_ns);
+		if (one == COHORT_TIMED_OUT || one == COHORT_ABORTED)
+			rc = one;
+		if (one != COHORT_OK)
+			continue;
+		get_words((char *)out + (size_t)i * bytes,
+		          page->contribution[n % 2], words);
+		rank_set_add(came, i);
+	}
+	return rc;
 }

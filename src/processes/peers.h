@@ -3,42 +3,49 @@
 #define PROCESSES_PEERS_H
 
 /*
- * The other processes of a group: a cause in one of them ends the cliques of
- * all, the end of one is seen at once, and those that are left can meet without
- * it.  Each says what its ranks are doing when another asks for a verdict
+ * Watches the other processes of a group
  *
- * On one machine each process has a page, which is memory without a name
- * (memfd_create()) that the others map, and a bell, which is a pipe that they
- * write to.  Both are opened through /proc by their numbers, so no file is left
- * behind however a process ends.
+ * A cause in one process ends the cliques of all processes.  The end of a
+ * process is noticed at once, and the remaining processes can continue without
+ * it.  Each process reports what its ranks are doing when another process needs
+ * this for a verdict.
  *
- *  A. A page is written by its own process only: nobody can change its size,
- *     and, from Linux 5.1 on, nobody else can map it to write.  Nothing in it
- *     is trusted: its texts are made to end, and its numbers are checked, after
- *     they are copied.
- *  B. A page stays readable after its process has ended.  Once that end is seen
- *     the page does not change, so all who are left find the same in it:
- *     whether a process has taken part in an exchange does not depend on when
- *     one looks.
- *  C. A process has ended when its pidfd says so (Linux 5.3), or when nobody
- *     reads its bell, as after exec().  A child that it has forked keeps the
- *     bell open until the child calls exec() or ends.  A stopped process has
- *     not ended.
- *  D. One thread for each group watches all of them, and answers them.  It
- *     makes no native call, and waits for the bell and these ends.
+ * On one machine, each process has a page and a wake pipe.  The page is
+ * memory without a name (memfd_create()) that the other processes map.  They
+ * write to the pipe to wake the process.  They open both through
+ * /proc/PID/fd, so no file is left behind, no matter how a process ends.
  *
- * Processes on other machines, in other pid namespaces, or where /proc is not
- * mounted, share no memory.  Where the launcher passes messages, there is a
- * line to them.  All processes of such a group use it, those of one machine,
- * too:
+ *  A. Only the owner of a page writes it: no other process can change its size
+ *     or, from Linux 5.1 on, map it writable.  Data on a page is still
+ *     untrusted: readers copy it, then terminate its texts and check its
+ *     numbers.
+ *  B. A page stays readable after its process has ended.  It does not change
+ *     once the end was noticed, so all remaining processes read the same data.
+ *     Whether a process has taken part in an exchange does not depend on when a
+ *     reader checks.
+ *  C. A process has ended when its pidfd reports it (Linux 5.3), or when no
+ *     process has its wake pipe open for reading, as after exec().  A forked
+ *     child keeps its parent's wake pipe open until the child calls exec() or
+ *     ends.  A stopped process has not ended.
+ *  D. One thread per group watches all other processes and answers their
+ *     questions.  It makes no native call; it waits only for its wake pipe and
+ *     for processes to end.
  *
- *  E. A far process has a page, too: a copy here, which its messages fill in.
- *  F. A line keeps the order of what a process sends, and tells its end after
- *     all that it has sent, or not at all.  So B holds for the copies of all
- *     processes.
+ * Processes that are on other machines, are in other pid namespaces, or have no
+ * /proc share no memory; they are called far.  If the launcher passes messages,
+ * a process exchanges messages with far processes: it has a line.  If any
+ * process of a group is far, all of the group's processes use the line, even
+ * processes on one machine:
  *
- * Processes of other users, and those without a line, are not watched; the end
- * of one of this machine is seen until the first generation is made.
+ *  E. A process keeps a copy of a far process's page, and fills it in from the
+ *     far process's messages.
+ *  F. A line keeps the order of a process's messages, and reports the end of a
+ *     process after all of its messages or not at all.  So B holds for the
+ *     copies of all processes.
+ *
+ * Processes of other users, and far processes without a line, are not watched.
+ * If a process that is not watched is on this machine, its end is still noticed
+ * until the first generation has been opened.
  */
 
 #include <cohort/bootstrap.h>
@@ -47,19 +54,20 @@
 #include "core/remote.h"
 #include "watch/snapshot.h"
 
-/* The most that a process brings to an exchange. */
+/* Maximum number of bytes that a process contributes to an exchange. */
 #define PEERS_RECORD 4096
 
 struct peers;
 
 /*
- * struct peer_line - how messages reach the processes that share no memory with
- * this one
+ * struct peer_line - messages to processes that share no memory with this one
  *
- * send   - to process @process, -1: to all.  Does not wait.
- * listen - give what comes from now on to peers_hear() and peers_hear_end(),
- *          and tell the ends that are known already; NULL: to nobody, from when
- *          this returns
+ * send:   send to @process, or to all processes if @process is -1.  Does not
+ *         block.
+ * listen: from now on pass messages and ends of processes to peers_receive()
+ *         and peers_receive_end(), starting with the ends that are already
+ *         known.  If @peers is NULL, stop: after this returns, neither function
+ *         is called.
  */
 struct peer_line {
 	void (*send)(void *info, int process, const void *message,
@@ -68,107 +76,130 @@ struct peer_line {
 	void *info;
 };
 
-/* Where a process is found.  It travels by the bootstrap. */
+/* Location of a process's page and wake pipe.  The processes exchange these
+ * addresses through the bootstrap. */
 struct peer_address {
-	uint64_t machine; /* also tells pid namespaces apart; 0: not found */
-	uint64_t token;   /* the page has it, too */
+	uint64_t machine; /* machine and pid namespace; 0 if unknown */
+	uint64_t token;   /* number that is also stored in the page */
 	int64_t pid;
-	int32_t page, bell; /* descriptors */
+	int32_t page, wake_pipe; /* descriptors */
 };
 
-/* Make the page and the bell of process @process of @processes, and store its
- * address.  @group: the name, for the thread's.  COHORT_NO_MEMORY; where there
- * can be no page the address says so. */
+/* Create the page and the wake pipe of process @process of @processes, and
+ * store their address.  If no page can be made, the machine of the address is
+ * 0.  Return COHORT_OK or COHORT_NO_MEMORY.
+ * @group: name of the group, for the name of the thread */
 int peers_create(int process, int processes, const char *group,
                  struct peer_address *out, struct peers **peers);
 
-/* Tell the others that this process leaves, stop watching, and put a reference.
- * Pages and descriptors go with the last one: a generation that was left behind
- * may look at them. */
+/* Announce that this process leaves, so that the others do not wait for it. */
+void peers_announce_leave(struct peers *peers);
+
+/* Announce that this process leaves, stop watching the others, and drop a
+ * reference.  The last reference frees pages and descriptors, because an
+ * abandoned generation may still read them. */
 void peers_leave(struct peers *peers);
 
-/* Take and put a reference: for a generation, which may be left behind. */
+/* Acquire a reference, for a generation that may be abandoned. */
 void peers_get(struct peers *peers);
+
+/* Release a reference. The last one frees @peers. */
 void peers_put(struct peers *peers);
 
-/* Open what @all, by process, tell of the others, and watch from now on.  Once.
- * @line: to those that share no memory; NULL: there is none.  It stays until
- *        peers_leave().
+/* Open the pages and wake pipes of the other processes, and watch these
+ * processes from now on.  Called once.
+ * @all:  address of each process
+ * @line: line to processes that share no memory, or NULL; valid until
+ *        peers_leave()
  *
- * A process of this machine that has ended since it sent its address, or is
- * about to, is known to have ended once it has; without pidfds only if its
- * parent has taken note. */
+ * A process of this machine that has ended since it sent its address is
+ * recognized as ended.  Without pidfds, it is recognized only once its parent
+ * has reaped it. */
 void peers_connect(struct peers *peers, const struct peer_address *all,
                    const struct peer_line *line);
 
-/* This process has made a generation with the others: one whose page could not
- * be opened was not about to end, and is not watched. */
+/* Stop assuming that a process whose page could not be opened may be ending:
+ * it is alive, but cannot be watched.  Call it once a generation was opened
+ * together with all processes. */
 void peers_settle(struct peers *peers);
 
-/* Called by a line, never two at once; neither waits.  peers_hear(): @process
- * has sent @message, which is not trusted.  peers_hear_end(): @process has
- * ended, and what it sends is not heard any more. */
-void peers_hear(struct peers *peers, int process, const void *message,
-                size_t bytes);
-void peers_hear_end(struct peers *peers, int process);
+/* Handle a message of @process, which is untrusted.  A line calls this function
+ * and peers_receive_end(), one call at a time.  Does not block. */
+void peers_receive(struct peers *peers, int process, const void *message,
+                   size_t bytes);
 
-/* True if that process is watched: its end would be seen.  Itself is. */
+/* Record that @process has ended, and ignore its messages from now on. */
+void peers_receive_end(struct peers *peers, int process);
+
+/* Return true if the end of @process would be noticed, or if it is this
+ * process. */
 bool peers_watches(const struct peers *peers, int process);
 
-/* True if that process has ended without leaving, or before it was watched. */
+/* Return true if @process has ended without leaving, or before it was
+ * watched. */
 bool peers_has_ended(const struct peers *peers, int process);
 
-/* Add how that process, which has ended, did so: see thread_add_end(). */
+/* Add how @process, which has ended, has ended; see thread_add_end(). */
 void peers_add_end(const struct peers *peers, int process, struct text *t);
 
-/*
- * Begin to make the clique of that identity, in which the ranks of all
- * processes connect.  A process that fails to make it gives up and tells the
- * others, whom NCCL would leave waiting for its ranks.
- */
+/* If a process is known to be stopped, add "; process 1 (pid 4711) is stopped"
+ * and return true. */
+bool peers_add_stop(const struct peers *peers, int process, struct text *t);
+
+/* Start to open the clique @identity, in which the ranks of all processes
+ * connect. */
 void peers_open(struct peers *peers, uint64_t identity);
+
+/* Notify the other processes that this process could not open the clique
+ * @identity.  Otherwise NCCL would leave them waiting for its ranks. */
 void peers_give_up(struct peers *peers, uint64_t identity);
 
-/* Atomic; true while a process that has ranks has ended, or once one has given
- * up what this process makes: connecting to it is in vain. */
-const atomic_bool *peers_is_vain(const struct peers *peers);
+/* Return an atomic flag that is true if connecting cannot succeed, because a
+ * process with ranks has ended, or has given up opening the clique that this
+ * process is opening. */
+const atomic_bool *peers_is_futile(const struct peers *peers);
 
-/* Which ranks each process has in the generation that is opened next, until the
- * next call: an end is told with them. */
+/* Set the ranks of each process in the next generation.  Reports of the end of
+ * a process name them.  @facts must stay valid until the next call. */
 void peers_set_ranks(struct peers *peers, const struct cohort_process *facts);
 
 /*
- * Give @clique, which is not in use yet, the causes that other processes tell
- * for the clique of the same identity, and a cause if a process with ranks in
- * it has ended; and compare its calls with those of other processes of the
- * machine (remote_agreement.h).
- * @parent_end: the end of what the clique was split from, with which it ends;
- *              NULL: it is the group's
+ * Attach @clique, which is not in use yet.  From now on @clique gets the causes
+ * that other processes publish for its identity, and a cause if a process with
+ * ranks in it ends.  Its calls are compared with the calls of other processes
+ * on this machine (remote_agreement.h).
+ * @parent_end: cause block of the parent, with which @clique ends; NULL if it
+ *              was not split
  *
- * COHORT_NO_MEMORY.
+ * Return COHORT_OK or COHORT_NO_MEMORY.
  */
 int peers_attach(struct peers *peers, struct clique *clique,
                  struct cohort_abort *parent_end);
 void peers_detach(struct peers *peers, struct clique *clique);
 
-/* For struct remote, which says what they do. */
-void peers_tell(const struct clique *clique, const struct cohort_cause *cause,
-                uint64_t deadline_ns);
+/* Implementation of remote->send_cause(), see struct remote. */
+void peers_send_cause(const struct clique *clique,
+                      const struct cohort_cause *cause, uint64_t deadline_ns);
+
+/* Implementation of remote->ask(), see struct remote. */
 int peers_ask(const struct remote *remote, const struct clique *clique,
               const struct missing *question, struct remote_rank *out, int room,
-              uint64_t deadline_ns, struct text *silent);
+              struct text *silent);
 
-/* How long the other processes may take to answer. */
+/* Return the maximum time to wait for other processes once they are due. */
 uint64_t peers_patience_ns(const struct peers *peers);
 
 /*
- * Gather @bytes bytes, of words and at most PEERS_RECORD, from each process
- * that has not ended before it brought them, where all watch all.  All call
- * this equally often.
- * @out:     @bytes for each process, by number
- * @came:    the set of processes that have brought theirs, the same for all
+ * Gather @bytes bytes from each process, except processes that ended before
+ * they contributed.  May be called only if every process watches every other.
+ * All processes must make the same number of calls.
+ * @bytes: a multiple of 8, at most PEERS_RECORD
+ * @out:   @bytes for each process, by number
+ * @came:  set of processes that have contributed; all processes get the same
+ *         set
  *
- * COHORT_OK; COHORT_TIMED_OUT or COHORT_ABORTED, with @came as it is then.
+ * Return COHORT_OK; or COHORT_TIMED_OUT or COHORT_ABORTED, with the processes
+ * that have contributed so far in @came.
  */
 int peers_gather(struct peers *peers, const void *mine, size_t bytes, void *out,
                  uint64_t *came, const struct patience *patience);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Processes that share no memory with this one: what they would write to their
- * pages they send, and each has a copy of the others' pages
+ * Connects processes that share no memory: each sends the data that it would
+ * write to its page, and the others apply it to a copy
  */
 
 #include <sys/mman.h>
 
+#include "base/scoped_lock.h"
 #include "processes/peer_page.h"
 
 struct message {
@@ -15,9 +16,9 @@ struct message {
 	uint64_t number;
 };
 
-/* What it brings. */
+/* Contents of a message, by kind. */
 union content {
-	struct told told;
+	struct cause_entry entry;
 	struct missing question;
 	struct answer answer;
 	uint64_t record[PEERS_RECORD / sizeof(uint64_t)];
@@ -29,7 +30,7 @@ struct message_memory {
 	union content content;
 };
 
-/* With the answers to this process only. */
+/* Size of a copy, which has only the answers to this process. */
 #define COPY_BYTES                                                             \
 	(sizeof(struct page) + sizeof(((struct page *)NULL)->answers[0]))
 
@@ -41,7 +42,7 @@ bool peer_make_far(struct peer *x)
 	if (page == MAP_FAILED)
 		return false;
 	x->page = page;
-	x->pidfd = x->bell = -1;
+	x->pidfd = x->wake_pipe = -1;
 	x->is_far = true;
 	atomic_store(&x->state, PEER_HERE);
 	return true;
@@ -63,16 +64,15 @@ void peers_send(struct peers *p, int process, enum message_kind kind, int place,
 
 	if (bytes)
 		memcpy(&m.content, what, bytes);
-	pthread_mutex_lock(&p->line_lock);
+	SCOPED_LOCK(&p->line_lock);
 	if (p->line)
 		p->line->send(p->line->info, process, &m,
 		              sizeof(m.head) + bytes);
-	pthread_mutex_unlock(&p->line_lock);
 }
 
-/* ---- hearing ----------------------------------------------------------- */
+/* ---- receiving --------------------------------------------------------- */
 
-static void hear_question(struct page *page, const struct message_memory *m)
+static void store_question(struct page *page, const struct message_memory *m)
 {
 	if (m->head.place >= QUESTIONS)
 		return;
@@ -82,9 +82,10 @@ static void hear_question(struct page *page, const struct message_memory *m)
 	                      memory_order_release);
 }
 
-/* The ranks behind the last one that is sent are zero. */
-static void hear_answer(struct page *page, const struct message_memory *m,
-                        size_t bytes)
+/* Store an answer on the page.  The ranks after the last one in the message
+ * become zero. */
+static void store_answer(struct page *page, const struct message_memory *m,
+                         size_t bytes)
 {
 	struct answer answer = { .ranks = 0 };
 	struct place *place;
@@ -97,41 +98,42 @@ static void hear_answer(struct page *page, const struct message_memory *m,
 	            WORDS(struct answer));
 }
 
-/* A process can be ahead by one exchange, and leaves none out. */
-static void hear_record(struct page *page, const struct message_memory *m,
-                        size_t bytes)
+/* Store a contribution to an exchange.  A process can be one exchange ahead,
+ * and skips no exchange. */
+static void store_record(struct page *page, const struct message_memory *m,
+                         size_t bytes)
 {
 	const uint64_t last =
 		atomic_load_explicit(&page->exchange, memory_order_relaxed);
 
 	if (m->head.number != last + 1 || bytes > PEERS_RECORD)
 		return;
-	put_words(page->brought[m->head.number % 2], m->content.record,
+	put_words(page->contribution[m->head.number % 2], m->content.record,
 	          bytes / sizeof(uint64_t));
 	atomic_store_explicit(&page->exchange, m->head.number,
 	                      memory_order_release);
 }
 
-static void hear(struct page *page, const struct message_memory *m,
-                 size_t bytes)
+static void store_message(struct page *page, const struct message_memory *m,
+                          size_t bytes)
 {
 	switch (m->head.kind) {
 	case MESSAGE_LEFT:
 		atomic_store_explicit(&page->has_left, 1, memory_order_release);
 		break;
 	case MESSAGE_CAUSE:
-		if (bytes == sizeof(struct told))
-			put_told(page, &m->content.told);
+		if (bytes == sizeof(struct cause_entry))
+			put_cause_entry(page, &m->content.entry);
 		break;
 	case MESSAGE_QUESTION:
 		if (bytes == sizeof(struct missing))
-			hear_question(page, m);
+			store_question(page, m);
 		break;
 	case MESSAGE_ANSWER:
-		hear_answer(page, m, bytes);
+		store_answer(page, m, bytes);
 		break;
 	case MESSAGE_RECORD:
-		hear_record(page, m, bytes);
+		store_record(page, m, bytes);
 		break;
 	case MESSAGE_GAVE_UP:
 		if (bytes == sizeof(uint64_t))
@@ -150,7 +152,8 @@ static void hear(struct page *page, const struct message_memory *m,
 	}
 }
 
-void peers_hear(struct peers *p, int process, const void *message, size_t bytes)
+void peers_receive(struct peers *p, int process, const void *message,
+                   size_t bytes)
 {
 	struct message_memory m;
 
@@ -159,16 +162,16 @@ void peers_hear(struct peers *p, int process, const void *message, size_t bytes)
 	    atomic_load(&p->peers[process].has_ended) ||
 	    bytes < sizeof(m.head) || bytes > sizeof(m))
 		return;
-	/* It may not be aligned. */
+	/* Copied because the message may not be aligned. */
 	memcpy(&m, message, bytes);
-	hear(p->peers[process].page, &m, bytes - sizeof(m.head));
-	peer_ring(p->bell[1]);
+	store_message(p->peers[process].page, &m, bytes - sizeof(m.head));
+	peer_wake(p->wake_pipe[1]);
 }
 
-void peers_hear_end(struct peers *p, int process)
+void peers_receive_end(struct peers *p, int process)
 {
 	if (process < 0 || process >= p->processes || !p->peers[process].is_far)
 		return;
 	atomic_store(&p->peers[process].has_ended, true);
-	peer_ring(p->bell[1]);
+	peer_wake(p->wake_pipe[1]);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What the ranks of other processes are doing about a collective or a transfer:
- * the one process asks, and the threads of the others look at their ranks and
- * answer
+ * Reports what ranks of other processes are doing about a collective or a
+ * transfer: one process asks, and the threads of the other processes check
+ * their ranks and answer
  */
 
 #include <unistd.h>
@@ -11,10 +11,12 @@
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/list.h"
+#include "base/scoped_lock.h"
 #include "base/thread.h"
 #include "core/agree_words.h"
+#include "processes/own_bootstrap.h"
 #include "processes/peer_page.h"
-#include "watch/cycle.h"
+#include "watch/crossing.h"
 #include "watch/describe.h"
 #include "watch/render.h"
 #include "watch/stall.h"
@@ -30,7 +32,8 @@ static struct clique *find_clique(const struct peers *p, uint64_t identity)
 	return m ? m->clique : NULL;
 }
 
-/* What texts for another process need; @host: for one that is far, or "". */
+/* Return the context for texts that go to another process.
+ * @host: this process's host if the other process is far, otherwise "" */
 static struct snapshot reporter(const struct cohort_comm *c, const char *host)
 {
 	return (struct snapshot){
@@ -42,10 +45,11 @@ static struct snapshot reporter(const struct cohort_comm *c, const char *host)
 	};
 }
 
-/* If the rank waits in another communicator, say for whom. */
+/* If the rank waits in another communicator, report the rank that it waits for.
+ * Otherwise store in @r what its thread does there, and return false. */
 static bool report_waits(const struct cohort_comm *c, uint64_t collective,
                          uint64_t age_ns, const struct snapshot *s,
-                         const struct rank_snapshot *r, struct text *t,
+                         struct rank_snapshot *r, struct text *t,
                          struct remote_rank *out)
 {
 	const struct culprit *x;
@@ -54,9 +58,12 @@ static bool report_waits(const struct cohort_comm *c, uint64_t collective,
 	int i;
 
 	waits_of(c, collective, age_ns, &waits);
-	if (!waits.link_count)
-		return false;
 	x = waits.culprits;
+	if (!waits.link_count) {
+		memcpy(r->elsewhere, x->at.elsewhere, sizeof(r->elsewhere));
+		out->kind = stall_kind(s, r);
+		return false;
+	}
 	link = waits.links;
 	while (!waits.is_cycle && link < waits.links + waits.link_count - 1 &&
 	       x->at.rank < 0 && link->for_world != x->world)
@@ -69,10 +76,7 @@ static bool report_waits(const struct cohort_comm *c, uint64_t collective,
 		out->end = link->for_world;
 	} else if (x->at.rank >= 0 || !x->in.identity) {
 		out->end = x->world;
-		out->end_kind = x->has_called ? COHORT_VERDICT_NOT_STARTED
-		                : x->at.rank < 0
-		                        ? x->kind
-		                        : stall_kind_of_absence(&x->at);
+		out->end_kind = stall_kind_of_culprit(x);
 	} else {
 		out->end = -1;
 		out->waits_in = x->in;
@@ -89,6 +93,13 @@ static bool report_waits(const struct cohort_comm *c, uint64_t collective,
 	return true;
 }
 
+/* Return true if a rank has called, and its stream has not reached the call.
+ * @in_call: true if its thread has not launched it yet */
+static bool is_queued(int kind, bool in_call)
+{
+	return kind == COHORT_VERDICT_NOT_STARTED && !in_call;
+}
+
 static void report(struct cohort_comm *c, uint64_t collective, uint64_t age_ns,
                    const char *host, struct remote_rank *out)
 {
@@ -103,7 +114,7 @@ static void report(struct cohort_comm *c, uint64_t collective, uint64_t age_ns,
 	struct rank_snapshot r;
 	bool is_opposed, is_held;
 
-	snapshot_closely(&r, c, collective);
+	snapshot_details(&r, c, collective);
 	s.now_ns = clock_now();
 	*out = (struct remote_rank){
 		.rank = c->rank,
@@ -117,8 +128,10 @@ static void report(struct cohort_comm *c, uint64_t collective, uint64_t age_ns,
 	          crossing_holds(&r, c, collective, &elsewhere, &is_opposed);
 	if (is_held && is_opposed)
 		out->kind = COHORT_VERDICT_ORDER;
-	if ((is_held && is_opposed) || r.joined ||
-	    !report_waits(c, collective, age_ns, &s, &r, &t, out)) {
+	if ((is_held && is_opposed) ||
+	    (r.joined && !is_queued(out->kind, r.in_call || r.meets)) ||
+	    !report_waits(c, r.joined ? 0 : collective, age_ns, &s, &r, &t,
+	                  out)) {
 		if (is_held) {
 			describe_name_of(&t, &s, &r);
 			text_add(&t, " waits in %s instead", other);
@@ -134,7 +147,8 @@ static void report(struct cohort_comm *c, uint64_t collective, uint64_t age_ns,
 		record_add(&call, &r.call);
 }
 
-/* What the rank that is asked does about its half of a transfer. */
+/* Report the state of the rank that @asked is about, and of its half of the
+ * transfer. */
 static void report_half(struct cohort_comm *c, const struct missing *asked,
                         const char *host, struct remote_rank *out)
 {
@@ -145,7 +159,7 @@ static void report_half(struct cohort_comm *c, const struct missing *asked,
 	struct half half = { .done = false };
 	bool has_called;
 
-	snapshot_closely(&r, c, 0);
+	snapshot_details(&r, c, 0);
 	s.now_ns = clock_now();
 	has_called = p2p_snapshot_half(c, asked->sends, asked->other,
 	                               asked->number, &half);
@@ -155,20 +169,19 @@ static void report_half(struct cohort_comm *c, const struct missing *asked,
 		.is_done = half.done,
 		.kind = has_called ? stall_half_kind(&s, &half)
 		                   : stall_kind(&s, &r),
-		.is_held = cycle_is_blocked(&r),
 		.is_closed = r.closed,
 		.world = c->world_rank,
 	};
-	p2p_snapshot_awaits(c, asked->other, out);
-	if (!has_called && report_waits(c, 0, asked->age_ns, &s, &r, &t, out))
+	if ((!has_called || is_queued(out->kind, half.in_call)) &&
+	    report_waits(c, 0, asked->age_ns, &s, &r, &t, out))
 		return;
 	if (!has_called)
 		render_brief(&brief, &s, &r);
-	stall_add_half(&t, &s, &r, asked->sends, has_called ? &half : NULL);
+	describe_half(&t, &s, &r, asked->sends, has_called ? &half : NULL);
 }
 
-static void answer(struct clique *q, const struct missing *asked,
-                   const char *host, struct answer *out)
+static void fill_answer(struct clique *q, const struct missing *asked,
+                        const char *host, struct answer *out)
 {
 	int r;
 
@@ -182,8 +195,10 @@ static void answer(struct clique *q, const struct missing *asked,
 	}
 }
 
-/* The numbers in a question may be anything. */
-static bool is_sound(const struct clique *q, const struct missing *asked)
+/* Return true if the numbers in a question are valid.  They come from another
+ * process and are untrusted. */
+static bool is_valid_question(const struct clique *q,
+                              const struct missing *asked)
 {
 	return !asked->is_transfer ||
 	       (asked->other >= 0 && asked->other < q->world_size &&
@@ -201,8 +216,8 @@ static void answer_one(struct peers *p, int i, int k, uint64_t number)
 	*a = (struct answer){ .ranks = 0 };
 	get_words(&asked, x->page->asks[k].question, WORDS(struct missing));
 	q = find_clique(p, asked.identity);
-	if (q && is_sound(q, &asked))
-		answer(q, &asked, x->is_far ? p->host : "", a);
+	if (q && is_valid_question(q, &asked))
+		fill_answer(q, &asked, x->is_far ? p->host : "", a);
 	if (x->is_far)
 		peers_send(p, i, MESSAGE_ANSWER, k, number, a,
 		           offsetof(struct answer, of[a->ranks]));
@@ -229,8 +244,8 @@ void peers_answer(struct peers *p, int i)
 
 /* ---- asking ----------------------------------------------------------- */
 
-/* Those that have not called, or not started, or wait elsewhere, or have
- * left. */
+/* Return true for the kinds of verdict that an answer may contain: a rank has
+ * not called, has not started, waits elsewhere, or has left. */
 static bool is_kind(int kind)
 {
 	return (kind >= COHORT_VERDICT_NEVER_CALLED &&
@@ -238,8 +253,8 @@ static bool is_kind(int kind)
 	       kind == COHORT_VERDICT_ORDER || kind == COHORT_VERDICT_LEFT;
 }
 
-/* True if the rank may be another process's, and is not among the @n in
- * @out. */
+/* Return true if the rank may belong to another process, and is not among the
+ * @n ranks in @out. */
 static bool is_others(const struct clique *q, const struct remote_rank *x,
                       const struct remote_rank *out, int n)
 {
@@ -256,8 +271,8 @@ static int rank_or_none(int rank)
 	return rank >= 0 && rank < COHORT_MAX_RANKS ? rank : -1;
 }
 
-/* Add what is valid of an answer, whose numbers may be anything, to the @n
- * ranks in @out.  Returns how many there are then. */
+/* Append the valid ranks of an answer to the @n ranks in @out.  The numbers in
+ * the answer are untrusted.  Return the new number of ranks. */
 static int add_answer(const struct clique *q, const struct answer *a,
                       struct remote_rank *out, int n, int room)
 {
@@ -269,7 +284,6 @@ static int add_answer(const struct clique *q, const struct answer *a,
 		out[n] = *x;
 		out[n].joined = !!x->joined;
 		out[n].is_done = !!x->is_done;
-		out[n].is_held = !!x->is_held;
 		out[n].is_process = false;
 		out[n].world = rank_or_none(x->world);
 		out[n].from = rank_or_none(x->from);
@@ -286,8 +300,8 @@ static int add_answer(const struct clique *q, const struct answer *a,
 	return n;
 }
 
-/* A place for a question, -1: all are taken. */
-static int take_place(struct peers *p)
+/* Reserve an index for a question.  Return -1 if all indexes are in use. */
+static int reserve_question(struct peers *p)
 {
 	int k = 0;
 
@@ -296,10 +310,13 @@ static int take_place(struct peers *p)
 	return k < QUESTIONS ? k : -1;
 }
 
-/* Ask, in place @k.  Returns the number of the question there. */
+/* Publish a question at index @k, and wake the other processes.  This thread
+ * wakes them itself, because on a busy machine another thread may run only much
+ * later.  Return the number of the question. */
 static uint64_t put_question(struct peers *p, int k,
                              const struct missing *question)
 {
+	SCOPED_LOCK(&p->lock);
 	const uint64_t number = atomic_load_explicit(&p->page->asks[k].number,
 	                                             memory_order_relaxed) +
 	                        1;
@@ -307,34 +324,35 @@ static uint64_t put_question(struct peers *p, int k,
 	put_words(p->page->asks[k].question, question, WORDS(struct missing));
 	atomic_store_explicit(&p->page->asks[k].number, number,
 	                      memory_order_release);
-	peers_have_rung(p);
+	peers_wake_all(p);
 	peers_send(p, -1, MESSAGE_QUESTION, k, number, question,
 	           sizeof(*question));
 	return number;
 }
 
-/* A process that is stopped for that long is not waited for: a debugger stops
- * one for moments, too. */
+/* Time to wait for the answer of a stopped process.  A debugger may have
+ * stopped it only for a moment. */
 #define STOPPED_NS UINT64_C(5000000)
 
-/* Why process @x does not answer: how it is stopped, or that it has left; NULL
- * if that is not known. */
-static const char *silence_of(const struct peer *x)
+/* Return the reason why a process does not answer: it is stopped or has left.
+ * Return NULL if the reason is not known. */
+static const char *reason_for_silence(const struct peer *x)
 {
 	if (atomic_load(&x->state) == PEER_LEFT)
 		return "has closed the group";
-	switch (x->is_far ? '\0' : thread_process_state(x->pid)) {
-	case 'T':
-		return "is stopped";
-	case 't':
-		return "is stopped by a debugger";
-	default:
-		return NULL;
-	}
+	return x->is_far ? NULL : thread_process_stop(x->pid);
 }
 
-/* What process @i shows of the clique that @asked is about, @q if this process
- * has it. */
+bool peers_add_stop(const struct peers *p, int i, struct text *t)
+{
+	const struct peer *x = &p->peers[i];
+
+	return !x->is_far && bootstrap_add_stop(i, x->pid, t);
+}
+
+/* Return the calls that process @i publishes for the clique that @asked is
+ * about, or NULL.
+ * @q: that clique, or NULL if this process does not have it */
 static const struct call_words *calls_of(const struct peers *p,
                                          const struct clique *q,
                                          const struct missing *asked, int i)
@@ -342,9 +360,9 @@ static const struct call_words *calls_of(const struct peers *p,
 	return remote_agreement_words(p, asked->identity, q ? q->slots : 0, i);
 }
 
-/* Store which ranks of @q process @i drives, and in @worlds their numbers in
- * the group, if these are known.  Return whether all of them have called
- * collective @asked, as far as the process's page shows.  Under lock. */
+/* Store in @set the ranks of @q in process @i and, if known, their numbers in
+ * the root group in @worlds.  Return true if all of them have called the
+ * collective @asked, as far as the process's page shows.  Called under lock. */
 static bool find_driven(const struct peers *p, const struct clique *q, int i,
                         const struct missing *asked, uint64_t *set,
                         uint64_t *worlds)
@@ -369,15 +387,16 @@ static bool find_driven(const struct peers *p, const struct clique *q, int i,
 		                          asked->number, ranks) >= ranks;
 	}
 	list_find(m, p->members, next, m->clique == q);
-	/* Ranks of a split have other numbers. */
+	/* The facts have numbers in the root group, which differ from those in
+	 * a split clique. */
 	for (r = 0; m && !m->parent_end && f && r < f->ranks; r++)
 		rank_set_add(set, f->first_rank + r);
 	memcpy(worlds, set, COHORT_RANK_WORDS * sizeof(*worlds));
 	return false;
 }
 
-/* True if process @i has nothing to answer, as it has closed all its ranks of
- * @q. */
+/* Return true if process @i has closed all its ranks of @q, so that it has
+ * nothing to answer. */
 static bool has_closed(const struct peers *p, const struct clique *q, int i,
                        const struct missing *asked, const struct answer *a)
 {
@@ -390,9 +409,10 @@ static bool has_closed(const struct peers *p, const struct clique *q, int i,
 	return !asked->is_transfer || rank_set_has(members, asked->rank);
 }
 
-/* Add answers for the ranks of process @i, which does not answer because it is
- * stopped, or has closed them or its group: @how says so.  Returns how many are
- * in @out then.  Under lock. */
+/* Append answers for the ranks of process @i on behalf of that process, which
+ * is stopped, or has closed these ranks or its group.  Return the new number of
+ * ranks in @out.  Called under lock.
+ * @how: the reason why the process does not answer: "is stopped" */
 static int answer_for(const struct peers *p, const struct clique *q, int i,
                       const struct missing *asked, int kind, const char *how,
                       struct remote_rank *out, int n, int room)
@@ -415,7 +435,7 @@ static int answer_for(const struct peers *p, const struct clique *q, int i,
 	text_add(&t, ", which %s rank%s ",
 	         kind == COHORT_VERDICT_LEFT ? "drove" : "drives",
 	         rank_set_count(set) == 1 ? "" : "s");
-	rank_set_spell(&t, is_known ? worlds : set);
+	rank_set_format(&t, is_known ? worlds : set);
 	text_add(&t, ", %s", how);
 	for (x.rank = 0; x.rank < COHORT_MAX_RANKS && n < room; x.rank++) {
 		if (!rank_set_has(set, x.rank))
@@ -428,8 +448,9 @@ static int answer_for(const struct peers *p, const struct clique *q, int i,
 	return n;
 }
 
-/* Answer for the processes that are stopped, or in @closed, and name the others
- * that are here and not in @has.  Returns how many ranks are in @out then. */
+/* Append answers on behalf of the processes that are stopped or in @closed.
+ * Add to @t the names of other watched processes that are not in @has.  Return
+ * the new number of ranks in @out. */
 static int add_silent(struct peers *p, const struct clique *q,
                       const struct missing *asked, const uint64_t *has,
                       const uint64_t *closed, struct remote_rank *out, int n,
@@ -439,11 +460,11 @@ static int add_silent(struct peers *p, const struct clique *q,
 	bool has_left;
 	int i, before;
 
-	pthread_mutex_lock(&p->lock);
+	SCOPED_LOCK(&p->lock);
 	for (i = 0; i < p->processes; i++) {
 		has_left = rank_set_has(closed, i);
 		how = has_left ? "has closed the communicator"
-		               : silence_of(&p->peers[i]);
+		               : reason_for_silence(&p->peers[i]);
 		if (rank_set_has(has, i) ||
 		    (!how && !peer_is_here(&p->peers[i])))
 			continue;
@@ -463,29 +484,29 @@ static int add_silent(struct peers *p, const struct clique *q,
 			text_add(t, ", which %s", how);
 		comma = ", ";
 	}
-	pthread_mutex_unlock(&p->lock);
 	return n;
 }
 
 int peers_ask(const struct remote *remote, const struct clique *q,
               const struct missing *question, struct remote_rank *out, int room,
-              uint64_t deadline_ns, struct text *silent)
+              struct text *silent)
 {
 	struct peers *p = peers_of_remote(remote);
 	struct missing asked = *question;
-	int k = p->page ? take_place(p) : -1;
+	int k = p->page ? reserve_question(p) : -1;
 	uint64_t has[COHORT_RANK_WORDS] = { 0 }, number;
 	uint64_t closed[COHORT_RANK_WORDS] = { 0 };
 	const struct place *place;
 	struct backoff b = BACKOFF;
 	struct answer a;
 	const uint64_t since_ns = clock_now();
+	const uint64_t deadline_ns = clock_after(since_ns, remote->patience_ns);
 	uint64_t runs[COHORT_RANK_WORDS] = { 0 };
 	int i, n = 0, awaited;
 
 	while (p->page && k < 0 && clock_now() < deadline_ns) {
 		backoff_wait(&b, deadline_ns);
-		k = take_place(p);
+		k = reserve_question(p);
 	}
 	if (k < 0)
 		return 0;
@@ -501,7 +522,7 @@ int peers_ask(const struct remote *remote, const struct clique *q,
 			if (!get_stamped(&place->stamp, &a, place->words,
 			                 number, WORDS(struct answer))) {
 				if (!rank_set_has(runs, i) &&
-				    !silence_of(&p->peers[i]))
+				    !reason_for_silence(&p->peers[i]))
 					rank_set_add(runs, i);
 				awaited -= !rank_set_has(runs, i) &&
 				           clock_now() - since_ns > STOPPED_NS;
@@ -513,7 +534,8 @@ int peers_ask(const struct remote *remote, const struct clique *q,
 			             i);
 			awaited--;
 		}
-		/* One process has the rank. */
+		/* If the question is about a transfer, only one process has the
+		 * rank. */
 		if (n && asked.is_transfer)
 			break;
 	} while (awaited && clock_now() < deadline_ns &&

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Causes and ends of other processes, and the thread that waits for them
+ * Handles causes and ends of other processes, and runs the thread that waits
+ * for them
  */
 
 #include <errno.h>
@@ -12,26 +13,27 @@
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/list.h"
+#include "base/scoped_lock.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "base/thread.h"
 #include "processes/peer_page.h"
 
-/* ---- telling ---------------------------------------------------------- */
+/* ---- sending causes --------------------------------------------------- */
 
-void peers_ring(const struct peers *p)
+void peers_wake_all(const struct peers *p)
 {
 	const struct peer *x;
 
 	for (x = p->peers; x < p->peers + p->processes; x++)
 		if (peer_is_here(x))
-			peer_ring(x->bell);
+			peer_wake(x->wake_pipe);
 }
 
-void peers_have_rung(struct peers *p)
+void peers_request_wake(struct peers *p)
 {
-	atomic_store(&p->must_ring, true);
-	peer_ring(p->bell[1]);
+	atomic_store(&p->must_wake, true);
+	peer_wake(p->wake_pipe[1]);
 }
 
 static struct member *find_member(const struct peers *p, const struct clique *q)
@@ -42,7 +44,7 @@ static struct member *find_member(const struct peers *p, const struct clique *q)
 	return m;
 }
 
-/* Under lock. */
+/* Publish that this process has the clique @identity.  Called under lock. */
 static void put_member(struct peers *p, uint64_t identity)
 {
 	if (!p->page)
@@ -51,7 +53,8 @@ static void put_member(struct peers *p, uint64_t identity)
 	peers_send(p, -1, MESSAGE_MEMBER, 0, 0, &identity, sizeof(identity));
 }
 
-/* Under lock. */
+/* Publish that this process has recorded the completions of the clique
+ * @identity, or no longer has the clique.  Called under lock. */
 static void put_noted(struct peers *p, uint64_t identity)
 {
 	if (!p->page)
@@ -60,69 +63,87 @@ static void put_noted(struct peers *p, uint64_t identity)
 	peers_send(p, -1, MESSAGE_NOTED, 0, 0, &identity, sizeof(identity));
 }
 
-static bool all_have_noted(const struct peers *p, uint64_t identity)
+/* Time to wait for the snapshot of a stopped process, which may continue. */
+#define SNAPSHOT_NS UINT64_C(200000000)
+
+/* Return true if all processes have recorded their completions.
+ * @skips_stopped: true to ignore processes that are stopped */
+static bool all_have_noted(const struct peers *p, uint64_t identity,
+                           bool skips_stopped)
 {
 	const struct peer *x;
 
 	for (x = p->peers; x < p->peers + p->processes; x++)
 		if (peer_is_here(x) &&
 		    has_identity(&x->page->members, identity) &&
-		    !has_identity(&x->page->noted, identity))
+		    !has_identity(&x->page->noted, identity) &&
+		    !(skips_stopped && !x->is_far &&
+		      thread_process_stop(x->pid)))
 			return false;
 	return true;
 }
 
-static void tell(struct peers *p, const struct clique *q,
-                 const struct cohort_cause *cause)
+static void send_cause(struct peers *p, const struct clique *q,
+                       const struct cohort_cause *cause)
 {
-	const struct told told = { .identity = q->identity, .cause = *cause };
+	const struct cause_entry entry = { .identity = q->identity,
+		                           .cause = *cause };
 	struct member *m;
 	bool is_news;
 
-	pthread_mutex_lock(&p->lock);
+	SCOPED_LOCK(&p->lock);
 	m = find_member(p, q);
-	/* With its parent's cause a child ends everywhere, but with its
-	 * parent's close only here. */
-	is_news = p->page && m && !m->was_told && !m->has_told &&
-	          (!m->parent_end || !cause_look(m->parent_end));
+	/* A split clique ends with its parent.  If the parent has a cause, this
+	 * happens in every process, so there is nothing to publish.  If the
+	 * parent is merely closed, it happens only in this process. */
+	is_news = p->page && m && !m->is_from_peer && !m->is_published &&
+	          (!m->parent_end || !cause_peek(m->parent_end));
 	if (is_news) {
-		m->has_told = true;
-		put_told(p->page, &told);
-		peers_ring(p);
-		peers_send(p, -1, MESSAGE_CAUSE, 0, 0, &told, sizeof(told));
+		m->is_published = true;
+		put_cause_entry(p->page, &entry);
+		peers_wake_all(p);
+		peers_send(p, -1, MESSAGE_CAUSE, 0, 0, &entry, sizeof(entry));
 	}
-	pthread_mutex_unlock(&p->lock);
 }
 
-void peers_note(struct peers *p, const struct clique *q, uint64_t deadline_ns)
+void peers_await_noted(struct peers *p, const struct clique *q,
+                       uint64_t deadline_ns)
 {
+	const uint64_t stopped_ns = clock_deadline(SNAPSHOT_NS);
 	struct backoff b = BACKOFF;
+	uint64_t now_ns;
 
 	pthread_mutex_lock(&p->lock);
 	put_noted(p, q->identity);
 	pthread_mutex_unlock(&p->lock);
-	while (!all_have_noted(p, q->identity) && clock_now() < deadline_ns)
+	do {
+		now_ns = clock_now();
+		if (all_have_noted(p, q->identity, now_ns >= stopped_ns))
+			return;
 		backoff_wait(&b, deadline_ns);
+	} while (now_ns < deadline_ns);
 }
 
-void peers_tell(const struct clique *q, const struct cohort_cause *cause,
-                uint64_t deadline_ns)
+void peers_send_cause(const struct clique *q, const struct cohort_cause *cause,
+                      uint64_t deadline_ns)
 {
-	tell(peers_of(q), q, cause);
+	send_cause(peers_of(q), q, cause);
 	if (deadline_ns)
-		peers_note(peers_of(q), q, deadline_ns);
+		peers_await_noted(peers_of(q), q, deadline_ns);
 }
 
-/* ---- what the others tell ---------------------------------------------- */
+/* ---- causes of other processes ----------------------------------------- */
 
-/* Read the cause behind the first @n; false: it is overwritten, or is none. */
-static bool read_told(const struct page *page, uint64_t n, struct told *out)
+/* Read the cause with the number @n + 1.  Return false if it was overwritten or
+ * is not valid. */
+static bool read_cause_entry(const struct page *page, uint64_t n,
+                             struct cause_entry *out)
 {
 	struct cohort_cause *c = &out->cause;
 
 	if (!get_stamped(&page->causes[n % CAUSES].stamp, out,
 	                 page->causes[n % CAUSES].words, n + 1,
-	                 WORDS(struct told)))
+	                 WORDS(struct cause_entry)))
 		return false;
 	c->text[sizeof(c->text) - 1] = '\0';
 	if (c->rank < -1 || c->rank >= COHORT_MAX_RANKS)
@@ -133,7 +154,8 @@ static bool read_told(const struct page *page, uint64_t n, struct told *out)
 	return c->status != COHORT_OK;
 }
 
-/* End a member with a cause of another process, which is not told again. */
+/* End a clique with a cause from another process.  This process does not
+ * publish the cause again. */
 static void end_member(struct member *m, const struct cohort_cause *cause)
 {
 	struct cohort_cause what = *cause;
@@ -142,9 +164,10 @@ static void end_member(struct member *m, const struct cohort_cause *cause)
 		what.rank = -1;
 	if (what.world_rank < -1 || what.world_rank >= COHORT_MAX_RANKS)
 		what.world_rank = -1;
-	/* Before the lock is released, which peers_tell() waits for. */
+	/* The caller holds the lock, which peers_send_cause() also takes, so
+	 * that function sees is_from_peer. */
 	if (cause_set(m->clique->end, &what) == COHORT_OK)
-		m->was_told = true;
+		m->is_from_peer = true;
 }
 
 void peers_name(const struct peers *p, int i, struct text *t)
@@ -157,10 +180,10 @@ void peers_name(const struct peers *p, int i, struct text *t)
 	text_add(t, "pid %lld)", (long long)x->pid);
 }
 
-/* The cause of process @i, as it is told here: with that process's name, unless
- * its text begins with one. */
-static struct cohort_cause relayed(const struct peers *p, int i,
-                                   const struct cohort_cause *from)
+/* Return the cause of process @i, with the name of that process in front of the
+ * text unless the text already begins with one. */
+static struct cohort_cause relay_cause(const struct peers *p, int i,
+                                       const struct cohort_cause *from)
 {
 	struct cohort_cause cause = *from;
 	struct text t = { cause.text, sizeof(cause.text) };
@@ -172,34 +195,37 @@ static struct cohort_cause relayed(const struct peers *p, int i,
 	return cause;
 }
 
-/* Give the causes from @from on to @only, NULL: all members.  Under lock. */
-static void take_causes(struct peers *p, int i, uint64_t from,
-                        struct member *only)
+/* Apply the causes of process @i with numbers above @from to @only or, if @only
+ * is NULL, to all members.  Called under lock. */
+static void apply_causes(struct peers *p, int i, uint64_t from,
+                         struct member *only)
 {
 	const struct page *page = p->peers[i].page;
-	const uint64_t told =
-		atomic_load_explicit(&page->causes_told, memory_order_acquire);
+	const uint64_t published = atomic_load_explicit(&page->causes_published,
+	                                                memory_order_acquire);
 	struct cohort_cause cause;
 	struct member *m;
-	struct told t;
+	struct cause_entry t;
 	uint64_t n;
 
-	for (n = told > from + CAUSES ? told - CAUSES : from; n < told; n++) {
-		if (!read_told(page, n, &t))
+	for (n = published > from + CAUSES ? published - CAUSES : from;
+	     n < published; n++) {
+		if (!read_cause_entry(page, n, &t))
 			continue;
-		cause = relayed(p, i, &t.cause);
+		cause = relay_cause(p, i, &t.cause);
 		for (m = p->members; m; m = m->next)
 			if ((!only || m == only) &&
 			    m->clique->identity == t.identity)
 				end_member(m, &cause);
 	}
 	if (!only)
-		p->peers[i].seen = told;
+		p->peers[i].seen = published;
 }
 
-/* Give @m the end of process @i, if it has ranks in it.  That is told to
- * others, too, who may not watch the process.  Under lock. */
-static void take_end(const struct peers *p, int i, struct member *m)
+/* End @m because process @i has ended, if @i has ranks in it.  This cause is
+ * also published, because other processes may not watch @i.  Called under
+ * lock. */
+static void apply_end(const struct peers *p, int i, struct member *m)
 {
 	const struct cohort_process *f = p->facts ? &p->facts[i] : NULL;
 	struct cohort_cause cause = {
@@ -209,7 +235,8 @@ static void take_end(const struct peers *p, int i, struct member *m)
 	struct text t = { cause.text, sizeof(cause.text) };
 	int r;
 
-	/* What was split from it ends with it. */
+	/* Skip cliques that were split from another, because they end with
+	 * their parent. */
 	if (!f || !f->ranks || m->parent_end)
 		return;
 	cause.rank = cause.world_rank = f->first_rank;
@@ -217,7 +244,7 @@ static void take_end(const struct peers *p, int i, struct member *m)
 		rank_set_add(cause.missing, f->first_rank + r);
 	peers_name(p, i, &t);
 	text_add(&t, ", which drove rank%s ", f->ranks == 1 ? "" : "s");
-	rank_set_spell(&t, cause.missing);
+	rank_set_format(&t, cause.missing);
 	text_add(&t, ", ");
 	peers_add_end(p, i, &t);
 	cause_set(m->clique->end, &cause);
@@ -230,34 +257,36 @@ static bool gave_up(const struct peer *x, uint64_t identity)
 	               identity;
 }
 
-/* Note whether it is in vain to connect to a process.  Under lock. */
-static void note_vain(struct peers *p)
+/* Recompute is_futile, see struct peers.  Called under lock. */
+static void update_is_futile(struct peers *p)
 {
-	bool is_vain = false;
+	bool is_futile = false;
 	int i;
 
 	for (i = 0; p->facts && i < p->processes; i++)
-		is_vain |= p->facts[i].ranks &&
-		           (atomic_load(&p->peers[i].state) == PEER_ENDED ||
-		            gave_up(&p->peers[i], p->opening));
-	atomic_store(&p->is_vain, is_vain);
+		is_futile |= p->facts[i].ranks &&
+		             (atomic_load(&p->peers[i].state) == PEER_ENDED ||
+		              gave_up(&p->peers[i], p->opening));
+	atomic_store(&p->is_futile, is_futile);
 }
 
-/* True if process @i, which is watched, has closed its group.  Under lock. */
-static bool take_leave(struct peers *p, int i)
+/* Return true if process @i, which is watched, has closed its group.  Called
+ * under lock. */
+static bool check_for_leave(struct peers *p, int i)
 {
 	const struct peer *x = &p->peers[i];
-	/* Before the causes, as it may tell one and leave in between. */
+	/* Read before the causes, because the process may publish a cause and
+	 * then leave. */
 	const bool has_left =
 		atomic_load_explicit(&x->page->has_left, memory_order_acquire);
 
-	take_causes(p, i, x->seen, NULL);
+	apply_causes(p, i, x->seen, NULL);
 	return has_left;
 }
 
-/* Let the cliques with ranks of process @i, which has closed its group, wait
- * for these no longer.  Under lock. */
-static void note_left(const struct peers *p, int i)
+/* Stop waiting for the ranks of process @i, which has closed its group.  Called
+ * under lock. */
+static void handle_leave(const struct peers *p, int i)
 {
 	struct member *m;
 
@@ -267,15 +296,15 @@ static void note_left(const struct peers *p, int i)
 	cause_wake();
 }
 
-/* Have the watchdog look if ranks of other processes have closed their
- * communicators.  Under lock. */
-static void note_closed(const struct peers *p)
+/* Wake the watchdog if ranks of other processes have closed their
+ * communicators.  Called under lock. */
+static void wake_for_closed(const struct peers *p)
 {
 	const struct member *m;
 	bool has_any = false;
 
 	for (m = p->members; m; m = m->next) {
-		if (!p->remote.look(m->clique, 0).has_closed)
+		if (!p->remote.get_state(m->clique, 0).has_closed)
 			continue;
 		has_any = true;
 		atomic_store(&m->clique->is_shorter, true);
@@ -284,33 +313,34 @@ static void note_closed(const struct peers *p)
 		cause_wake();
 }
 
-/* Look at process @i, which has ended if @is_over.  Under lock. */
-static void look_at_peer(struct peers *p, int i, bool is_over)
+/* Handle news of process @i.  If @is_over, the process has ended.  Called under
+ * lock. */
+static void handle_peer(struct peers *p, int i, bool is_over)
 {
 	struct peer *x = &p->peers[i];
 	struct member *m;
 
 	if (!peer_may_end(x))
 		return;
-	if (peer_is_here(x) && take_leave(p, i)) {
+	if (peer_is_here(x) && check_for_leave(p, i)) {
 		atomic_store(&x->state, PEER_LEFT);
-		note_left(p, i);
+		handle_leave(p, i);
 	} else if (!peer_is_here(x) && atomic_load(&p->is_settled)) {
 		atomic_store(&x->state, PEER_UNWATCHED);
 	} else if (is_over) {
 		x->end = thread_process_end(x->pid, x->pidfd);
 		atomic_store(&x->state, PEER_ENDED);
-		note_vain(p);
+		update_is_futile(p);
 		for (m = p->members; m; m = m->next)
-			take_end(p, i, m);
+			apply_end(p, i, m);
 	}
 }
 
 /* ---- the thread ------------------------------------------------------- */
 
-/* Ask which processes are over, one after the other.  Where the system does not
- * let the thread wait for all at once, this is done a hundred times a
- * second. */
+/* Poll each process to find out whether it has ended.  Used a hundred times a
+ * second if the system does not let the thread wait for all processes at
+ * once. */
 static void ask_each(const struct peers *p, bool *over)
 {
 	struct pollfd polled[2];
@@ -320,7 +350,7 @@ static void ask_each(const struct peers *p, bool *over)
 	poll(NULL, 0, 10);
 	for (i = 0; i < p->processes; i++) {
 		x = &p->peers[i];
-		polled[0] = (struct pollfd){ .fd = x->bell };
+		polled[0] = (struct pollfd){ .fd = x->wake_pipe };
 		polled[1] = (struct pollfd){ .fd = x->pidfd, .events = POLLIN };
 		over[i] = peer_may_end(x) && (atomic_load(&x->has_ended) ||
 		                              (poll(polled, 2, 0) > 0 &&
@@ -329,20 +359,21 @@ static void ask_each(const struct peers *p, bool *over)
 	}
 }
 
-/* Wait for the bell or an end.  Which processes are over is in @over. */
+/* Wait for the wake pipe or the end of a process.  Set @over for each process
+ * that has ended. */
 static void await_any(const struct peers *p, struct pollfd *polled, bool *over)
 {
 	const struct peer *x;
-	char rung[64];
+	char bytes_read[64];
 	int i, n = 1;
 
-	polled[0] = (struct pollfd){ .fd = p->bell[0], .events = POLLIN };
+	polled[0] = (struct pollfd){ .fd = p->wake_pipe[0], .events = POLLIN };
 	for (i = 0; i < p->processes; i++) {
 		x = &p->peers[i];
 		over[i] = false;
 		if (!peer_may_end(x))
 			continue;
-		polled[n++] = (struct pollfd){ .fd = x->bell };
+		polled[n++] = (struct pollfd){ .fd = x->wake_pipe };
 		if (x->pidfd >= 0)
 			polled[n++] = (struct pollfd){ .fd = x->pidfd,
 				                       .events = POLLIN };
@@ -352,8 +383,10 @@ static void await_any(const struct peers *p, struct pollfd *polled, bool *over)
 		ask_each(p, over);
 		return;
 	}
-	/* Before the looks: whatever is not seen by them rings again. */
-	while (read(p->bell[0], rung, sizeof(rung)) == (ssize_t)sizeof(rung))
+	/* Drain the wake pipe before the checks, so that a change after them
+	 * wakes the thread again. */
+	while (read(p->wake_pipe[0], bytes_read, sizeof(bytes_read)) ==
+	       (ssize_t)sizeof(bytes_read))
 		;
 	for (i = 0, n = 1; i < p->processes; i++) {
 		x = &p->peers[i];
@@ -380,18 +413,18 @@ static void *peers_main(void *arg)
 
 	while (!atomic_load(&p->stop)) {
 		await_any(p, t->polled, t->over);
-		if (atomic_exchange(&p->must_ring, false))
-			peers_ring(p);
+		if (atomic_exchange(&p->must_wake, false))
+			peers_wake_all(p);
 		pthread_mutex_lock(&p->lock);
 		for (i = 0; i < p->processes; i++) {
-			look_at_peer(p, i, t->over[i]);
+			handle_peer(p, i, t->over[i]);
 			peers_answer(p, i);
 		}
-		note_vain(p);
-		note_closed(p);
+		update_is_futile(p);
+		wake_for_closed(p);
 		pthread_mutex_unlock(&p->lock);
 	}
-	peers_ring(p);
+	peers_wake_all(p);
 	free(t->over);
 	free(t);
 	return NULL;
@@ -424,12 +457,12 @@ int peers_attach(struct peers *p, struct clique *q,
 	int i;
 
 	if (!m)
-		return error_set(COHORT_NO_MEMORY, "no memory for a watch");
+		return error_set(COHORT_NO_MEMORY, "no memory for a group");
 	m->clique = q;
 	m->parent_end = parent_end;
 	if (parent_end)
 		cause_get(parent_end);
-	pthread_mutex_lock(&p->lock);
+	SCOPED_LOCK(&p->lock);
 	m->next = p->members;
 	p->members = m;
 	if (!q->remote)
@@ -437,14 +470,14 @@ int peers_attach(struct peers *p, struct clique *q,
 	q->remote = &p->remote;
 	remote_agreement_show(p, q);
 	put_member(p, q->identity);
-	/* Another process may have told its cause before this one was ready. */
+	/* Another process may have published its cause before this clique was
+	 * ready. */
 	for (i = 0; i < p->processes; i++) {
 		if (p->peers[i].page)
-			take_causes(p, i, 0, m);
+			apply_causes(p, i, 0, m);
 		if (atomic_load(&p->peers[i].state) == PEER_ENDED)
-			take_end(p, i, m);
+			apply_end(p, i, m);
 	}
-	pthread_mutex_unlock(&p->lock);
 	return COHORT_OK;
 }
 
@@ -464,34 +497,31 @@ void peers_detach(struct peers *p, struct clique *q)
 
 void peers_set_ranks(struct peers *p, const struct cohort_process *facts)
 {
-	pthread_mutex_lock(&p->lock);
+	SCOPED_LOCK(&p->lock);
 	p->facts = facts;
-	note_vain(p);
-	pthread_mutex_unlock(&p->lock);
+	update_is_futile(p);
 }
 
 void peers_open(struct peers *p, uint64_t identity)
 {
-	pthread_mutex_lock(&p->lock);
+	SCOPED_LOCK(&p->lock);
 	p->opening = identity;
-	note_vain(p);
-	pthread_mutex_unlock(&p->lock);
+	update_is_futile(p);
 }
 
 void peers_give_up(struct peers *p, uint64_t identity)
 {
-	pthread_mutex_lock(&p->lock);
+	SCOPED_LOCK(&p->lock);
 	if (p->page) {
 		atomic_store_explicit(&p->page->gave_up, identity,
 		                      memory_order_release);
-		peers_have_rung(p);
+		peers_request_wake(p);
 		peers_send(p, -1, MESSAGE_GAVE_UP, 0, 0, &identity,
 		           sizeof(identity));
 	}
-	pthread_mutex_unlock(&p->lock);
 }
 
-const atomic_bool *peers_is_vain(const struct peers *p)
+const atomic_bool *peers_is_futile(const struct peers *p)
 {
-	return &p->is_vain;
+	return &p->is_futile;
 }

@@ -3,11 +3,12 @@
 #define PROCESSES_PMIX_ABI_H
 
 /*
- * What the library uses of libpmix.so.2, which it opens at run time
+ * The part of the interface of libpmix.so.2 that this library uses.
+ * libpmix.so.2 is opened at run time.
  *
- * Values and layouts are those of the PMIx standard's C interface, as OpenPMIx
- * 4 and 5 have them.  tests/system/pmix.sh compares them with pmix.h where that
- * is installed.
+ * Values and layouts are those of the PMIx standard's C interface in OpenPMIx 4
+ * and 5.  tests/system/pmix.sh compares them with pmix.h where pmix.h is
+ * installed.
  */
 
 #include <stdbool.h>
@@ -22,7 +23,7 @@
 #define PMIX_ABI_ERR_UNREACH (-25)
 #define PMIX_ABI_ERR_LOST_CONNECTION (-61)
 
-/* What a value is. */
+/* Types of values. */
 #define PMIX_ABI_BOOL 1
 #define PMIX_ABI_STRING 3
 #define PMIX_ABI_INT 6
@@ -30,26 +31,27 @@
 #define PMIX_ABI_PROC 22
 #define PMIX_ABI_BYTE_OBJECT 27
 
-/* For whom a value is: for all processes. */
+/* Scope of a value that all processes can read. */
 #define PMIX_ABI_GLOBAL 3
 
-/* For whom an event is: for the job, or for whom an info names. */
+/* Ranges of an event: the whole job, or the processes that an info names. */
 #define PMIX_ABI_RANGE_NAMESPACE 3
 #define PMIX_ABI_RANGE_CUSTOM 6
 
-/* Events: a process has ended; and those of programs are below a number. */
+/* Event codes: four codes for the end of a process, and the base below which
+ * programs define their own. */
 #define PMIX_ABI_ERR_PROC_ABORTED (-7)
 #define PMIX_ABI_ERR_PROC_TERM_WO_SYNC (-200)
 #define PMIX_ABI_EVENT_PROC_TERMINATED (-201)
 #define PMIX_ABI_ERR_PROC_ABORTED_BY_SIG (-402)
 #define PMIX_ABI_EXTERNAL_ERR_BASE (-3000)
 
-/* The rank to ask for what is known of the whole job. */
+/* The rank that stands for the whole job in a query. */
 #define PMIX_ABI_RANK_WILDCARD (UINT32_MAX - 1)
 
 #define PMIX_ABI_TIMEOUT "pmix.timeout"   /* an int: seconds */
 #define PMIX_ABI_OPTIONAL "pmix.optional" /* a bool: do not ask the server */
-#define PMIX_ABI_JOB_SIZE "pmix.job.size" /* an uint32 */
+#define PMIX_ABI_JOB_SIZE "pmix.job.size" /* a uint32 */
 #define PMIX_ABI_RM_NAME "pmix.rm.name"   /* a string: the launcher */
 #define PMIX_ABI_EVENT_AFFECTED_PROC "pmix.evproc"   /* a proc */
 #define PMIX_ABI_EVENT_CUSTOM_RANGE "pmix.evrange"   /* a proc, or an array */
@@ -57,7 +59,7 @@
 #define PMIX_ABI_EVENT_DO_NOT_CACHE "pmix.evnocache" /* a bool */
 
 struct pmix_proc {
-	char nspace[PMIX_NSPACE_BYTES]; /* the job */
+	char nspace[PMIX_NSPACE_BYTES]; /* name of the job */
 	uint32_t rank;
 };
 
@@ -74,7 +76,8 @@ struct pmix_value {
 			char *bytes;
 			size_t size;
 		} bytes;
-		/* The largest member. */
+		/* The largest member, which determines the size of the
+		 * union. */
 		struct {
 			char *name, *value, separator;
 		} variable;
@@ -87,24 +90,25 @@ struct pmix_info {
 	struct pmix_value value;
 };
 
-/* @value says something only if @status is PMIX_ABI_SUCCESS.  Whose it is the
- * standard does not say: see struct pmix_client. */
+/* Callback of PMIx_Get_nb().  @value is valid only if @status is
+ * PMIX_ABI_SUCCESS.  The standard does not define which side frees it: see
+ * struct pmix_client. */
 typedef void (*pmix_get_callback)(int status, struct pmix_value *value,
                                   void *arg);
 
 typedef void (*pmix_op_callback)(int status, void *arg);
 
-/* What an event handler's number is. */
+/* Callback of PMIx_Register_event_handler(), with the number of the handler. */
 typedef void (*pmix_handler_callback)(int status, size_t id, void *arg);
 
-/* The receiver of @info calls @release, if that is not NULL, with
- * @release_arg. */
+/* Callback of PMIx_Job_control_nb().  The receiver of @info calls @release with
+ * @release_arg, unless @release is NULL. */
 typedef void (*pmix_info_callback)(int status, struct pmix_info *info, size_t n,
                                    void *arg, void (*release)(void *),
                                    void *release_arg);
 
-/* What an event handler calls at its end, with the handler's @arg as the last
- * one. */
+/* Function that an event handler calls when it is done.  @arg is the argument
+ * that the handler got for it. */
 typedef void (*pmix_event_done)(int status, struct pmix_info *results, size_t n,
                                 pmix_op_callback callback, void *callback_arg,
                                 void *arg);
@@ -116,17 +120,21 @@ typedef void (*pmix_event_handler)(size_t id, int code,
                                    pmix_event_done done, void *arg);
 
 /*
- * What the library and cohort launch agree on: the launcher's name; a job
- * control request which says that the library uses this connection; and one
- * with a message, which becomes an event of this code with the same message,
- * for the processes that the request is for.
+ * Names and codes shared between the library and cohort launch
+ *
+ * PMIX_LINE_LAUNCHER  name of the launcher
+ * PMIX_LINE_MEMBER    job control request that says whether the library uses
+ *                     this connection
+ * PMIX_LINE_MESSAGE   job control request with a message for some processes
+ * PMIX_LINE_EVENT     event by which the launcher forwards the message to these
+ *                     processes
  */
 #define PMIX_LINE_LAUNCHER "cohort"
 #define PMIX_LINE_MEMBER "cohort.member" /* a bool */
 #define PMIX_LINE_MESSAGE "cohort.message"
 #define PMIX_LINE_EVENT (PMIX_ABI_EXTERNAL_ERR_BASE - 0x6368)
 
-/* The functions, by name. */
+/* The PMIx functions that the library uses. */
 #define PMIX_ABI_FUNCTIONS(X)                                                  \
 	X(PMIx_Init, int, (struct pmix_proc *, struct pmix_info *, size_t))    \
 	X(PMIx_Finalize, int, (const struct pmix_info *, size_t))              \

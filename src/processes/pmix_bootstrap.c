@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * In each round a process puts its record under a key of its own, and asks for
- * the others' until it has them.  (A fence would be less traffic, but not say
- * who is missing, and PMIx cannot tell apart the fences of two groups.)
+ * Bootstrap that lets the processes of a job find each other through the
+ * launcher's PMIx server
  *
- * A key has the group's name, the number of the opening, and the round: a key's
- * value never changes, because servers and clients keep copies.  A process that
- * leaves puts that under a key, too: whoever comes to an opening that others
- * have given up is told, and gets in step with them by opening the group again.
+ * In each round a process publishes its record under its own key, and asks for
+ * the records of the other processes until it has all of them.  (A fence would
+ * cause less traffic, but would not show which process is missing, and PMIx
+ * cannot distinguish the fences of two groups.)
+ *
+ * A key consists of the group's name, the number of the opening, and the round.
+ * The value of a key never changes, because servers and clients cache it.  A
+ * process that leaves publishes that under another key.  So if a process
+ * arrives after others have given up, it gets an error that says to open the
+ * group again.
  */
 
 #include <pthread.h>
@@ -20,6 +25,7 @@
 #include <time.h>
 
 #include "base/list.h"
+#include "base/scoped_lock.h"
 #include "base/status.h"
 #include "base/thread.h"
 #include "core/cause.h"
@@ -27,61 +33,66 @@
 #include "processes/pmix_client.h"
 #include "processes/pmix_line.h"
 
-/* How long those who have not come are left alone before they are asked again:
- * at first, and at most.  A server may hold back its answer for a second. */
+/* First and longest pause before the processes that have not arrived are asked
+ * again. */
 #define AGAIN_NS (10 * 1000000)
 #define AGAIN_MOST_NS (160 * 1000000)
+
+/* Maximum time that the server may delay its answer, in seconds. */
 #define HOLD_S 1
 
-/* A process is asked whether it has left at the second, fourth, ... question
- * for its record, and then at each so many. */
+/* A process is asked whether it has left after 1, 2, 4 and 8 questions for its
+ * record, and after every multiple of this number. */
 #define LEAVING_EVERY 16
 
 struct opening {
 	struct opening *next;
-	unsigned number; /* of the latest */
+	unsigned number; /* number of the latest opening with this name */
 	bool is_under_way;
-	char name[64]; /* of the groups */
+	char name[64]; /* group name that the opening is for */
 };
 
-/* What came of a question. */
+/* State of a question to a process. */
 enum {
-	ABSENT,  /* nothing: ask again */
-	ASKED,   /* PMIx has it, and will answer */
-	COME,    /* what was asked for is there */
-	LEFT,    /* no record, and none will come: it has left or ended */
-	FOREIGN, /* not a record of this version of the library */
-	LOST,    /* the server, or PMIx_Put() has failed: see status */
+	ABSENT, /* no answer yet: ask again */
+	ASKED,  /* PMIx has the question and will answer */
+	COME,   /* the answer has arrived */
+	/* There will be no record, because the process has left or ended. */
+	LEFT,
+	FOREIGN, /* the record is of another version of the library */
+	LOST,    /* the server or PMIx_Put() has failed; see status */
 };
 
-/* A question to a process for its record, or whether it has left. */
+/* A query about another process: asks either for its record, or whether it has
+ * left. */
 struct question {
 	struct request *request;
-	struct pmix_proc process; /* PMIx may read it until it answers */
+	struct pmix_proc process; /* PMIx may read this until it answers */
 
-	/* Atomic.  Release: the record or the status. */
+	/* Atomic; an enumerator above.  Stored with release, so that a reader
+	 * sees the record or the status. */
 	atomic_int state;
 	int status;     /* PMIx's last answer */
-	unsigned asked; /* how often */
+	unsigned asked; /* number of times that it was asked */
 
-	/* For a record: that the process has left or ended was known before
-	 * this was asked. */
+	/* For a question for a record: true if the process was known to have
+	 * left or ended before the question was asked. */
 	bool is_last;
 };
 
-/* One round.  It lives until all who hold it have let go: the group, the
- * round's thread, and each question that PMIx has. */
+/* State of one round.  References are held by the group, by the round's thread,
+ * and by each question that PMIx has not answered. */
 struct request {
 	const struct pmix_client *client;
 	atomic_int holders;
-	atomic_bool is_left; /* by the group */
+	atomic_bool is_left; /* the group no longer waits for the round */
 	int process, processes;
 	char key[PMIX_KEY_BYTES], left_key[PMIX_KEY_BYTES];
 	size_t bytes;
-	char *records; /* of all processes */
+	char *records; /* records of all processes */
 
-	/* For each process its record, and then for each whether it has
-	 * left. */
+	/* For each process, the question for its record; then, for each
+	 * process, the question whether it has left. */
 	struct question questions[];
 };
 
@@ -89,22 +100,24 @@ struct pmix_bootstrap {
 	const struct pmix_client *client;
 	struct pmix_line *line;
 	struct opening *opening;
-	bool has_opened; /* a round was done */
-	unsigned number; /* of the opening */
-	uint64_t round;  /* of the last request */
+	bool has_opened; /* a round was completed, so the group has opened */
+	unsigned number; /* number of the opening */
+	uint64_t round;  /* round of the last request */
 	size_t bytes;
-	struct request *request; /* the last, or NULL */
-	void *recv;              /* of that */
+	struct request *request; /* the last request, or NULL */
+	void *recv; /* destination of the records of the last request */
 };
 
 /* ---- openings ---------------------------------------------------------- */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Guarded by lock, with what is in them; one for each name, for ever. */
+/* Openings, one for each name; never freed.  The list and its members are
+ * guarded by lock. */
 static struct opening *openings;
 
-/* With the lock. */
+/* Return the opening for @name.  Create it if necessary.  Called with the lock
+ * held. */
 static struct opening *find_opening(const char *name)
 {
 	struct opening *o;
@@ -124,38 +137,38 @@ static int begin_opening(struct pmix_bootstrap *b, const char *name)
 	struct opening *o;
 	int rc = COHORT_OK;
 
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	o = find_opening(name);
 	if (!o) {
 		rc = error_set(COHORT_NO_MEMORY, "no memory for a group");
 	} else if (o->is_under_way) {
-		rc = error_set(COHORT_STATE,
-		               "another group of the name is being opened");
+		rc = error_set(
+			COHORT_STATE,
+			"another group of the same name is being opened");
 	} else {
 		o->is_under_way = true;
 		b->number = ++o->number;
 		b->opening = o;
 	}
-	pthread_mutex_unlock(&lock);
 	return rc;
 }
 
-/* Another group of the name may be opened. */
+/* Allow another group of the same name to be opened. */
 static void end_opening(struct pmix_bootstrap *b)
 {
 	if (b->has_opened || !b->opening)
 		return;
 	b->has_opened = true;
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	b->opening->is_under_way = false;
-	pthread_mutex_unlock(&lock);
 }
 
 /* ---- asking ------------------------------------------------------------ */
 
-static void let_go(struct request *q)
+static void put_request(struct request *q)
 {
-	/* Release and acquire: whoever frees it comes after all others. */
+	/* The release and acquire make every other thread's accesses to the
+	 * request come before the free. */
 	if (atomic_fetch_sub_explicit(&q->holders, 1, memory_order_acq_rel) > 1)
 		return;
 	free(q->records);
@@ -167,7 +180,7 @@ static int state_of(const struct question *u)
 	return atomic_load_explicit(&u->state, memory_order_acquire);
 }
 
-static struct question *for_leaving(struct request *q, int i)
+static struct question *leave_question(struct request *q, int i)
 {
 	return &q->questions[q->processes + i];
 }
@@ -177,7 +190,7 @@ static char *record(const struct request *q, int i)
 	return q->records + (size_t)i * q->bytes;
 }
 
-/* What came of @u, to which PMIx has answered. */
+/* Return the new state of question @u, now that PMIx has answered it. */
 static int read_answer(const struct question *u, const struct pmix_value *value)
 {
 	struct request *q = u->request;
@@ -186,7 +199,7 @@ static int read_answer(const struct question *u, const struct pmix_value *value)
 	if (u->status == PMIX_ABI_ERR_UNREACH ||
 	    u->status == PMIX_ABI_ERR_LOST_CONNECTION)
 		return LOST;
-	/* Any other error may not be there the next time. */
+	/* Other errors may be temporary, so ask again. */
 	if (u->status != PMIX_ABI_SUCCESS || !value)
 		return u->is_last ? LEFT : ABSENT;
 	if (i >= q->processes)
@@ -198,8 +211,8 @@ static int read_answer(const struct question *u, const struct pmix_value *value)
 	return COME;
 }
 
-/* On a thread of PMIx's, or on the round's. */
-static void answered(int status, struct pmix_value *value, void *arg)
+/* Runs on a thread of PMIx or of the round. */
+static void on_answer(int status, struct pmix_value *value, void *arg)
 {
 	struct question *u = arg;
 
@@ -212,32 +225,33 @@ static void answered(int status, struct pmix_value *value, void *arg)
 			free(value->data.bytes.bytes);
 		free(value);
 	}
-	let_go(u->request);
+	put_request(u->request);
 }
 
-/* PMIx may read this until it answers. */
+/* Info that limits how long the server may delay an answer.  PMIx may read this
+ * until it answers. */
 static const struct pmix_info hold = {
 	.key = PMIX_ABI_TIMEOUT,
 	.value = { .type = PMIX_ABI_INT, .data.integer = HOLD_S },
 };
 
-static void ask(struct question *u, const char *key)
+static void request_value(struct question *u, const char *key)
 {
 	struct request *q = u->request;
 	int rc;
 
 	atomic_fetch_add(&q->holders, 1);
 	atomic_store(&u->state, ASKED);
-	rc = q->client->PMIx_Get_nb(&u->process, key, &hold, 1, answered, u);
+	rc = q->client->PMIx_Get_nb(&u->process, key, &hold, 1, on_answer, u);
 	if (rc != PMIX_ABI_SUCCESS)
-		answered(rc, NULL, u);
+		on_answer(rc, NULL, u);
 }
 
-/* Ask process @i again if it is absent; false if there is nothing to wait
- * for. */
+/* Ask process @i again if it has not answered.  Return false if no further
+ * answer is needed. */
 static bool ask_again(struct request *q, int i)
 {
-	struct question *u = &q->questions[i], *left = for_leaving(q, i);
+	struct question *u = &q->questions[i], *left = leave_question(q, i);
 	const int state = state_of(u);
 	const unsigned n = u->asked;
 
@@ -246,8 +260,8 @@ static bool ask_again(struct request *q, int i)
 		u->asked++;
 		if (n && (!(n & (n - 1)) || n % LEAVING_EVERY == 0) &&
 		    state_of(left) == ABSENT)
-			ask(left, q->left_key);
-		ask(u, q->key);
+			request_value(left, q->left_key);
+		request_value(u, q->key);
 	}
 	return state <= ASKED;
 }
@@ -257,14 +271,15 @@ static bool ask_all(struct request *q)
 	bool waits = false;
 	int k;
 
-	/* Not all processes begin with the same one. */
+	/* Spread the load over the processes: each process starts with another
+	 * one. */
 	for (k = 0; k < q->processes; k++)
 		waits |= ask_again(q, (q->process + k) % q->processes);
 	return waits;
 }
 
-static int put(const struct pmix_client *client, const char *key, char *bytes,
-               size_t n)
+static int put_value(const struct pmix_client *client, const char *key,
+                     char *bytes, size_t n)
 {
 	struct pmix_value value = {
 		.type = PMIX_ABI_BYTE_OBJECT,
@@ -279,13 +294,15 @@ static void publish(struct request *q)
 {
 	struct question *own = &q->questions[q->process];
 
-	own->status = put(q->client, q->key, record(q, q->process), q->bytes);
+	own->status =
+		put_value(q->client, q->key, record(q, q->process), q->bytes);
 	atomic_store_explicit(&own->state,
 	                      own->status == PMIX_ABI_SUCCESS ? COME : LOST,
 	                      memory_order_release);
 }
 
-/* Without a deadline, as PMIx's functions; the group has one, and may leave. */
+/* Run a round.  This has no deadline, because PMIx's functions have none.  The
+ * group has a deadline, and may stop waiting for this thread. */
 static void *gather_main(void *arg)
 {
 	struct timespec again = { .tv_nsec = AGAIN_NS };
@@ -298,13 +315,13 @@ static void *gather_main(void *arg)
 		if (again.tv_nsec < AGAIN_MOST_NS)
 			again.tv_nsec += AGAIN_NS;
 	}
-	let_go(q);
+	put_request(q);
 	atomic_fetch_sub(&pmix_client_threads, 1);
 	return NULL;
 }
 
-/* Start @fn(@arg), which counts itself out of pmix_client_threads: 0 or an
- * errno value. */
+/* Start @fn(@arg) on a new thread.  Before it returns, @fn must decrement
+ * pmix_client_threads.  Return 0 or an errno value. */
 static int start(void *(*fn)(void *), void *arg)
 {
 	pthread_t thread;
@@ -321,8 +338,7 @@ static int start(void *(*fn)(void *), void *arg)
 
 /* ---- the table --------------------------------------------------------- */
 
-static void name_leaving(const struct pmix_bootstrap *b,
-                         char key[PMIX_KEY_BYTES])
+static void leave_key(const struct pmix_bootstrap *b, char key[PMIX_KEY_BYTES])
 {
 	snprintf(key, PMIX_KEY_BYTES, "cohort.%u.left.%s", b->number,
 	         b->opening->name);
@@ -349,7 +365,7 @@ static struct request *make_request(const struct pmix_bootstrap *b,
 	q->bytes = b->bytes;
 	snprintf(q->key, sizeof(q->key), "cohort.%u.%llu.%s", b->number,
 	         (unsigned long long)b->round, b->opening->name);
-	name_leaving(b, q->left_key);
+	leave_key(b, q->left_key);
 	for (i = 0; i < 2 * n; i++) {
 		q->questions[i].request = q;
 		q->questions[i].process = b->client->own;
@@ -366,7 +382,7 @@ static void leave_request(struct pmix_bootstrap *b)
 	if (!b->request)
 		return;
 	atomic_store(&b->request->is_left, true);
-	let_go(b->request);
+	put_request(b->request);
 	b->request = NULL;
 }
 
@@ -386,7 +402,7 @@ static int gather(void *send, void *recv, size_t bytes, void *info,
 	err = start(gather_main, q);
 	if (err) {
 		atomic_store(&q->holders, 1);
-		let_go(q);
+		put_request(q);
 		return -err;
 	}
 	b->request = q;
@@ -415,15 +431,16 @@ static int test(void *request)
 	return 0;
 }
 
-/* The next request leaves this one, or the end of the group: until then its
- * errors can be explained. */
+/* Keep the request, so that its errors can be explained.  The next request, or
+ * the end of the group, drops the kept one. */
 static int release(void *request)
 {
 	(void)request;
 	return 0;
 }
 
-/* Whether process @i has kept the others from going on, and how. */
+/* If process @i has prevented the round from completing, add how it did, and
+ * return true. */
 static bool explain_process(struct request *q, int i, struct text *t)
 {
 	const struct question *u = &q->questions[i];
@@ -431,13 +448,14 @@ static bool explain_process(struct request *q, int i, struct text *t)
 	switch (state_of(u)) {
 	case LEFT:
 		text_add(t,
-		         state_of(for_leaving(q, i)) == COME
+		         state_of(leave_question(q, i)) == COME
 		                 ? "; process %d has left: open the group again"
 		                 : "; process %d has exited",
 		         i);
 		return true;
 	case FOREIGN:
-		text_add(t, "; process %d has another version of the library",
+		text_add(t,
+		         "; process %d has a different version of the library",
 		         i);
 		return true;
 	case LOST:
@@ -492,14 +510,14 @@ static const struct peer_line *line(const void *info)
 
 /* ---- creating ---------------------------------------------------------- */
 
-/* Tell the others that this process has left. */
+/* Publish that this process has left. */
 static void *end_main(void *arg)
 {
 	struct pmix_bootstrap *b = arg;
 	char key[PMIX_KEY_BYTES], nothing[] = "";
 
-	name_leaving(b, key);
-	put(b->client, key, nothing, sizeof(nothing));
+	leave_key(b, key);
+	put_value(b->client, key, nothing, sizeof(nothing));
 	free(b);
 	atomic_fetch_sub(&pmix_client_threads, 1);
 	return NULL;
@@ -540,8 +558,8 @@ static int open_client(const struct patience *patience,
 	    b->client->processes > COHORT_MAX_RANKS ||
 	    b->client->own.rank >= b->client->processes)
 		return error_set(COHORT_INVALID,
-		                 "this is process %u of %u by its PMIx server, "
-		                 "not one of 1 to %d",
+		                 "the PMIx server says that this is process %u "
+		                 "of %u, but a group has 1 to %d processes",
 		                 b->client->own.rank, b->client->processes,
 		                 COHORT_MAX_RANKS);
 	return COHORT_OK;

@@ -30,17 +30,18 @@ enum state { CLOSED, STARTING, OPEN, FAILED };
 
 static struct pmix_client client;
 
-/* Guarded by lock: from CLOSED to STARTING.  The thread that starts the client
- * moves on; release: the client, or why it failed. */
+/* Guarded by lock from CLOSED to STARTING; after that, only the thread that
+ * starts the client changes it.  Stored with release, so that a reader sees the
+ * client or the reason why it failed. */
 static atomic_int state;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static const char *failed; /* the function that has refused, and */
-static int status;         /* what it answered */
-static pid_t pid;          /* the process that was started */
+static const char *failed; /* the PMIx function that failed */
+static int status;         /* what that function returned */
+static pid_t pid;          /* the process that started the client */
 
 /* ---- the library ------------------------------------------------------- */
 
-/* With the lock: find all functions. */
+/* Called with the lock held. */
 static int load(void)
 {
 	static const char *const names[] = {
@@ -75,8 +76,9 @@ static int load(void)
 atomic_int pmix_client_threads;
 atomic_bool pmix_client_ends;
 
-/* A child keeps no connection, which would hide the end of its parent. */
-static int connection = -1; /* constant, once started */
+/* The socket to the server.  A forked child must not keep it open, because that
+ * would hide the end of its parent. */
+static int connection = -1; /* constant once started */
 static struct sockaddr_in server;
 
 static bool is_connection(int fd)
@@ -89,15 +91,16 @@ static bool is_connection(int fd)
 	       peer.sin_addr.s_addr == server.sin_addr.s_addr;
 }
 
-/* In the child.  libpmix may have closed it, and something else may have its
- * number. */
+/* Close the socket in a forked child.  Check it first, because libpmix may have
+ * closed it, and another file may have its number. */
 static void drop_connection(void)
 {
 	if (is_connection(connection))
 		close(connection);
 }
 
-/* Where @uri, "job.rank;tcp4://1.2.3.4:5", says that the server listens. */
+/* Read from @uri ("job.rank;tcp4://1.2.3.4:5") the address at which the server
+ * listens. */
 static bool read_uri(const char *uri)
 {
 	const char *host = uri ? strstr(uri, "tcp4://") : NULL;
@@ -110,7 +113,8 @@ static bool read_uri(const char *uri)
 	return inet_pton(AF_INET, text, &server.sin_addr) == 1;
 }
 
-/* Find the connection, of which libpmix says nothing. */
+/* Find the socket to the server, which libpmix does not reveal, and close it in
+ * children. */
 static void keep_from_children(void)
 {
 	DIR *all = opendir("/proc/self/fd");
@@ -131,7 +135,8 @@ static void keep_from_children(void)
 	if (connection < 0)
 		return;
 	fcntl(connection, F_SETFD, FD_CLOEXEC);
-	/* Two messages in a row would wait 40 ms for an acknowledgement. */
+	/* Without this option, two messages in a row would wait 40 ms for an
+	 * acknowledgment. */
 	setsockopt(connection, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 },
 	           sizeof(int));
 	pthread_atfork(NULL, NULL, drop_connection);
@@ -152,7 +157,7 @@ static void finish(void)
 	client.PMIx_Finalize(NULL, 0);
 }
 
-/* The processes of the job, as one to ask about. */
+/* Return the PMIx name that stands for the whole job in questions. */
 static struct pmix_proc all_of_job(void)
 {
 	struct pmix_proc job = client.own;
@@ -161,8 +166,8 @@ static struct pmix_proc all_of_job(void)
 	return job;
 }
 
-/* Whether that is cohort launch: no other one passes messages on, and none is
- * known to tell ends. */
+/* Return true if the launcher is cohort launch.  No other launcher is known to
+ * pass messages between processes and to report their ends. */
 static bool launcher_has_events(void)
 {
 	const struct pmix_info here = {
@@ -231,7 +236,7 @@ static void *start(void *unused)
 	return NULL;
 }
 
-/* With the lock. */
+/* Called with the lock held. */
 static int begin(void)
 {
 	pthread_t thread;
@@ -264,7 +269,8 @@ int pmix_client_open(const struct patience *patience,
 	pthread_mutex_unlock(&lock);
 	if (rc != COHORT_OK)
 		return rc;
-	/* Acquire: what the thread has found. */
+	/* The acquire pairs with the starting thread's release, which publishes
+	 * the client. */
 	while ((now = atomic_load_explicit(&state, memory_order_acquire)) ==
 	       STARTING) {
 		if (patience_is_aborted(patience))

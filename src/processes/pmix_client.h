@@ -3,11 +3,11 @@
 #define PROCESSES_PMIX_CLIENT_H
 
 /*
- * This process as a client of its launcher's PMIx server: one for all groups
+ * This process's connection to its launcher's PMIx server, shared by all groups
  *
- * It stays one until the process exits, because a PMIx client that has
- * finalized cannot start again.  exit() finalizes it; a launcher takes a
- * process that ends without that for one that has failed.
+ * The connection lasts until the process exits, because a PMIx client that has
+ * finalized cannot start again.  exit() finalizes the client, because launchers
+ * regard a process that ends without this as failed.
  */
 
 #include <stdatomic.h>
@@ -22,32 +22,40 @@ struct pmix_client {
 	PMIX_ABI_FUNCTIONS(PMIX_MEMBER)
 #undef PMIX_MEMBER
 	struct pmix_proc own; /* job and number of this process */
-	uint32_t processes;   /* of the job */
+	uint32_t processes;   /* processes of the job */
 
-	/* The server passes events between processes, and tells each process's
-	 * end, behind all that it has sent. */
+	/* True if the server passes events between processes, and reports the
+	 * end of each process after all events that the process has sent. */
 	bool has_events;
 
-	/* What pmix_get_callback gets is the caller's to free: known of
-	 * OpenPMIx 4.2 and 5.0.  Elsewhere it is left, and may be lost
-	 * memory. */
+	/* True if the caller must free the value that pmix_get_callback gets.
+	 * This is known only for OpenPMIx 4.2 and 5.0.  With other versions the
+	 * value is not freed, and may leak. */
 	bool gives_values;
 };
 
 /*
- * The client, which the first caller starts on a thread of its own, because
- * PMIx_Init() has no deadline.  Waits for it up to @timeout_ns.
- * COHORT_NO_LIBRARY; COHORT_INIT_TIMEOUT, after which another call waits again;
- * COHORT_SYSTEM if the server has refused, which does not change: PMIx cannot
- * start twice.
+ * Return the client.  The first caller starts it on a separate thread, because
+ * PMIx_Init() has no deadline.  Waits until the client has started or the
+ * timeout has passed.
+ *
+ * Returns:
+ *   COHORT_OK
+ *   COHORT_NO_LIBRARY    libpmix cannot be loaded
+ *   COHORT_INIT_TIMEOUT  the server has not replied; the next call waits again
+ *   COHORT_ABORTED       the wait was aborted
+ *   COHORT_SYSTEM        the server has refused the client; this is final,
+ *                        because PMIx cannot start twice
  */
 int pmix_client_open(const struct patience *patience,
                      const struct pmix_client **out);
 
-/* How many threads of the library call the client's functions, most of which
- * wait for the server without a deadline; and that they are to end, because the
- * process exits.  exit() gives them a second. */
+/* Number of library threads that call the client's functions.  Most of these
+ * threads wait for the server without a deadline. */
 extern atomic_int pmix_client_threads;
+
+/* True once the process is exiting, so that these threads must end.  exit()
+ * waits for them for up to a second. */
 extern atomic_bool pmix_client_ends;
 
 #endif

@@ -9,11 +9,12 @@
 #include <string.h>
 
 #include "base/list.h"
+#include "base/scoped_lock.h"
 #include "base/text.h"
 #include "base/util.h"
 #include "core/cause.h"
 
-/* A message begins with the line's key. */
+/* Each message begins with the key of its line. */
 #define KEY_BYTES 96
 
 struct pmix_line {
@@ -21,29 +22,29 @@ struct pmix_line {
 	struct peer_line line;
 	char key[KEY_BYTES];
 
-	/* Guarded by lock.  Without peers it does not listen, and is not in the
-	 * list. */
+	/* Guarded by lock.  If peers is NULL, the line does not listen and is
+	 * not in the list. */
 	struct pmix_line *next;
 	struct peers *peers;
 };
 
-/* Held while peers are told something, and so never for long. */
+/* Held only briefly, while peers handle a message or the end of a process. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct pmix_line *lines; /* guarded by lock */
 
-/* Atomic; the set of processes that have ended. */
+/* Atomic; set of processes that are known to have ended. */
 static _Atomic uint64_t ended[COHORT_RANK_WORDS];
 
-static const struct pmix_client *client_of_events; /* constant, once started */
+static const struct pmix_client *client_of_events; /* constant once started */
 
-/* ---- hearing ----------------------------------------------------------- */
+/* ---- receiving --------------------------------------------------------- */
 
 bool pmix_line_has_ended(int process)
 {
 	return atomic_load(&ended[process / 64]) >> process % 64 & 1;
 }
 
-static void hear_end(const struct pmix_proc *process)
+static void dispatch_end(const struct pmix_proc *process)
 {
 	const struct pmix_line *l;
 
@@ -53,11 +54,11 @@ static void hear_end(const struct pmix_proc *process)
 	atomic_fetch_or(&ended[process->rank / 64],
 	                UINT64_C(1) << process->rank % 64);
 	for (l = lines; l; l = l->next)
-		peers_hear_end(l->peers, (int)process->rank);
+		peers_receive_end(l->peers, (int)process->rank);
 }
 
-static void hear_message(const struct pmix_proc *source,
-                         const struct pmix_bytes *message)
+static void dispatch_message(const struct pmix_proc *source,
+                             const struct pmix_bytes *message)
 {
 	const struct pmix_line *l;
 
@@ -68,12 +69,12 @@ static void hear_message(const struct pmix_proc *source,
 		return;
 	for (l = lines; l; l = l->next)
 		if (memcmp(l->key, message->bytes, KEY_BYTES) == 0)
-			peers_hear(l->peers, (int)source->rank,
-			           message->bytes + KEY_BYTES,
-			           message->size - KEY_BYTES);
+			peers_receive(l->peers, (int)source->rank,
+			              message->bytes + KEY_BYTES,
+			              message->size - KEY_BYTES);
 }
 
-/* On PMIx's thread. */
+/* Runs on PMIx's thread. */
 static void handle(size_t id, int code, const struct pmix_proc *source,
                    struct pmix_info *info, size_t n, struct pmix_info *results,
                    size_t n_results, pmix_event_done done, void *arg)
@@ -86,10 +87,10 @@ static void handle(size_t id, int code, const struct pmix_proc *source,
 		if (code == PMIX_LINE_EVENT && source &&
 		    i->value.type == PMIX_ABI_BYTE_OBJECT &&
 		    strcmp(i->key, PMIX_LINE_MESSAGE) == 0)
-			hear_message(source, &i->value.data.bytes);
+			dispatch_message(source, &i->value.data.bytes);
 		if (code != PMIX_LINE_EVENT && i->value.type == PMIX_ABI_PROC &&
 		    strcmp(i->key, PMIX_ABI_EVENT_AFFECTED_PROC) == 0)
-			hear_end(i->value.data.proc);
+			dispatch_end(i->value.data.proc);
 	}
 	pthread_mutex_unlock(&lock);
 	done(PMIX_ABI_SUCCESS, NULL, 0, NULL, NULL, arg);
@@ -97,15 +98,16 @@ static void handle(size_t id, int code, const struct pmix_proc *source,
 
 /* ---- sending ----------------------------------------------------------- */
 
-/* PMIx reads it until it calls back. */
+/* A request to the server.  PMIx reads it until it calls free_message(). */
 struct letter {
 	struct pmix_proc to;
 	struct pmix_info info;
 	char bytes[];
 };
 
-static void sent(int status, struct pmix_info *info, size_t n, void *letter,
-                 void (*release)(void *), void *release_arg)
+static void free_message(int status, struct pmix_info *info, size_t n,
+                         void *letter, void (*release)(void *),
+                         void *release_arg)
 {
 	(void)status, (void)info, (void)n;
 	free(letter);
@@ -113,19 +115,20 @@ static void sent(int status, struct pmix_info *info, size_t n, void *letter,
 		release(release_arg);
 }
 
-/* Not PMIx_Notify_event(), which in a client of OpenPMIx 4.2 changes lists that
- * libpmix's own thread changes, too. */
-static void send_letter(const struct pmix_client *client, int process,
-                        struct letter *m)
+/* Send a message as a job control request.  PMIx_Notify_event() is not safe: in
+ * a client of OpenPMIx 4.2, it changes lists that libpmix's own thread also
+ * changes. */
+static void send_message(const struct pmix_client *client, int process,
+                         struct letter *m)
 {
 	const bool is_for_all = process < 0;
 
-	/* exit() waits for this before it finalizes the client. */
+	/* exit() waits until this count is 0 before it finalizes the client. */
 	atomic_fetch_add(&pmix_client_threads, 1);
 	if (atomic_load(&pmix_client_ends) ||
 	    client->PMIx_Job_control_nb(is_for_all ? NULL : &m->to,
-	                                is_for_all ? 0 : 1, &m->info, 1, sent,
-	                                m) != PMIX_ABI_SUCCESS)
+	                                is_for_all ? 0 : 1, &m->info, 1,
+	                                free_message, m) != PMIX_ABI_SUCCESS)
 		free(m);
 	atomic_fetch_sub(&pmix_client_threads, 1);
 }
@@ -146,13 +149,13 @@ static void post(void *info, int process, const void *message, size_t bytes)
 	};
 	m->to = l->client->own;
 	m->to.rank = (uint32_t)process;
-	send_letter(l->client, process, m);
+	send_message(l->client, process, m);
 }
 
 /* ---- starting ---------------------------------------------------------- */
 
-/* Have the launcher take the end of this connection for that of the process, or
- * not. */
+/* Notify the launcher whether the end of this connection is the end of the
+ * process. */
 static void send_member(const struct pmix_client *client, bool is_member)
 {
 	struct letter *m = calloc(1, sizeof(*m));
@@ -163,8 +166,8 @@ static void send_member(const struct pmix_client *client, bool is_member)
 		.key = PMIX_LINE_MEMBER,
 		.value = { .type = PMIX_ABI_BOOL, .data.flag = is_member },
 	};
-	if (client->PMIx_Job_control_nb(NULL, 0, &m->info, 1, sent, m) !=
-	    PMIX_ABI_SUCCESS)
+	if (client->PMIx_Job_control_nb(NULL, 0, &m->info, 1, free_message,
+	                                m) != PMIX_ABI_SUCCESS)
 		free(m);
 }
 
@@ -195,8 +198,8 @@ bool pmix_line_start(const struct pmix_client *client)
 	struct registration r;
 
 	client_of_events = client;
-	/* Without a callback the caller's thread would change lists of
-	 * libpmix's. */
+	/* Pass a callback: without one, the calling thread would change lists
+	 * that belong to libpmix's thread. */
 	sem_init(&r.done, 0, 0);
 	client->PMIx_Register_event_handler(codes, ARRAY_SIZE(codes), NULL, 0,
 	                                    handle, registered, &r);
@@ -222,28 +225,22 @@ void pmix_line_stop(void)
 
 /* ---- lines ------------------------------------------------------------- */
 
-/* With the lock. */
-static void enlist(struct pmix_line *l)
-{
-	uint32_t i;
-
-	list_add(lines, l, next);
-	for (i = 0; i < l->client->processes; i++)
-		if (pmix_line_has_ended((int)i))
-			peers_hear_end(l->peers, (int)i);
-}
-
 static void set_listener(void *info, struct peers *peers)
 {
 	struct pmix_line *l = info;
+	uint32_t i;
 
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	l->peers = peers;
-	if (peers)
-		enlist(l);
-	else
+	if (!peers) {
 		list_remove(lines, l, next);
-	pthread_mutex_unlock(&lock);
+		return;
+	}
+	list_add(lines, l, next);
+	/* Report the ends of processes that are already known. */
+	for (i = 0; i < l->client->processes; i++)
+		if (pmix_line_has_ended((int)i))
+			peers_receive_end(peers, (int)i);
 }
 
 struct pmix_line *pmix_line_create(const struct pmix_client *client,

@@ -5,9 +5,9 @@
 /*
  * PMIx as a line between the processes of a group (processes/peers.h)
  *
- * A message goes to the launcher as a job control request, and from there to
- * all others, or to one of them, as an event.  The launcher sends an event to
- * all when a process ends.
+ * A process sends a message to the launcher as a job control request.  The
+ * launcher forwards it as an event to one process or to all others.  When a
+ * process ends, the launcher sends an event to all.
  */
 
 #include <stdbool.h>
@@ -17,23 +17,27 @@
 
 struct pmix_line;
 
-/* Hear the job's events from now on, for all lines.  Once; false: the server
- * has none. */
+/* Start to receive the job's events, for all lines.  Called once.  Return false
+ * if the server has no events. */
 bool pmix_line_start(const struct pmix_client *client);
 
-/* At exit(): if no line is open, the end of the connection is not yet that of
- * the process, which a shell may have started, and that goes on. */
+/* Called at exit().  If no line is open, tell the launcher that the end of
+ * this connection is not the end of the process that the launcher has started,
+ * which may be a shell that continues after this process. */
 void pmix_line_stop(void);
 
-/* Whether the launcher has told that process @process of the job has ended. */
+/* Return true if the launcher has reported that @process of the job has
+ * ended. */
 bool pmix_line_has_ended(int process);
 
-/* A line that joins the processes that pass the same @key.  NULL: no memory. */
+/* Create a line between the processes that pass the same @key.  Return NULL if
+ * there is no memory. */
 struct pmix_line *pmix_line_create(const struct pmix_client *client,
                                    const char *key);
+
 void pmix_line_free(struct pmix_line *line);
 
-/* What peers_connect() takes.  NULL: the server has no events. */
+/* Return the line for peers_connect(); NULL if the server has no events. */
 const struct peer_line *pmix_line_get(const struct pmix_line *line);
 
 #endif

@@ -13,7 +13,7 @@
 #include "core/native.h"
 #include "processes/oob.h"
 
-/* The processes of one generation. */
+/* Facts about the processes of one generation, as reported to the program. */
 struct facts {
 	struct facts *former;
 	struct cohort_process of[];
@@ -22,12 +22,14 @@ struct facts {
 struct processes {
 	struct oob oob;
 	bool has_connected;
-	uint64_t met_ns; /* when all began to connect the next generation */
+	uint64_t met_ns; /* time at which all began to connect the next
+	                  * generation */
 
-	/* Atomic; of the latest generation.  Former ones stay: a thread may
-	 * read them. */
+	/* Atomic; facts of the latest generation.  Facts of former generations
+	 * are kept, because a thread may be reading them. */
 	struct facts *_Atomic facts;
-	struct facts *next; /* of a generation that is being opened, or NULL */
+	/* Facts of a generation that is being opened, or NULL. */
+	struct facts *next;
 };
 
 int processes_create(const struct cohort_bootstrap *given, const char *name,
@@ -52,7 +54,7 @@ void processes_free(struct processes *p)
 
 	if (!p)
 		return;
-	/* Before the facts, which the peers read. */
+	/* Close the peers first, because they read the facts. */
 	oob_close(&p->oob);
 	for (f = atomic_load(&p->facts); f; f = former) {
 		former = f->former;
@@ -62,9 +64,10 @@ void processes_free(struct processes *p)
 	free(p);
 }
 
-/* ---- what the others say ----------------------------------------------- */
+/* ---- errors of other processes ----------------------------------------- */
 
-/* Take this thread's error for the record, if @status is one. */
+/* Store @status and, if it is an error, this thread's error text in the
+ * record. */
 static void record_status(struct process_record *r, int status)
 {
 	r->status = status;
@@ -72,9 +75,9 @@ static void record_status(struct process_record *r, int status)
 		text_set(r->error, sizeof(r->error), "%s", cohort_last_error());
 }
 
-/* How much an error says: least if the process has only been told that another
- * one has given up, more if it has waited for the others, most if it has failed
- * itself. */
+/* Return a weight for how informative an error is: lowest if the process only
+ * reports that another one has left, higher if it has timed out waiting for
+ * others, and highest if it has failed itself. */
 static int weight(int status)
 {
 	return status == COHORT_OK               ? 0
@@ -83,7 +86,8 @@ static int weight(int status)
 	                                         : 3;
 }
 
-/* The first of the processes whose errors say most; -1: all can go on. */
+/* Return the process with the most informative error (the first of them), or -1
+ * if all processes can continue. */
 static int find_failed(const struct processes *p, const struct exchange *e)
 {
 	int i, failed = -1;
@@ -113,7 +117,8 @@ static int error_left(const struct processes *p, const struct facts *facts,
 	                 i, f->host, (long long)f->pid, how);
 }
 
-/* An error if a process of the next generation has not brought its record. */
+/* Return an error if a process of the next generation has not sent its
+ * record. */
 static int presence_check(const struct processes *p, const struct exchange *e)
 {
 	int i;
@@ -124,7 +129,7 @@ static int presence_check(const struct processes *p, const struct exchange *e)
 	return COHORT_OK;
 }
 
-/* The first process with ranks by @facts that has ended; -1: none. */
+/* Return the first process with ranks in @facts that has ended, or -1. */
 static int find_ended(const struct processes *p, const struct facts *facts)
 {
 	int i = 0;
@@ -135,8 +140,9 @@ static int find_ended(const struct processes *p, const struct facts *facts)
 	return i < p->oob.table.processes ? i : -1;
 }
 
-/* Exchange records.  If a table of the program's was given up because a process
- * of @facts has ended, the error says so.  NULL: none is known. */
+/* Exchange records.  If an exchange through the program's table times out
+ * because a process of @facts has ended, say so in the error.  @facts may be
+ * NULL. */
 static int exchange(struct processes *p, const struct facts *facts,
                     enum purpose purpose, const struct process_record *mine,
                     const struct patience *patience, struct exchange **out)
@@ -150,7 +156,8 @@ static int exchange(struct processes *p, const struct facts *facts,
 	return ended < 0 ? rc : error_left(p, facts, ended);
 }
 
-/* This process's own error, unless another's says more. */
+/* Return this process's own error, unless the error of another process is more
+ * informative. */
 static int status_of_all(const struct processes *p, const struct exchange *e)
 {
 	const struct process_record *r = e->all;
@@ -161,8 +168,8 @@ static int status_of_all(const struct processes *p, const struct exchange *e)
 	if (weight(e->mine.status) >= weight(r[i].status))
 		return error_set(e->mine.status, "%s", e->mine.error);
 	return error_set(r[i].status,
-	                 "process %d (host %s, pid %lld) cannot go on: %s", i,
-	                 r[i].host, (long long)r[i].pid, r[i].error);
+	                 "process %d (host %s, pid %lld) cannot continue: %s",
+	                 i, r[i].host, (long long)r[i].pid, r[i].error);
 }
 
 static const char *const settings[SETTINGS] = {
@@ -196,7 +203,7 @@ static bool is_same_process(const struct process_record *a,
 	       strcmp(a->host, b->host) == 0;
 }
 
-/* Whether the platform can join processes @first and @i. */
+/* Return an error if the platform cannot join processes @first and @i. */
 static int place_check(const struct platform *platform,
                        const struct exchange *e, int first, int i)
 {
@@ -207,26 +214,27 @@ static int place_check(const struct platform *platform,
 		return is_same_process(&all[first], &all[i])
 		               ? COHORT_OK
 		               : error_set(COHORT_UNSUPPORTED,
-		                           "processes %d and %d are two (pids "
-		                           "%lld and %lld): the %s platform "
+		                           "processes %d and %d have pids "
+		                           "%lld and %lld, but the %s platform "
 		                           "joins ranks of one process only, "
-		                           "unless COHORT_HOST_SHARED=1",
+		                           "unless COHORT_HOST_SHARED=1 is "
+		                           "set",
 		                           first, i, (long long)all[first].pid,
 		                           (long long)all[i].pid,
 		                           platform->name);
-	/* NCCL counts and frees all ranks of a process together. */
+	/* NCCL counts and frees all ranks of a process together, so one process
+	 * cannot take part as two. */
 	for (k = first; k < i; k++)
 		if (rank_set_has(e->came, k) &&
 		    is_same_process(&all[k], &all[i]))
 			return error_set(COHORT_INVALID,
-			                 "processes %d and %d are one (host "
-			                 "%s, pid %lld)",
+			                 "processes %d and %d are the same "
+			                 "process (host %s, pid %lld)",
 			                 k, i, all[i].host,
 			                 (long long)all[i].pid);
 	return COHORT_OK;
 }
 
-/* The first process that has brought its record. */
 static int first_of(const struct exchange *e)
 {
 	int i = 0;
@@ -254,10 +262,10 @@ static int records_fit(const struct processes *p,
 	return rc;
 }
 
-/* ---- meeting ----------------------------------------------------------- */
+/* ---- exchanging records ------------------------------------------------ */
 
-/* Take the ranks that are lost from those of each process.  All ranks of a
- * process that has not come are. */
+/* Reduce each process's number of ranks by its lost ranks.  All ranks of a
+ * process that has not arrived are lost. */
 static void count_lost(struct exchange *e, int n, const struct facts *now,
                        struct process_part *part)
 {
@@ -277,16 +285,23 @@ static void count_lost(struct exchange *e, int n, const struct facts *now,
 	}
 }
 
-static int parts_check(const struct exchange *e, int n)
+/* Check the numbers of ranks.  Processes that watch each other go on without a
+ * process that has no ranks left. */
+static int parts_check(const struct processes *p, const struct exchange *e)
 {
+	const int n = p->oob.table.processes;
 	const struct process_record *r = e->all;
 	int i, size = 0;
+	bool has_any = false;
 
+	for (i = 0; i < n; i++)
+		has_any |= r[i].ranks > 0;
 	for (i = 0; i < n; i++, r++) {
-		if (rank_set_has(e->came, i) && r->ranks < 1)
+		if (rank_set_has(e->came, i) && r->ranks < 1 &&
+		    !(p->oob.by_peers && has_any))
 			return error_set(COHORT_INVALID,
 			                 "process %d (host %s, pid %lld) would "
-			                 "have no rank left",
+			                 "have no ranks left",
 			                 i, r->host, (long long)r->pid);
 		if (r->ranks > COHORT_MAX_RANKS - size)
 			return error_set(COHORT_INVALID,
@@ -298,7 +313,17 @@ static int parts_check(const struct exchange *e, int n)
 	return COHORT_OK;
 }
 
-/* Number the ranks by process. */
+/* Leave the other processes, which go on without this one. */
+static int leave_without_ranks(struct processes *p)
+{
+	peers_announce_leave(p->oob.peers);
+	p->oob.is_broken = true;
+	return error_set(COHORT_STATE,
+	                 "all ranks of this process are lost, and the other "
+	                 "processes go on without it: close the group");
+}
+
+/* Number the ranks in the order of the processes. */
 static void number_ranks(struct processes *p, const struct exchange *e,
                          struct process_part *part)
 {
@@ -322,13 +347,12 @@ static void number_ranks(struct processes *p, const struct exchange *e,
 		part->ranks[r] = own->first_rank + r;
 }
 
-/* Make room for the facts of the next generation. */
 static int make_next(struct processes *p)
 {
 	const size_t n = (size_t)p->oob.table.processes;
 	struct facts *now = atomic_load(&p->facts);
 
-	/* Those of a generation that did not come about. */
+	/* Drop the ranks of a generation that could not be opened. */
 	peers_set_ranks(p->oob.peers, now ? now->of : NULL);
 	free(p->next);
 	p->next = calloc(1, sizeof(*p->next) + n * sizeof(p->next->of[0]));
@@ -351,7 +375,6 @@ static int read_version(const struct platform *platform,
 	return rc;
 }
 
-/* Watch the others from now on. */
 static void connect_peers(struct processes *p, const struct exchange *e)
 {
 	struct peer_address all[COHORT_MAX_RANKS];
@@ -366,12 +389,13 @@ static void connect_peers(struct processes *p, const struct exchange *e)
 	p->has_connected = true;
 }
 
-/* Tell the others this process's record, and number the ranks by theirs.  What
- * it answers for records that do not fit is the same in all processes. */
-static int meet(struct processes *p, int status,
-                const struct process_record *given,
-                const struct platform *platform,
-                const struct patience *patience, struct process_part *part)
+/* Exchange records with the other processes and number the ranks accordingly.
+ * If records do not match, all processes return the same error. */
+static int exchange_records(struct processes *p, int status,
+                            const struct process_record *given,
+                            const struct platform *platform,
+                            const struct patience *patience,
+                            struct process_part *part)
 {
 	struct process_record mine = *given;
 	struct exchange *e;
@@ -392,8 +416,10 @@ static int meet(struct processes *p, int status,
 	if (rc == COHORT_OK) {
 		count_lost(e, p->oob.table.processes, atomic_load(&p->facts),
 		           part);
-		rc = parts_check(e, p->oob.table.processes);
+		rc = parts_check(p, e);
 	}
+	if (rc == COHORT_OK && !e->all[p->oob.table.process].ranks)
+		rc = leave_without_ranks(p);
 	if (rc == COHORT_OK) {
 		number_ranks(p, e, part);
 		if (!p->has_connected)
@@ -404,9 +430,10 @@ static int meet(struct processes *p, int status,
 	return rc;
 }
 
-/* What came of an exchange: an error of this process's own, which says more
- * than that another has exited; a process that has; or an error of any. */
-static int outcome(const struct processes *p, const struct exchange *e)
+/* Return the result of an exchange: this process's own error if it is specific;
+ * otherwise the fact that a process has exited, if one has; otherwise another
+ * process's error. */
+static int exchange_status(const struct processes *p, const struct exchange *e)
 {
 	const int own = e->mine.status;
 	int rc = COHORT_OK;
@@ -417,7 +444,6 @@ static int outcome(const struct processes *p, const struct exchange *e)
 	return rc == COHORT_OK ? status_of_all(p, e) : rc;
 }
 
-/* The first process with ranks in the next generation. */
 static int first_next(const struct processes *p)
 {
 	int i = 0;
@@ -427,8 +453,8 @@ static int first_next(const struct processes *p)
 	return i;
 }
 
-/* Note which processes and this one watch each other. */
-static void note_watched(struct processes *p, const struct exchange *e)
+/* Record which processes watch this one and are watched by it. */
+static void record_watched(struct processes *p, const struct exchange *e)
 {
 	const int own = p->oob.table.process;
 	int i;
@@ -449,9 +475,9 @@ static bool all_watch_all(const struct processes *p, const struct exchange *e)
 	return true;
 }
 
-/* The first process tells the others by which id the ranks connect.  NCCL's has
- * a thread and a socket until the ranks have connected, so it is not made
- * before all processes can. */
+/* Share the ID by which the ranks connect; the first process creates it.  NCCL
+ * keeps a thread and a socket for an ID until the ranks have connected, so the
+ * ID is created only once all processes can continue. */
 static int share_id(struct processes *p, const struct platform *platform,
                     const struct patience *patience, struct process_part *part)
 {
@@ -473,9 +499,9 @@ static int share_id(struct processes *p, const struct platform *platform,
 		return rc;
 	part->id = e->all[first].id;
 	p->met_ns = clock_now();
-	rc = outcome(p, e);
+	rc = exchange_status(p, e);
 	if (!atomic_load(&p->facts)) {
-		note_watched(p, e);
+		record_watched(p, e);
 		p->oob.by_peers =
 			p->oob.table.processes > 1 && all_watch_all(p, e);
 	}
@@ -483,12 +509,14 @@ static int share_id(struct processes *p, const struct platform *platform,
 	return rc;
 }
 
-int processes_meet(struct processes *p, int status,
-                   const struct process_record *mine,
-                   const struct platform *platform,
-                   const struct patience *patience, struct process_part *part)
+int processes_exchange(struct processes *p, int status,
+                       const struct process_record *mine,
+                       const struct platform *platform,
+                       const struct patience *patience,
+                       struct process_part *part)
 {
-	const int rc = meet(p, status, mine, platform, patience, part);
+	const int rc =
+		exchange_records(p, status, mine, platform, patience, part);
 
 	return rc == COHORT_OK ? share_id(p, platform, patience, part) : rc;
 }
@@ -504,7 +532,8 @@ static void record_devices(struct process_record *r, const int *devices, int n)
 	r->visible = visible ? hash_bytes(0, visible, strlen(visible)) : 0;
 }
 
-/* A device that processes @i and @k have opened; -1 if none is known. */
+/* Return a device that processes @i and @k have both opened, or -1 if no such
+ * device is known. */
 static int common_device(const struct exchange *e, int i, int k)
 {
 	const struct process_record *a = &e->all[i], *b = &e->all[k];
@@ -520,22 +549,23 @@ static int common_device(const struct exchange *e, int i, int k)
 	return device < COHORT_MAX_RANKS ? device : -1;
 }
 
-/* Put before this thread's error @status that processes @i and @k have opened
+/* Prepend to this thread's error that processes @i and @k have both opened
  * @device. */
 static int error_device(const struct exchange *e, int i, int k, int device,
                         int status)
 {
 	return error_set(status,
 	                 "processes %d and %d (pids %lld and %lld) have both "
-	                 "opened device %d%s: %s",
+	                 "opened device %d, but each process needs its own "
+	                 "devices%s: %s",
 	                 i, k, (long long)e->all[i].pid,
 	                 (long long)e->all[k].pid, device,
 	                 getenv("LOCAL_RANK") ? "" : " (LOCAL_RANK is not set)",
 	                 cohort_last_error());
 }
 
-/* If NCCL failed because two processes share a device, say so, and how to allow
- * it. */
+/* If two processes have opened the same device, which makes NCCL fail, add this
+ * to the error. */
 static int explain_devices(const struct processes *p, const struct exchange *e,
                            int status)
 {
@@ -550,9 +580,9 @@ static int explain_devices(const struct processes *p, const struct exchange *e,
 	return status;
 }
 
-/* How long to wait for the others' agreement: they began to connect when this
- * process did, have as long for it, and may then need a little longer to say
- * what came of it. */
+/* Return the limits of the wait for the other processes' agreement.  All
+ * processes began to connect at the same time and with the same timeout, and
+ * may then need a little longer to report the result. */
 static struct patience patience_to_agree(const struct processes *p,
                                          const struct patience *patience)
 {
@@ -573,10 +603,12 @@ int processes_agree(struct processes *p, int status, const int *devices, int n,
 	struct exchange *e;
 	int rc;
 
-	/* Whoever waited for its ranks did not know of which process. */
+	/* Name the process that has ended, which the thread that set the error
+	 * did not know. */
 	if (status == COHORT_PROCESS_EXITED && ended >= 0)
 		status = error_left(p, p->next, ended);
-	/* No process can leave in peace before this one has told its record. */
+	/* The generation is open here, and no process leaves it before this one
+	 * has sent its record.  So none of them is ending. */
 	if (status == COHORT_OK)
 		peers_settle(p->oob.peers);
 	record_status(&mine, status);
@@ -584,7 +616,7 @@ int processes_agree(struct processes *p, int status, const int *devices, int n,
 	rc = exchange(p, p->next, AGREEING, &mine, &limit, &e);
 	if (rc != COHORT_OK)
 		return rc;
-	rc = outcome(p, e);
+	rc = exchange_status(p, e);
 	if (rc == COHORT_NCCL)
 		rc = explain_devices(p, e, rc);
 	free(e);
@@ -607,8 +639,8 @@ int processes_own(const struct processes *p)
 	return p->oob.table.process;
 }
 
-int processes_facts(const struct processes *p, struct cohort_process *out,
-                    int room)
+int processes_describe(const struct processes *p, struct cohort_process *out,
+                       int room)
 {
 	const struct facts *now = atomic_load(&p->facts);
 	int i;

@@ -3,8 +3,8 @@
 #define PROCESSES_PROCESSES_H
 
 /*
- * The processes of a group: they meet before each generation, and agree after
- * it whether all have it
+ * Coordinates the processes of a group: they exchange records before each
+ * generation, and agree afterward on whether all of them have opened it
  */
 
 #include <stdint.h>
@@ -15,89 +15,111 @@
 
 struct processes;
 
-/* What must be the same in all processes. */
+/* Settings that must be the same in all processes. */
 enum {
 	SETTING_GENERATION,
-	SETTING_NCCL,     /* its version */
-	SETTING_PLATFORM, /* this and NCCL's by processes_meet() itself */
+	SETTING_NCCL,     /* NCCL's version */
+	SETTING_PLATFORM, /* set by processes_exchange(), like SETTING_NCCL */
 	SETTING_LAUNCH,
 	SETTING_CONNECT,
 	SETTING_MANY,
 	SETTINGS,
 };
 
-/* What a process tells the others. */
+/* Record that a process sends to the others in an exchange. */
 struct process_record {
-	uint32_t purpose; /* of the exchange */
-	int32_t status;   /* why it cannot go on; COHORT_OK: it can */
+	uint32_t purpose; /* purpose of the exchange */
+	/* COHORT_OK, or the reason why the process cannot take part */
+	int32_t status;
 	char error[1024];
 	char host[64];
 	int64_t pid;
-	uint64_t instance; /* tells it from an earlier process of that number */
+	uint64_t instance; /* random, because pids are reused */
 	struct peer_address address;
-	uint64_t watches[COHORT_RANK_WORDS]; /* the set of processes */
-	ncclUniqueId id;                     /* the first process's */
-	int32_t ranks; /* that it drives; less those that are lost, once all
-	                      have told theirs */
+	/* Processes that the sender watches. */
+	uint64_t watches[COHORT_RANK_WORDS];
+	ncclUniqueId id; /* set by the first process only */
+	int32_t ranks;   /* number of its ranks; see count_lost() */
 
 	int64_t settings[SETTINGS];
 
-	/* The set of its devices, and a hash of what numbers them. */
+	/* Set of the process's devices, and a hash of CUDA_VISIBLE_DEVICES,
+	 * which determines the numbers of devices. */
 	uint64_t devices[COHORT_RANK_WORDS];
 	uint64_t visible;
 
-	/* Ranks, of any process, to go on without. */
+	/* Set of ranks to drop.  They may belong to any process. */
 	uint64_t lost[COHORT_RANK_WORDS];
 };
 
-/* The ranks of a generation that are here, and how many there are in all. */
+/* A process's part in a generation: its own ranks, and the number of all
+ * ranks. */
 struct process_part {
 	ncclUniqueId id;
 	int ranks[COHORT_MAX_RANKS];
 	int size;
-	uint64_t lost[COHORT_RANK_WORDS]; /* all that any process has named */
+	uint64_t lost[COHORT_RANK_WORDS]; /* all ranks that any process drops */
 };
 
-/* Check @given, and begin to look for the others.  @name: the group's.  Waits
- * for a PMIx server, or for another process that locks a file.  COHORT_INVALID,
- * COHORT_INIT_TIMEOUT, COHORT_ABORTED, COHORT_NO_LIBRARY, COHORT_NO_MEMORY,
- * COHORT_STATE, COHORT_SYSTEM, COHORT_UNSUPPORTED. */
+/*
+ * Check the bootstrap @given and open it for the group called @name.  May wait
+ * for a PMIx server, or for another process that keeps a file locked.
+ *
+ * Returns COHORT_OK, COHORT_INVALID, COHORT_INIT_TIMEOUT, COHORT_ABORTED,
+ * COHORT_NO_LIBRARY, COHORT_NO_MEMORY, COHORT_STATE, COHORT_SYSTEM or
+ * COHORT_UNSUPPORTED.
+ */
 int processes_create(const struct cohort_bootstrap *given, const char *name,
                      const struct patience *patience, struct processes **out);
+
+/* Leave the other processes and free @p.  Does nothing if @p is NULL. */
 void processes_free(struct processes *p);
 
 /*
- * Meet the others before a generation.  @status: COHORT_OK, or why this process
- * cannot take part, which is this thread's error; it is told to the others, and
- * returned.
+ * Exchange records with the other processes before a generation is opened.  If
+ * every process watches every other, processes that have ended since the last
+ * generation are dropped, with their ranks.
+ * @status: COHORT_OK, or the reason why this process cannot take part, with its
+ *          text as this thread's error.  The other processes receive the error,
+ *          and this function returns it.
+ * @part:   this process's part in the generation
  *
- * Where all processes watch all, those that have ended since the last
- * generation are left out, with their ranks.
- *
- * COHORT_OK, with the part of this process in @part; COHORT_INIT_TIMEOUT;
- * COHORT_ABORTED; the status of another process, whose error is named with the
- * process; COHORT_INVALID if the processes do not fit each other;
- * COHORT_UNSUPPORTED; COHORT_STATE after a meeting that has failed by itself;
- * COHORT_PROCESS_EXITED, which names one that has ended on the way.
+ * Returns:
+ *   COHORT_OK              @part is set
+ *   COHORT_INIT_TIMEOUT    not all processes have arrived in time
+ *   COHORT_ABORTED         the wait was aborted
+ *   COHORT_INVALID         the processes' settings or ranks do not match
+ *   COHORT_UNSUPPORTED     the platform cannot join several processes
+ *   COHORT_STATE           an earlier exchange has failed
+ *   COHORT_PROCESS_EXITED  a process has ended during the exchange; the error
+ *                          names it
+ *   otherwise              the status of another process that cannot take part;
+ *                          the error names it
  */
-int processes_meet(struct processes *p, int status,
-                   const struct process_record *mine,
-                   const struct platform *platform,
-                   const struct patience *patience, struct process_part *part);
+int processes_exchange(struct processes *p, int status,
+                       const struct process_record *mine,
+                       const struct platform *platform,
+                       const struct patience *patience,
+                       struct process_part *part);
 
-/* Tell the others whether this process has the generation, on these @n devices:
- * @status, as above.  Others may still be connecting, so it waits for them up
- * to a timeout and a quarter after all have met.  An error of NCCL's says if
- * two processes have the same device.  COHORT_OK: all have it. */
+/* Agree with the other processes on whether all have opened the generation.
+ * Wait for processes that are still connecting, until somewhat more than one
+ * and a quarter timeouts after processes_exchange().  If NCCL has failed
+ * because two processes opened the same device, the error names the device.
+ * @status:  as in processes_exchange()
+ * @devices: the @n devices of this process
+ *
+ * Return COHORT_OK if all processes have opened the generation. */
 int processes_agree(struct processes *p, int status, const int *devices, int n,
                     const struct patience *patience);
 
-/* The processes as watched from here.  Lives as long as @p. */
+/* Return the watch over the other processes.  It is valid as long as @p is. */
 struct peers *processes_peers(const struct processes *p);
 
-/* Facts for the program; see cohort/bootstrap.h. */
 int processes_own(const struct processes *p);
-int processes_facts(const struct processes *p, struct cohort_process *out,
-                    int room);
+
+/* Implementation of cohort_group_processes(). */
+int processes_describe(const struct processes *p, struct cohort_process *out,
+                       int room);
 
 #endif

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What the ranks of a clique call, shown to the other processes of the machine
+ * Publishes the calls of a clique's ranks to the other processes of the machine
  *
- * The words that the ranks of this process share move into its page, where the
- * others read them.  A place there is a clique's until that is freed: a thread
- * that was left behind may still write to its words.
+ * The words that the ranks of this process share (agree_words.h) are kept on
+ * the process's page (peers.h), where the other processes read them.  A clique
+ * keeps its place on the page until it is freed, because an abandoned thread
+ * may still write to the words.
  */
 
 #include "processes/remote_agreement.h"
@@ -19,23 +20,26 @@
 #include "processes/peer_page.h"
 
 struct remote_agreement {
-	/* Constant: a reference; the place in its page; how many ranks of the
-	 * clique are in other processes; and what this process shows. */
+	/* Constant: a reference to the peers, the place on the page, the number
+	 * of the clique's ranks in other processes, and the words of this
+	 * process. */
 	struct peers *peers;
 	int place;
 	int ranks;
 	struct call_words *own;
 
-	/* Atomic; the words of all have been found; and by process its words,
-	 * and whether it has closed its group. */
+	/* Atomic; true if the words of all other ranks have been found. */
 	atomic_bool has_all;
+
+	/* Atomic; for each process: its words, and whether it has closed its
+	 * group. */
 	struct {
 		const struct call_words *_Atomic words;
 		atomic_bool has_left;
 	} of[];
 };
 
-/* ---- what the others show ---------------------------------------------- */
+/* ---- calls of other processes ------------------------------------------ */
 
 const struct call_words *remote_agreement_words(const struct peers *p,
                                                 uint64_t identity,
@@ -54,7 +58,7 @@ const struct call_words *remote_agreement_words(const struct peers *p,
 	return NULL;
 }
 
-/* Find what has not been found yet. */
+/* Search for the words of processes that have not been found yet. */
 static void find_more(const struct clique *q)
 {
 	struct remote_agreement *o = q->others;
@@ -66,7 +70,8 @@ static void find_more(const struct clique *q)
 		if (!w) {
 			w = remote_agreement_words(o->peers, q->identity,
 			                           q->slots, i);
-			/* Another thread may have found it meanwhile. */
+			/* Another thread may have found the same words and
+			 * stored them. */
 			if (w)
 				atomic_store(&o->of[i].words, w);
 		}
@@ -76,19 +81,20 @@ static void find_more(const struct clique *q)
 		atomic_store(&o->has_all, true);
 }
 
-/* True if all ranks of other processes can be seen. */
+/* Return true if the calls of all ranks in other processes can be read. */
 static bool find_all(const struct clique *q)
 {
 	if (!q->others)
 		return false;
-	/* Acquire: what was found. */
+	/* The acquire makes the words of the other ranks visible. */
 	if (!atomic_load_explicit(&q->others->has_all, memory_order_acquire))
 		find_more(q);
 	return atomic_load_explicit(&q->others->has_all, memory_order_acquire);
 }
 
-/* The word of process @i in the slot of @number, and how many ranks @q has
- * there; false: it shows none. */
+/* Read the word of process @i for collective @number, and the number of ranks
+ * that @q has in that process.  Return false if the process publishes no such
+ * word. */
 static bool read_word(const struct clique *q, int i, uint64_t number,
                       uint64_t *word, int *ranks)
 {
@@ -97,10 +103,13 @@ static bool read_word(const struct clique *q, int i, uint64_t number,
 
 	if (!w)
 		return false;
-	/* seq_cst: after this process's own word was written. */
+	/* seq_cst, because it must be read after this process's own word was
+	 * written. */
 	*word = atomic_load(&w->words[agree_shared_slot(q->slots, number)]);
-	*ranks = (int)atomic_load_explicit(&w->ranks, memory_order_relaxed);
-	/* Acquire: the words are another clique's once this has changed. */
+	*ranks = (int)atomic_load(&w->ranks);
+	/* The two loads above make this check valid: if one of them has read a
+	 * value of another clique, its acquire made the cleared identity
+	 * visible.  The acquire here is for the members below it. */
 	return atomic_load_explicit(&w->identity, memory_order_acquire) ==
 	       q->identity;
 }
@@ -122,7 +131,7 @@ static bool differs(const struct clique *q, uint64_t number, uint32_t digest)
 
 static void announce(const struct clique *q, uint64_t number, uint64_t now_ns)
 {
-	/* Relaxed: the word comes after it. */
+	/* Relaxed, because the word that is written next publishes it. */
 	if (q->others)
 		atomic_store_explicit(
 			&q->others->own->called_ns[agree_shared_slot(q->slots,
@@ -130,8 +139,9 @@ static void announce(const struct clique *q, uint64_t number, uint64_t now_ns)
 			now_ns, memory_order_relaxed);
 }
 
-/* The first collective that a rank here will never call, 0: there is none. */
-static uint64_t find_never(const struct clique *q)
+/* Return the number of the first collective that a rank of this process will
+ * never call, or 0. */
+static uint64_t first_never_called(const struct clique *q)
 {
 	const struct cohort_comm *c;
 	uint64_t number, never = 0;
@@ -144,18 +154,18 @@ static uint64_t find_never(const struct clique *q)
 	return never;
 }
 
-static void show_closed(const struct clique *q)
+static void publish_closed_rank(const struct clique *q)
 {
 	uint64_t never;
 
-	do { /* another rank may be closed meanwhile */
-		never = find_never(q);
+	do { /* another rank may be closed at the same time */
+		never = first_never_called(q);
 		atomic_store(&q->others->own->never, never);
-	} while (find_never(q) != never);
-	peers_have_rung(q->others->peers);
+	} while (first_never_called(q) != never);
+	peers_request_wake(q->others->peers);
 }
 
-static void show(const struct clique *q, enum remote_event event)
+static void publish_event(const struct clique *q, enum remote_event event)
 {
 	struct call_words *own = q->others ? q->others->own : NULL;
 
@@ -163,22 +173,22 @@ static void show(const struct clique *q, enum remote_event event)
 		return;
 	switch (event) {
 	case REMOTE_CLOSED:
-		show_closed(q);
+		publish_closed_rank(q);
 		break;
 	case REMOTE_PAUSED:
 		atomic_fetch_add(&own->paused, 1);
 		break;
 	case REMOTE_RESUMED:
-		/* In this order, so that a rank that resumes in between is
-		 * seen. */
+		/* Stored in this order, so that other processes that see the
+		 * rank resumed also see the new time. */
 		atomic_store(&own->resumed_ns, atomic_load(&q->resumed_ns));
 		atomic_fetch_sub(&own->paused, 1);
 		break;
 	}
 }
 
-/* True if process @i has closed its group before all its ranks had called
- * @number. */
+/* Return true if process @i has closed its group before all its ranks had
+ * called collective @number. */
 static bool has_left_before(const struct clique *q, int i, uint64_t number)
 {
 	uint64_t word;
@@ -189,9 +199,9 @@ static bool has_left_before(const struct clique *q, int i, uint64_t number)
 	       agree_shared_count(q->slots, word, number, ranks) < ranks;
 }
 
-/* The first collective that a closed rank of process @i has not called, 0:
- * there is none. */
-static uint64_t never_of(const struct clique *q, int i)
+/* Return the number of the first collective that a closed rank of process @i
+ * has not called, or 0. */
+static uint64_t first_never_called_by(const struct clique *q, int i)
 {
 	const struct call_words *w = atomic_load(&q->others->of[i].words);
 	const uint64_t never = w ? atomic_load(&w->never) : 0;
@@ -199,7 +209,8 @@ static uint64_t never_of(const struct clique *q, int i)
 	return w && atomic_load(&w->identity) == q->identity ? never : 0;
 }
 
-/* When the last rank of process @i called @number, if any has. */
+/* Return the time at which the last rank of process @i called collective
+ * @number. */
 static uint64_t time_of(const struct clique *q, int i, uint64_t number)
 {
 	const struct call_words *w = atomic_load(&q->others->of[i].words);
@@ -209,8 +220,8 @@ static uint64_t time_of(const struct clique *q, int i, uint64_t number)
 		memory_order_relaxed);
 }
 
-/* How many ranks of other processes have called @number, and when the last of
- * them did. */
+/* Return the number of ranks of other processes that have called collective
+ * @number, and store the time of the last of these calls. */
 static int count_called(const struct clique *q, uint64_t number,
                         uint64_t *last_ns)
 {
@@ -229,13 +240,12 @@ static int count_called(const struct clique *q, uint64_t number,
 	return n;
 }
 
-/* What process @i, with words @w, adds to @s. */
 static void add_state(const struct clique *q, int i, uint64_t number,
                       uint64_t now, struct remote_state *s)
 {
 	const struct call_words *w = atomic_load(&q->others->of[i].words);
 	const bool has_left = atomic_load(&q->others->of[i].has_left);
-	const uint64_t never = never_of(q, i);
+	const uint64_t never = first_never_called_by(q, i);
 	uint64_t paused, ns;
 
 	s->has_left |=
@@ -252,7 +262,7 @@ static void add_state(const struct clique *q, int i, uint64_t number,
 		s->resumed_ns = ns;
 }
 
-static struct remote_state look(const struct clique *q, uint64_t number)
+static struct remote_state get_state(const struct clique *q, uint64_t number)
 {
 	struct remote_state s = { .called = -1 };
 	const uint64_t now = clock_now();
@@ -266,8 +276,8 @@ static struct remote_state look(const struct clique *q, uint64_t number)
 	return s;
 }
 
-/* The element of @worlds in the place that @rank has in @set, -1: there is
- * none. */
+/* Return the element of @worlds at the position that @rank has in @set, or
+ * -1. */
 static int in_same_place(const _Atomic uint64_t *set,
                          const _Atomic uint64_t *worlds, int rank)
 {
@@ -312,31 +322,29 @@ static int calls(const struct clique *q, uint64_t number,
 {
 	const struct remote_agreement *o = q->others;
 	struct remote_rank *all, *x;
-	char none[1] = "";
-	struct text silent = { none, sizeof(none) };
+	struct text silent = TEXT_NONE;
 	const struct missing question = { .identity = q->identity,
 		                          .number = number };
-	int n, told = 0;
+	int n, stored = 0;
 
 	all = o ? calloc((size_t)o->ranks, sizeof(*all)) : NULL;
 	if (!all)
 		return 0;
-	n = peers_ask(&o->peers->remote, q, &question, all, o->ranks,
-	              clock_deadline(o->peers->remote.patience_ns), &silent);
-	for (x = all; x < all + n && told < room; x++) {
+	n = peers_ask(&o->peers->remote, q, &question, all, o->ranks, &silent);
+	for (x = all; x < all + n && stored < room; x++) {
 		if (!agree_word_is_of(x->word, number))
 			continue;
-		out[told].rank = x->rank;
-		out[told].world = x->world;
-		out[told].word = x->word;
-		memcpy(out[told].call, x->call, sizeof(x->call));
-		told++;
+		out[stored].rank = x->rank;
+		out[stored].world = x->world;
+		out[stored].word = x->word;
+		memcpy(out[stored].call, x->call, sizeof(x->call));
+		stored++;
 	}
 	free(all);
-	return told;
+	return stored;
 }
 
-/* ---- what this process shows ------------------------------------------- */
+/* ---- calls of this process --------------------------------------------- */
 
 bool remote_agreement_leave(const struct clique *q, int i)
 {
@@ -357,9 +365,9 @@ static void release(struct clique *q)
 		peers_put(peers_of(q));
 		return;
 	}
-	/* The words stay readable until another clique takes the place: other
-	 * processes may still have to see that this one has called what they
-	 * wait for. */
+	/* The words stay readable until another clique takes the place, because
+	 * other processes may still need to read there that this process has
+	 * called the collective they are waiting for. */
 	p = o->peers;
 	pthread_mutex_lock(&p->lock);
 	p->has_calls[o->place] = false;
@@ -381,7 +389,7 @@ static bool can_show(const struct peers *p, const struct clique *q)
 	       q->slots <= CALL_WORDS;
 }
 
-/* Take a place, and fill it with the words of @q. */
+/* Take a place on the page and initialize it for @q. */
 static void fill(struct peers *p, struct clique *q, int place)
 {
 	struct call_words *w = &p->page->calls[place];
@@ -391,8 +399,8 @@ static void fill(struct peers *p, struct clique *q, int place)
 	unsigned i;
 	int r;
 
-	/* Release: a reader that finds a word cleared also finds the identity
-	 * cleared. */
+	/* The release makes a reader that sees a cleared word also see the
+	 * cleared identity. */
 	atomic_store(&w->identity, 0);
 	for (i = 0; i < q->slots; i++)
 		atomic_store_explicit(&w->words[i], 0, memory_order_release);
@@ -439,14 +447,14 @@ void remote_agreement_show(struct peers *p, struct clique *q)
 }
 
 const struct remote remote_near = {
-	.patience_ns = UINT64_C(200000000),
+	.patience_ns = NS_PER_S,
 	.announce = announce,
 	.differs = differs,
 	.calls = calls,
-	.look = look,
+	.get_state = get_state,
 	.world = world,
-	.show = show,
+	.publish_event = publish_event,
 	.ask = peers_ask,
-	.tell = peers_tell,
+	.send_cause = peers_send_cause,
 	.release = release,
 };

@@ -3,18 +3,18 @@
 #define PROCESSES_REMOTE_AGREEMENT_H
 
 /*
- * What the ranks of other processes have called: the words that the ranks of a
- * process share (agree_words.h), where other processes of the machine can read
- * them
+ * Compares calls between processes: a process counts its ranks' calls in shared
+ * words (agree_words.h) that other processes of the machine can read
  *
- * The first rank of a process that calls a collective compares it with what
- * other processes have called under the same number; the process's other ranks
- * are compared with the first.
+ * The first rank of a process that calls a collective compares its call with
+ * the calls that other processes have made with this number.  The process's
+ * other ranks compare theirs with the first rank's.
  *
- *  A. Of two processes that call differently, at least one sees it before it
- *     launches: each is counted in its own word before it looks at the other's.
+ *  A. If two processes make different calls, at least one of them notices
+ *     before it launches, because each is counted in its own word before it
+ *     reads the other's.
  *  B. Data from another process is untrusted: bad data can end the clique, or
- *     keep its deadlines from passing, but do no other harm.
+ *     keep its deadlines from expiring, but do no other harm.
  */
 
 #include <stdatomic.h>
@@ -27,55 +27,60 @@ struct clique;
 struct peers;
 struct remote;
 
-/* A clique with more slots is not compared with other processes. */
+/* Maximum number of slots of a clique whose calls are compared with the calls
+ * of other processes. */
 #define CALL_WORDS 2048
 
-/* The words of a clique in one process, for others to read. */
+/* The calls of a clique's ranks in one process, for other processes to read. */
 struct call_words {
-	/* The clique's, even after that was freed, until another one takes
-	 * these words; 0 if they are nobody's.  Release and acquire: the
-	 * rest. */
+	/* Identity of the clique, or 0 if these words were never used or are
+	 * being reassigned.  It remains after the clique is freed, until
+	 * another clique takes the words.  Stored with release and loaded with
+	 * acquire, which orders the members below. */
 	_Atomic uint64_t identity;
 
 	_Atomic uint64_t slots;
-	_Atomic uint64_t ranks; /* of the clique, in that process */
-	_Atomic uint64_t members[COHORT_RANK_WORDS]; /* the set of them */
+	_Atomic uint64_t ranks; /* number of ranks in @members */
+	/* Set of the clique's ranks in this process. */
+	_Atomic uint64_t members[COHORT_RANK_WORDS];
 
-	/* The set of their numbers in the clique that has no parent, or no
-	 * number if these have another order. */
+	/* Numbers of these ranks in the root clique; empty if their order
+	 * differs from that in @members. */
 	_Atomic uint64_t worlds[COHORT_RANK_WORDS];
 
-	/* The first collective that a rank there will never call, as it has
-	 * closed its communicator; 0: none has. */
+	/* Number of the first collective that a rank of the process will never
+	 * call, because it has closed its communicator; or 0. */
 	_Atomic uint64_t never;
 
-	/* How many ranks there are paused, and when the last one went on; see
-	 * struct clique. */
+	/* Number of paused ranks, and the time at which a rank last resumed;
+	 * see struct clique. */
 	_Atomic uint64_t paused;
 	_Atomic uint64_t resumed_ns;
 
 	_Atomic uint64_t words[CALL_WORDS];
 
-	/* The time of the last call that each word counts.  Written before the
-	 * call is counted. */
+	/* Time of the last call that is counted in each word.  Written before
+	 * the call is counted. */
 	_Atomic uint64_t called_ns[CALL_WORDS];
 };
 
-/* The table for core and watch; its patience is that of near processes. */
+/* Table of functions for core and watch, with the patience for processes on
+ * this machine. */
 extern const struct remote remote_near;
 
-/* Show the calls of @q, if some other process of the machine can see them.
- * Under the lock of @peers. */
+/* Publish the calls of @q if another process of this machine can read them.
+ * The caller holds the lock of @peers. */
 void remote_agreement_show(struct peers *peers, struct clique *q);
 
-/* The words of the clique with @identity in process @i, which have @slots
- * slots, 0: any number; NULL: there are none. */
+/* Return the words of the clique @identity in process @i; NULL if there are
+ * none.
+ * @slots: the number of slots that they must have, or 0 for any */
 const struct call_words *remote_agreement_words(const struct peers *peers,
                                                 uint64_t identity,
                                                 unsigned slots, int i);
 
-/* Process @i, whose words have been found, has closed its group.  False: they
- * have not. */
+/* Record that process @i has closed its group.  Return false if the process's
+ * words were never found. */
 bool remote_agreement_leave(const struct clique *q, int i);
 
 #endif

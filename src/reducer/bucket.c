@@ -12,10 +12,10 @@
 /* The bucket of one type that is being filled. */
 struct open_bucket {
 	bool exists;
-	uint32_t number; /* in the order of opening */
+	uint32_t number; /* number in the order of opening */
 	size_t bytes;
 	size_t limit;
-	size_t left; /* bytes of the type that are in no bucket yet */
+	size_t left; /* bytes of this type that are in no bucket yet */
 };
 
 static bool fits(const struct open_bucket *o, size_t bytes)
@@ -27,8 +27,8 @@ static bool fits(const struct open_bucket *o, size_t bytes)
 /* A bucket holds at most 1/PARTS of all bytes. */
 #define PARTS 16
 
-/* The limit of a bucket behind the first of its type, when @left bytes of the
- * type are in no bucket yet. */
+/* Return the size limit of a bucket other than the first of its type.  @left:
+ * bytes of the type that are in no bucket yet. */
 static size_t limit_of(const struct bucket_limits *limits, size_t all,
                        size_t left)
 {
@@ -39,9 +39,8 @@ static size_t limit_of(const struct bucket_limits *limits, size_t all,
 	return MIN(MAX(even, limits->first), limits->most);
 }
 
-/* Returns how many bytes there are, and sets how many each type has. */
-static size_t add_up(const struct bucket_item *items, size_t n,
-                     struct open_bucket open[TYPES])
+static size_t sum_bytes(const struct bucket_item *items, size_t n,
+                        struct open_bucket open[TYPES])
 {
 	size_t k, all = 0;
 
@@ -52,13 +51,13 @@ static size_t add_up(const struct bucket_item *items, size_t n,
 	return all;
 }
 
-/* Number buckets as they are opened, and keep in @plan->begin where each
- * bucket's last item is in @use. */
+/* Assign each item to a bucket, and number the buckets in the order of opening.
+ * Store in @plan->begin the position in @use of each bucket's last item. */
 static void fill(const struct bucket_item *items, size_t n, const uint32_t *use,
                  const struct bucket_limits *limits, struct bucket_plan *plan)
 {
 	struct open_bucket open[TYPES] = { { .exists = false } };
-	const size_t all = add_up(items, n, open);
+	const size_t all = sum_bytes(items, n, open);
 	struct open_bucket *o;
 	size_t k, bytes;
 
@@ -77,22 +76,23 @@ static void fill(const struct bucket_item *items, size_t n, const uint32_t *use,
 			};
 		o->bytes += bytes;
 		o->left -= bytes;
-		/* The bucket is full then: limit - bytes must not be below
-		 * 0. */
+		/* A single item may exceed the limit; fits() needs limit >=
+		 * bytes. */
 		o->limit = MAX(o->limit, o->bytes);
 		plan->bucket_of[use[k]] = o->number;
 		plan->begin[o->number] = (uint32_t)k;
 	}
 }
 
-/* Number the buckets by their last items instead. */
+/* Renumber the buckets in the order of their last items. */
 static void renumber(size_t n, const uint32_t *use, struct bucket_plan *plan)
 {
 	uint32_t next = 0;
 	size_t k;
 
-	/* A number replaces the place of a bucket's last item.  It is not taken
-	 * for such a place: no later item is in that bucket. */
+	/* Each bucket's new number replaces the position of its last item.  It
+	 * cannot be mistaken for such a position, because no later item is in
+	 * that bucket. */
 	for (k = 0; k < n; k++)
 		if (plan->begin[plan->bucket_of[use[k]]] == k)
 			plan->begin[plan->bucket_of[use[k]]] = next++;
@@ -115,7 +115,8 @@ void bucket_plan(const struct bucket_item *items, size_t n, const uint32_t *use,
 		begin[b + 1] += begin[b];
 	for (k = 0; k < n; k++)
 		plan->order[begin[plan->bucket_of[use[k]]]++] = use[k];
-	/* Each begin has moved to that of the next bucket. */
+	/* Each element of begin is now the start of the next bucket: shift the
+	 * array back by one. */
 	for (b = plan->buckets; b > 0; b--)
 		begin[b] = begin[b - 1];
 	begin[0] = 0;

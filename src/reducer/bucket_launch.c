@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The launch of the buckets whose gradients are ready
+ * Launch the buckets whose gradients are ready
  *
- * Any thread may mark a gradient, which decrements its bucket's count.  One
- * thread at a time launches, in the order of the plan.  A thread that finds
- * another one launching leaves a request, and the other one then looks again.
+ * Any thread may mark a gradient as ready, which decrements its bucket's count
+ * of pending gradients.  One thread at a time launches buckets, in the order of
+ * the plan.  If another thread wants to launch, it only leaves a request, and
+ * the first thread then checks again.
  */
 
 #include <math.h>
@@ -20,9 +21,8 @@
 #include "core/owner.h"
 #include "reducer/reducer.h"
 
-/* ---- weights ---------------------------------------------------------- */
-
-/* Store the factor as one element of type @k. */
+/* Store the factor as an element of the type with the index @k, see
+ * reducer_float(). */
 static void set_scalar(struct cohort_reducer *r, unsigned k)
 {
 	double *at = &r->host.scalars[k];
@@ -55,8 +55,8 @@ static int set_factor(struct cohort_reducer *r)
 	r->factor = r->options.op == COHORT_AVG ? r->weight / sum : r->weight;
 	for (k = 0; k < REDUCER_FLOATS; k++)
 		set_scalar(r, k);
-	return reducer_push(r, r->device.scalars, r->host.scalars,
-	                    REDUCER_FLOATS * sizeof(double));
+	return reducer_copy_to_device(r, r->device.scalars, r->host.scalars,
+	                              REDUCER_FLOATS * sizeof(double));
 }
 
 static int settle_weights(struct cohort_reducer *r, uint64_t deadline)
@@ -67,8 +67,8 @@ static int settle_weights(struct cohort_reducer *r, uint64_t deadline)
 		return COHORT_OK;
 	rc = comm_await(r->comm, r->weights, deadline);
 	if (rc == COHORT_OK)
-		rc = reducer_pull(r, r->host.weight, r->device.weight,
-		                  2 * sizeof(double));
+		rc = reducer_copy_to_host(r, r->host.weight, r->device.weight,
+		                          2 * sizeof(double));
 	if (rc == COHORT_OK)
 		rc = set_factor(r);
 	if (rc == COHORT_OK)
@@ -76,10 +76,8 @@ static int settle_weights(struct cohort_reducer *r, uint64_t deadline)
 	return rc;
 }
 
-/* ---- launching -------------------------------------------------------- */
-
-/* Wait for the stream that computes the gradients, and zero those of a rank
- * that is absent.  May be repeated. */
+/* Make the launch wait for the stream that computes the gradients; if the rank
+ * is absent, zero its gradients.  May be repeated. */
 static int prepare(struct cohort_reducer *r, uint32_t bucket)
 {
 	uint32_t k;
@@ -112,8 +110,8 @@ static int launch_tensors(struct cohort_reducer *r,
 	return reducer_submit(r, &op, b->tag, NULL);
 }
 
-/* Launch a bucket.  Shards take two calls; if the second one fails for now, the
- * first is not repeated. */
+/* Launch a bucket.  With shards this takes two calls.  If the second call
+ * cannot be made now, a later attempt does not repeat the first. */
 static int launch(struct cohort_reducer *r, uint32_t bucket)
 {
 	const struct reducer_bucket *b = &r->buckets[bucket];
@@ -132,8 +130,8 @@ static int launch(struct cohort_reducer *r, uint32_t bucket)
 	return launch_tensors(r, b, OP_ALL_REDUCE, b->first + b->n, b->ends);
 }
 
-/* Launch the next bucket; COHORT_TIMED_OUT if it is incomplete, or cannot be
- * launched now. */
+/* Launch the next bucket.  Return COHORT_TIMED_OUT if it is incomplete or
+ * cannot be launched now. */
 static int launch_next(struct cohort_reducer *r)
 {
 	uint32_t next = atomic_load_explicit(&r->next, memory_order_relaxed);
@@ -146,7 +144,7 @@ static int launch_next(struct cohort_reducer *r)
 	rc = settle_weights(r, 0);
 	if (rc == COHORT_OK && !r->is_skipped)
 		rc = launch(r, next);
-	/* Another thread of the program is inside the communicator. */
+	/* Another thread of the program holds the communicator's lock. */
 	if (rc == COHORT_BUSY &&
 	    atomic_load(&r->comm->lock.native_user) != owner_self())
 		return COHORT_TIMED_OUT;
@@ -162,7 +160,7 @@ static bool are_all_ready(const struct cohort_reducer *r)
 	return atomic_load_explicit(&r->ready, memory_order_relaxed) == r->n;
 }
 
-/* Fewer bytes are not worth waking a thread. */
+/* Minimum number of launched bytes for which a thread is woken. */
 #define FLUSH_BYTES ((size_t)128 * 1024)
 
 void reducer_flush(struct cohort_reducer *r)
@@ -173,9 +171,9 @@ void reducer_flush(struct cohort_reducer *r)
 	comm_flush(r->comm);
 }
 
-/* True if probably no thread will soon carry out what is launched: the owner
- * does not while it waits for gradients, and is not yet waiting for the
- * rest. */
+/* Return true if probably no thread will run the launched work soon, because
+ * the owner waits for gradients without running work (on the host platform, the
+ * waiting threads run streams). */
 static bool is_left_alone(const struct cohort_reducer *r)
 {
 	return !r->carried_on &&
@@ -196,21 +194,22 @@ static int launch_all_full(struct cohort_reducer *r)
 	return rc < 0 && rc != COHORT_BUSY ? reducer_break(r, rc) : rc;
 }
 
-int reducer_pump(struct cohort_reducer *r)
+int reducer_launch_complete(struct cohort_reducer *r)
 {
 	const struct cohort_comm *before;
 	unsigned seen = 1;
 	int rc;
 
-	/* seq_cst: a thread that leaves a request has decremented its count
-	 *          before. */
+	/* This increment is seq_cst, so that it orders the counts: a thread
+	 * that leaves a request here has decremented its bucket's count
+	 * first. */
 	if (atomic_fetch_add(&r->pumps, 1))
 		return COHORT_OK;
-	before = comm_help(r->options.helpers_launch ? r->comm : NULL);
+	before = comm_set_helped(r->options.helpers_launch ? r->comm : NULL);
 	do {
 		rc = launch_all_full(r);
 	} while (!atomic_compare_exchange_strong(&r->pumps, &seen, 0));
-	comm_help(before);
+	comm_set_helped(before);
 	return rc == COHORT_TIMED_OUT ? COHORT_OK : rc;
 }
 
@@ -219,8 +218,6 @@ bool reducer_is_launched(const struct cohort_reducer *r)
 	return atomic_load_explicit(&r->next, memory_order_acquire) ==
 	       r->plan.buckets;
 }
-
-/* ---- ready ------------------------------------------------------------ */
 
 static int ready(struct cohort_reducer *r, uint32_t i)
 {
@@ -235,7 +232,7 @@ static int ready(struct cohort_reducer *r, uint32_t i)
 	if (rc != COHORT_OK || r->is_local ||
 	    (!r->options.helpers_launch && r->owner != owner_self()))
 		return rc;
-	return reducer_pump(r);
+	return reducer_launch_complete(r);
 }
 
 int cohort_reducer_ready(struct cohort_reducer *r, size_t i)
@@ -245,24 +242,23 @@ int cohort_reducer_ready(struct cohort_reducer *r, size_t i)
 	if (rc != COHORT_OK)
 		return rc;
 	if (i >= r->n)
-		return error_set(COHORT_INVALID,
-		                 "i is %zu, there are %zu parameters", i, r->n);
+		return error_set(COHORT_INVALID, "i is %zu, not 0 to %zu", i,
+		                 r->n - 1);
 	atomic_fetch_add(&r->inside, 1);
 	rc = ready(r, (uint32_t)i);
 	atomic_fetch_sub(&r->inside, 1);
 	return rc;
 }
 
-/* Carry out what is launched: a GPU does so by itself, but on the host platform
- * some thread has to, and this one only waits.  Finish reports how it has
- * ended. */
-static void carry_on(struct cohort_reducer *r, uint64_t until,
-                     struct backoff *b)
+/* Run launched work.  A GPU needs no help, but on the host platform a waiting
+ * thread has to run it.  Errors are left to the finish. */
+static void run_launched(struct cohort_reducer *r, uint64_t until,
+                         struct backoff *b)
 {
 	uint64_t last = atomic_load_explicit(&r->last, memory_order_acquire);
 
 	if (last)
-		comm_carry_on(r->comm, last, until);
+		comm_run_queued(r->comm, last, until);
 	if (clock_now() < until)
 		backoff_wait(b, until);
 }
@@ -280,16 +276,15 @@ int cohort_reducer_progress(struct cohort_reducer *r, uint64_t timeout_ns)
 		                      memory_order_relaxed);
 	while (rc == COHORT_OK) {
 		if (!r->is_local)
-			rc = reducer_pump(r);
+			rc = reducer_launch_complete(r);
 		if (rc != COHORT_OK || are_all_ready(r))
 			return rc;
-		/* Otherwise it would wait for helpers that are not needed any
-		 * more. */
+		/* If the group has ended, stop waiting for helpers. */
 		if (!r->is_local)
 			rc = clique_error(r->comm->clique);
 		if (rc != COHORT_OK)
 			return rc;
-		carry_on(r, deadline, &b);
+		run_launched(r, deadline, &b);
 		if (clock_now() >= deadline)
 			return COHORT_TIMED_OUT;
 	}

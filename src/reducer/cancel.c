@@ -1,44 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A step that one rank gives up; declared in reducer.h
+ * Cancel a step: one rank gives it up, and the other ranks notice
  *
- * The rank still makes every call of the step, with zeros for missing
- * gradients, so that no other rank waits in vain.  Before it launches the first
- * of these calls, it publishes in its communicator which step it gives up.
- * Each rank that has finished the step looks at what all ranks have published
- * before it answers.
+ * The canceling rank still makes every call of the step, with zeros for missing
+ * gradients, because the other ranks wait for its part.  Before it launches the
+ * first of these calls, it publishes in its communicator which step it gives
+ * up.  When the step is done, each rank checks what all ranks have published.
  *
- * The numbers of its collectives, which all ranks agree on, identify a step:
- * the published number lies between the first and the last of them.
+ * A step is identified by the numbers of its collectives, on which all ranks
+ * agree: the published number lies between the first and the last of them.
  *
  *  A. If a rank has launched zeros in place of a gradient, every rank that sees
  *     the step done also sees the number: the rank stored the number before it
  *     launched, and the step is done after that launch.
- *  B. Two numbers are enough.  A rank that publishes a third number has seen
- *     the second step done, or at least its weights, for which every rank has
- *     launched its part; so every rank has answered for the first step.
+ *  B. Each rank needs to keep only its last two numbers.  When it publishes a
+ *     third, it has seen the second step done, or at least the all-reduce of
+ *     that step's weights.  Every rank has taken part in that, so every rank
+ *     has returned from the first step.
  *  C. A step that is finished on a stream cannot be given up, because no thread
- *     answers for it.  If one rank gives the step up and another finishes it on
- *     a stream, the later of the two sees the other and ends the group.
+ *     waits for its result.  If one rank gives the step up and another finishes
+ *     it on a stream, the later of the two sees the other and ends the group.
  */
 
 #include "base/clock.h"
 #include "base/status.h"
 #include "reducer/reducer.h"
 
-/* ---- looking ---------------------------------------------------------- */
-
-/* True if @c has given up the step whose collectives are @first to @last. */
+/* Return true if @c has given up the step whose collectives are @first to
+ * @last. */
 static bool has_cancelled(const struct cohort_comm *c, uint64_t first,
                           uint64_t last)
 {
 	uint64_t number;
 	int k;
 
-	/* seq_cst: pairs with reducer_publish(), see reducer_stream().  Where
-	 * the step is not on a stream, the launches between the two order them,
-	 * see A. */
+	/* The load is seq_cst and pairs with reducer_publish(), see
+	 * reducer_stream().  If the step is not on a stream, the launches
+	 * between the store and this load order them, see A. */
 	for (k = 0; k < CANCELLED; k++) {
 		number = atomic_load(&c->cancelled[k]);
 		if (number >= first && number <= last)
@@ -47,11 +46,12 @@ static bool has_cancelled(const struct cohort_comm *c, uint64_t first,
 	return false;
 }
 
-/* The first rank that has given up the open step, or NULL. */
+/* Return the first rank that has given up the open step, or NULL. */
 static const struct cohort_comm *find_canceller(const struct cohort_reducer *r)
 {
 	const struct clique *q = r->comm->clique;
-	/* Relaxed: written before the last ticket, which was waited for. */
+	/* Relaxed order is enough, because the number was written before the
+	 * last ticket, for which this thread has waited. */
 	uint64_t first = atomic_load_explicit(&r->first, memory_order_relaxed);
 	uint64_t newest =
 		atomic_load_explicit(&r->newest, memory_order_relaxed);
@@ -68,8 +68,6 @@ bool reducer_was_cancelled(const struct cohort_reducer *r)
 	return r->is_cancelled || find_canceller(r);
 }
 
-/* ---- on a stream ------------------------------------------------------ */
-
 static void end_group(struct cohort_reducer *r, int canceller, int other)
 {
 	const struct cohort_cause cause = {
@@ -81,8 +79,8 @@ static void end_group(struct cohort_reducer *r, int canceller, int other)
 	char names[2][RANK_NAME_SIZE];
 
 	clique_fire(q, &cause,
-	            "%s has cancelled a step of the reducer that %s has "
-	            "finished on a stream, which goes on",
+	            "%s has canceled a step of the reducer that %s has already "
+	            "finished on a stream",
 	            clique_name_rank(q, canceller, names[0]),
 	            clique_name_rank(q, other, names[1]));
 }
@@ -93,10 +91,11 @@ int reducer_stream(struct cohort_reducer *r)
 		atomic_load_explicit(&r->newest, memory_order_acquire);
 	const struct cohort_comm *canceller;
 
-	if (!newest) /* the step has nothing to give up */
+	if (!newest) /* the step has launched no collective */
 		return COHORT_OK;
-	/* seq_cst, here and in reducer_publish(): each function stores, then
-	 * looks, so that at least one sees the other's store. */
+	/* All accesses here and in reducer_publish() are seq_cst: each function
+	 * first stores, then checks, so at least one of the two threads sees
+	 * the other's store. */
 	atomic_store(&r->comm->streamed, newest);
 	canceller = find_canceller(r);
 	if (!canceller)
@@ -105,10 +104,8 @@ int reducer_stream(struct cohort_reducer *r)
 	return clique_error(r->comm->clique);
 }
 
-/* ---- cancel ----------------------------------------------------------- */
-
-/* True if a gradient that has elements is not ready.  If none is, mark the
- * gradients without elements as well: nothing is ever launched for these. */
+/* Return true if a gradient with elements is not ready.  Otherwise mark the
+ * gradients without elements as ready, because nothing is launched for them. */
 static bool is_incomplete(struct cohort_reducer *r, uint64_t step)
 {
 	uint32_t i;
@@ -123,22 +120,23 @@ static bool is_incomplete(struct cohort_reducer *r, uint64_t step)
 	return false;
 }
 
-/* Publish that the step is given up, and end the group if another rank has
- * finished it on a stream.  Called again while nothing of the step is launched,
- * because the program may have used up the published number by another call. */
+/* End the group if another rank has finished the step on a stream.  Called
+ * again until a collective of the step is launched, because another call of the
+ * program may have taken the published number. */
 void reducer_publish(struct cohort_reducer *r)
 {
 	struct cohort_comm *c = r->comm;
 	const struct clique *q = c->clique;
-	/* The next collective is the step's, because a gradient is missing;
-	 * unless the launched weights add up to 0, and the step has no further
-	 * one. */
+	/* The next collective belongs to the step, because a gradient is
+	 * missing.  The exception is a step whose launched weights add up to 0:
+	 * it has no further collective. */
 	uint64_t first = atomic_load_explicit(&r->first, memory_order_acquire);
 	uint64_t number =
 		first ? first : atomic_load(&c->agreement.collectives) + 1;
 	int k, older = c->cancelled[0] > c->cancelled[1];
 
-	/* For a step that is published already, replace the newer number. */
+	/* If the step was published before, replace the newer of the two
+	 * numbers. */
 	atomic_store(&c->cancelled[r->is_cancelled ? !older : older], number);
 	r->is_cancelled = true;
 	for (k = 0; k < q->size; k++)
@@ -146,15 +144,15 @@ void reducer_publish(struct cohort_reducer *r)
 			end_group(r, c->rank, q->comms[k].rank);
 }
 
-static int give_up(struct cohort_reducer *r)
+static int withdraw_step(struct cohort_reducer *r)
 {
 	const struct clique *q = r->comm->clique;
 	uint64_t step = atomic_load_explicit(&r->step, memory_order_relaxed);
 
 	if (q->size < q->world_size)
 		return error_set(COHORT_UNSUPPORTED,
-		                 "cancel: %d of %d ranks are of other "
-		                 "processes, which cannot be told",
+		                 "cancel: %d of %d ranks are in other "
+		                 "processes, which do not support it",
 		                 q->world_size - q->size, q->world_size);
 	if (!is_incomplete(r, step))
 		return COHORT_ALREADY;
@@ -174,7 +172,7 @@ int cohort_reducer_cancel(struct cohort_reducer *r, uint64_t timeout_ns)
 		return COHORT_OK;
 	}
 	if (rc == COHORT_OK && !r->is_cancelled)
-		rc = give_up(r);
+		rc = withdraw_step(r);
 	if (rc == COHORT_OK)
 		rc = reducer_finish_step(r, deadline);
 	return rc == COHORT_SKIP ? COHORT_OK : rc;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The end of a step
+ * Finish a step
  *
- * The end goes through phases.  Each may return COHORT_TIMED_OUT, and the next
- * call then continues with that phase.  Behind the buckets every rank launches,
- * in this order: which parameters were used, and rank 0's order.
+ * The finish has several phases (enum reducer_phase).  If one of them returns
+ * COHORT_TIMED_OUT, the next call continues with it.  After the buckets, every
+ * rank launches an all-reduce of flags for the parameters that were used, and
+ * then the broadcast of rank 0's order.
  */
 
 #include "base/backoff.h"
@@ -14,8 +15,6 @@
 #include "core/owner.h"
 #include "core/stream.h"
 #include "reducer/reducer.h"
-
-/* ---- marks ------------------------------------------------------------ */
 
 #define NAMED 3
 
@@ -27,8 +26,7 @@ static void add_name(struct text *t, const char *before, const char *name)
 	text_add(t, "%s'%s'", before, start);
 }
 
-/* Returns an error that names the gradients that are not ready. */
-static int complain(const struct cohort_reducer *r, uint64_t step)
+static int refuse_unready(struct cohort_reducer *r, uint64_t step)
 {
 	char names[200] = "";
 	struct text t = { names, sizeof(names) };
@@ -41,12 +39,13 @@ static int complain(const struct cohort_reducer *r, uint64_t step)
 			add_name(&t, n > 1 ? ", " : "", r->items[i].name);
 	if (n > NAMED)
 		text_add(&t, " and %zu more", n - NAMED);
+	r->is_unready = true;
 	return error_set(COHORT_STATE, "%zu of %zu gradients are not ready: %s",
 	                 n, r->n, names);
 }
 
-/* Mark the unused gradients, in reverse order of the list, which puts them last
- * in a plan. */
+/* Zero the unused gradients, and mark them as ready after all used ones, so
+ * that a new plan puts them last. */
 static int fill(struct cohort_reducer *r, uint64_t step)
 {
 	uint32_t i;
@@ -67,7 +66,8 @@ static int fill(struct cohort_reducer *r, uint64_t step)
 	return rc;
 }
 
-/* COHORT_OK if all gradients are marked, or have been marked here. */
+/* Return COHORT_OK if all gradients are marked as ready.  First mark the unused
+ * gradients if the options allow any. */
 static int check_marks(struct cohort_reducer *r)
 {
 	uint64_t step = atomic_load_explicit(&r->step, memory_order_relaxed);
@@ -79,13 +79,11 @@ static int check_marks(struct cohort_reducer *r)
 		return fill(r, step);
 	if (atomic_load_explicit(&r->ready, memory_order_relaxed) == r->n)
 		return COHORT_OK;
-	/* The end of the group comes before any other error. */
+	/* The end of the group takes precedence over any other error. */
 	if (!r->is_local)
 		rc = clique_error(r->comm->clique);
-	return rc == COHORT_OK ? complain(r, step) : rc;
+	return rc == COHORT_OK ? refuse_unready(r, step) : rc;
 }
-
-/* ---- finish ----------------------------------------------------------- */
 
 static int launch_all(struct cohort_reducer *r, uint64_t deadline)
 {
@@ -95,18 +93,17 @@ static int launch_all(struct cohort_reducer *r, uint64_t deadline)
 	for (;;) {
 		if (r->is_cancelled)
 			reducer_publish(r);
-		rc = reducer_pump(r);
+		rc = reducer_launch_complete(r);
 		if (rc != COHORT_OK || reducer_is_launched(r))
 			return rc;
-		/* Wait for the others' weights, or for a helper that
-		 * launches. */
+		/* Wait for the other ranks' weights, or for a helper that is
+		 * launching. */
 		if (clock_now() >= deadline)
 			return COHORT_TIMED_OUT;
 		backoff_wait(&b, deadline);
 	}
 }
 
-/* Launch the exchange of which parameters were used. */
 static int send_used(struct cohort_reducer *r)
 {
 	uint8_t *at = r->device.used;
@@ -119,13 +116,13 @@ static int send_used(struct cohort_reducer *r)
 
 	if (!r->options.find_unused || r->used)
 		return COHORT_OK;
-	rc = reducer_push(r, at, r->host.used, r->n);
+	rc = reducer_copy_to_device(r, at, r->host.used, r->n);
 	return rc == COHORT_OK
 	               ? reducer_submit(r, &op, "parameters in use", &r->used)
 	               : rc;
 }
 
-static int tell(struct cohort_reducer *r)
+static int send_plan_inputs(struct cohort_reducer *r)
 {
 	int rc = send_used(r);
 
@@ -137,16 +134,17 @@ static int await(struct cohort_reducer *r, uint64_t deadline)
 	int rc = reducer_await_last(r, deadline);
 
 	if (rc == COHORT_OK && r->used)
-		rc = reducer_pull(r, r->host.used, r->device.used, r->n);
+		rc = reducer_copy_to_host(r, r->host.used, r->device.used,
+		                          r->n);
 	if (rc != COHORT_OK || !reducer_was_cancelled(r))
 		return rc;
-	/* Rank 0's order is not that of a whole step; the next step sends it
-	 * again. */
+	/* A canceled step does not yield a complete order; the next step sends
+	 * it again. */
 	r->reordered = 0;
 	return COHORT_SKIP;
 }
 
-/* Run one phase; COHORT_OK leads to the next. */
+/* Run one phase.  Return COHORT_OK if the next phase can follow. */
 static int finish_phase(struct cohort_reducer *r, uint64_t deadline)
 {
 	switch (r->phase) {
@@ -154,19 +152,18 @@ static int finish_phase(struct cohort_reducer *r, uint64_t deadline)
 		return check_marks(r);
 	case REDUCER_LAUNCH:
 		return launch_all(r, deadline);
-	case REDUCER_TELL:
-		return r->is_skipped ? COHORT_OK : tell(r);
+	case REDUCER_SEND:
+		return r->is_skipped ? COHORT_OK : send_plan_inputs(r);
 	case REDUCER_AWAIT:
 		return r->is_skipped ? COHORT_SKIP : await(r, deadline);
 	default:
-		/* Helpers may still read the plan. */
+		/* Helpers may still be reading the plan. */
 		reducer_await_helpers(r);
 		return reducer_replan(r, deadline);
 	}
 }
 
-/* End a step that has failed, once no operation can touch a gradient any
- * more. */
+/* Close a step that has failed, once no operation can touch a gradient. */
 static int end_broken(struct cohort_reducer *r, int why, uint64_t deadline)
 {
 	int rc = reducer_await_last(r, deadline);
@@ -178,8 +175,9 @@ static int end_broken(struct cohort_reducer *r, int why, uint64_t deadline)
 	return rc == COHORT_OK ? error_set(why, "%s", r->why) : rc;
 }
 
-/* True if another thread is inside the communicator, which it will leave. */
-static bool is_not_now(const struct cohort_reducer *r, int rc)
+/* Return true if another thread holds the communicator's lock and will release
+ * it. */
+static bool is_lock_busy(const struct cohort_reducer *r, int rc)
 {
 	return rc == COHORT_BUSY &&
 	       atomic_load(&r->comm->lock.native_user) != owner_self();
@@ -194,12 +192,12 @@ int reducer_finish_step(struct cohort_reducer *r, uint64_t deadline)
 		rc = finish_phase(r, deadline);
 		if (rc == COHORT_OK) {
 			r->phase++;
-		} else if (is_not_now(r, rc) && clock_now() < deadline) {
+		} else if (is_lock_busy(r, rc) && clock_now() < deadline) {
 			backoff_wait(&b, deadline);
 			rc = COHORT_OK;
 		}
 	}
-	if (rc == COHORT_TIMED_OUT || is_not_now(r, rc))
+	if (rc == COHORT_TIMED_OUT || is_lock_busy(r, rc))
 		return COHORT_TIMED_OUT;
 	if (rc == COHORT_BUSY ||
 	    (rc == COHORT_STATE && r->phase == REDUCER_FILL))
@@ -207,7 +205,8 @@ int reducer_finish_step(struct cohort_reducer *r, uint64_t deadline)
 	if (rc < 0) {
 		if (!atomic_load(&r->broken))
 			reducer_break(r, rc);
-		/* A thread inside ready may be launching; no other will. */
+		/* A thread inside cohort_reducer_ready() may be launching; no
+		 * other thread will start to launch. */
 		reducer_await_helpers(r);
 		return end_broken(r, rc, deadline);
 	}
@@ -232,8 +231,6 @@ int cohort_reducer_finish(struct cohort_reducer *r, uint64_t timeout_ns)
 	return COHORT_OK;
 }
 
-/* ---- finish on a stream ----------------------------------------------- */
-
 static int check_finish_on(const struct cohort_reducer *r)
 {
 	const struct cohort_reducer_options *o = &r->options;
@@ -242,7 +239,8 @@ static int check_finish_on(const struct cohort_reducer *r)
 	                                    : NULL;
 
 	return what ? error_set(COHORT_UNSUPPORTED,
-	                        "finish_on: with %s the thread has to wait",
+	                        "finish_on: options.%s needs "
+	                        "cohort_reducer_finish(), which waits",
 	                        what)
 	            : COHORT_OK;
 }
@@ -253,7 +251,7 @@ static int finish_on(struct cohort_reducer *r, void *stream)
 	int rc = launch_all(r, COHORT_FOREVER);
 
 	if (rc == COHORT_OK)
-		rc = tell(r);
+		rc = send_plan_inputs(r);
 	if (rc == COHORT_OK)
 		reducer_flush(r);
 	if (rc == COHORT_OK)
@@ -278,7 +276,7 @@ int cohort_reducer_finish_on(struct cohort_reducer *r, void *stream)
 		rc = check_finish_on(r);
 	if (rc == COHORT_OK && r->is_cancelled)
 		rc = error_set(COHORT_STATE,
-		               "finish_on: this rank has cancelled the step");
+		               "finish_on: this rank has canceled the step");
 	if (rc == COHORT_OK)
 		rc = stream_check_outside(r->comm, stream);
 	if (rc == COHORT_OK)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * The gather: every rank receives the other ranks' shards of the parameters
- */
+/* cohort_reducer_gather(): give every rank the other ranks' shards of the
+ * parameters */
 
 #include "base/clock.h"
 #include "base/status.h"
@@ -23,14 +22,15 @@ static int check(struct cohort_reducer *r, void *const *parameters)
 		return error_set(COHORT_INVALID, "parameters is NULL");
 	for (i = 0; i < r->n; i++)
 		if (!parameters[i] && r->items[i].count)
-			return error_set(COHORT_INVALID,
-			                 "parameters[%zu] is NULL, of '%s'", i,
-			                 r->items[i].name);
+			return error_set(
+				COHORT_INVALID,
+				"parameters[%zu] is NULL (parameter '%s')", i,
+				r->items[i].name);
 	return reducer_check_begin(r, false);
 }
 
-/* Make call @k.  There are two for each bucket, from the last to the first: one
- * for the shards, and one for what is left over. */
+/* Make call number @k.  There are two calls per bucket, from the last bucket to
+ * the first: one for the shards and one for the remainder. */
 static int gather_one(struct cohort_reducer *r, uint32_t k,
                       void *const *parameters)
 {
@@ -76,7 +76,8 @@ int cohort_reducer_gather(struct cohort_reducer *r, void *const *parameters,
 
 	if (rc == COHORT_OK)
 		rc = stream_check_outside(r->comm, stream);
-	/* Other ranks may have the new plan already. */
+	/* All ranks must gather by the same plan, and other ranks may already
+	 * have changed to the new plan. */
 	if (rc == COHORT_OK)
 		rc = reducer_replan(r, deadline);
 	if (rc == COHORT_OK && !r->gathered && stream != r->comm->stream)

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * The step that is open, and which of its gradients are ready
- */
+/* Track the open step, and which of its gradients are ready */
 
 #include <stddef.h>
 
@@ -14,10 +12,12 @@
 int reducer_check_open(const struct cohort_reducer *r)
 {
 	if (!atomic_load_explicit(&r->step, memory_order_acquire))
-		return error_set(COHORT_STATE, "no step is open");
+		return error_set(COHORT_STATE,
+		                 "no step is open: begin one first");
 	if (r->owner != owner_self())
 		return error_set(COHORT_OWNER,
-		                 "another thread has begun the step");
+		                 "another thread has begun the step, and must "
+		                 "finish it");
 	return COHORT_OK;
 }
 
@@ -51,9 +51,6 @@ void reducer_close(struct cohort_reducer *r)
 	reducer_await_helpers(r);
 }
 
-/* ---- for the watchdog ------------------------------------------------- */
-
-/* How many gradients of a bucket are not ready, and the first one's name. */
 static uint32_t count_missing(const struct cohort_reducer *r, uint32_t bucket,
                               uint64_t step, const char **first)
 {
@@ -83,7 +80,8 @@ void reducer_add_wait_reason(const struct wait_reason *reason, struct text *t)
 	if (!step)
 		return;
 	if (atomic_load_explicit(&r->broken, memory_order_acquire)) {
-		text_add(t, "its program: a step of the reducer has failed");
+		text_add(t, "its program to handle a failed step of the "
+		            "reducer");
 	} else if (next == r->plan.buckets) {
 		text_add(t, "cohort_reducer_finish() to be called");
 	} else {
@@ -93,7 +91,8 @@ void reducer_add_wait_reason(const struct wait_reason *reason, struct text *t)
 			text_add(t, "parameter '%s'", name);
 		else
 			text_add(t, "cohort_reducer_progress() or _finish() to "
-			            "be called: what helpers have completed");
+			            "be called, which launches the buckets "
+			            "that helpers have completed");
 		if (n > 1)
 			text_add(t, " (and %u more)", n - 1);
 		if (n)

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * The plan: the tensors of each bucket, and the new plan by rank 0's order
- */
+/* Make the tensors of each bucket, and after a step a new plan, in the order in
+ * which rank 0's gradients became ready */
 
 #include <stdio.h>
 #include <string.h>
 
 #include "reducer/reducer.h"
 
-/* The alignment of the reducer's own gradients; every type's size divides
- * it. */
+/* Alignment of gradients in the reducer's memory.  The size of every type
+ * divides it. */
 #define ALIGN ((size_t)64)
 
 size_t reducer_align(size_t bytes)
@@ -34,12 +33,10 @@ size_t reducer_layout(struct cohort_reducer *r, unsigned char *arena)
 	return bytes;
 }
 
-/* ---- tensors ---------------------------------------------------------- */
-
-/* Extend the tensor @last by a gradient, if both are in the reducer's memory
- * and side by side.  The padding between them is zero on every rank.  The
- * caller's gradients cannot be joined, because other ranks have them
- * elsewhere. */
+/* Extend the tensor @last, which ends with the gradient of @before, by the
+ * gradient of @item if that is next in the reducer's memory.  The padding
+ * between them is zero on every rank.  Gradients in the caller's memory cannot
+ * be merged, because they may not be adjacent on other ranks. */
 static bool extend(const struct reducer_item *item, struct cohort_tensor *last,
                    const struct reducer_item *before)
 {
@@ -53,7 +50,7 @@ static bool extend(const struct reducer_item *item, struct cohort_tensor *last,
 	return true;
 }
 
-/* Write the tensors of a bucket, one for each run of neighbours. */
+/* Write the tensors of a bucket, one for each run of adjacent gradients. */
 static uint32_t add_tensors(const struct cohort_reducer *r, size_t bucket,
                             struct cohort_tensor *tensors)
 {
@@ -74,7 +71,7 @@ static uint32_t add_tensors(const struct cohort_reducer *r, size_t bucket,
 	return n;
 }
 
-/* The most bytes of a parameter's name in a label. */
+/* Maximum length in bytes of a parameter's name in a bucket's label. */
 #define NAME_MOST 20
 
 static void label(const struct cohort_reducer *r, size_t bucket,
@@ -135,8 +132,6 @@ void reducer_plan(struct cohort_reducer *r, const uint32_t *use)
 	}
 }
 
-/* ---- a new plan ------------------------------------------------------- */
-
 int reducer_send_order(struct cohort_reducer *r)
 {
 	const struct cohort_tensor t = { r->device.order, r->device.order, r->n,
@@ -148,8 +143,8 @@ int reducer_send_order(struct cohort_reducer *r)
 		return COHORT_OK;
 	if (r->comm->rank == 0) {
 		memcpy(r->host.order, r->observed, r->n * sizeof(uint32_t));
-		rc = reducer_push(r, r->device.order, r->host.order,
-		                  r->n * sizeof(uint32_t));
+		rc = reducer_copy_to_device(r, r->device.order, r->host.order,
+		                            r->n * sizeof(uint32_t));
 	}
 	return rc == COHORT_OK ? reducer_submit(r, &op, "order of gradients",
 	                                        &r->reordered)
@@ -164,13 +159,13 @@ int reducer_replan(struct cohort_reducer *r, uint64_t deadline)
 		return COHORT_OK;
 	rc = comm_await(r->comm, r->reordered, deadline);
 	if (rc == COHORT_OK)
-		rc = reducer_pull(r, r->host.order, r->device.order,
-		                  r->n * sizeof(uint32_t));
+		rc = reducer_copy_to_host(r, r->host.order, r->device.order,
+		                          r->n * sizeof(uint32_t));
 	if (rc != COHORT_OK)
 		return rc;
 	r->reordered = 0;
 	r->is_final = true;
-	/* The watchdog must not read the plan meanwhile. */
+	/* The watchdog must not read the plan while it changes. */
 	wait_reason_set(&r->comm->thread.wait_reason, NULL);
 	reducer_plan(r, r->host.order);
 	return COHORT_OK;

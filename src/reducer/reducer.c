@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * The reducer: options, creation, destruction, queries
- */
+/* The reducer: options, creation, destruction, queries */
 
 #include "reducer/reducer.h"
 
@@ -16,8 +14,6 @@
 #include "base/util.h"
 
 #define MIB ((size_t)1024 * 1024)
-
-/* ---- options ---------------------------------------------------------- */
 
 void cohort_reducer_options_init(struct cohort_reducer_options *options)
 {
@@ -39,7 +35,6 @@ static int options_check(const struct cohort_reducer_options *o)
 	return COHORT_OK;
 }
 
-/* Put the caller's options over the defaults. */
 static int options_merge(const struct cohort_reducer_options *given,
                          struct cohort_reducer_options *o)
 {
@@ -66,8 +61,6 @@ static int options_merge(const struct cohort_reducer_options *given,
 	return options_check(o);
 }
 
-/* ---- parameters ------------------------------------------------------- */
-
 /* Room for a parameter's name in an error text. */
 #define NAME_ROOM 41
 
@@ -78,7 +71,7 @@ static const char *name_of(const struct cohort_parameter *p,
 	return name;
 }
 
-/* Check a parameter's size, and add its room to @room. */
+/* Check a parameter's size and add its space in the arena to @room. */
 static int room_check(const struct cohort_parameter *p, size_t i, size_t bytes,
                       size_t *room)
 {
@@ -88,12 +81,13 @@ static int room_check(const struct cohort_parameter *p, size_t i, size_t bytes,
 	if (__builtin_add_overflow(*room, reducer_align(bytes), room))
 		return error_set(COHORT_INVALID,
 		                 "parameters[%zu] '%s': count is %zu, which "
-		                 "with those before it is too many bytes",
+		                 "makes the total size too large",
 		                 i, name_of(p, name), p->count);
 	if (__builtin_add_overflow((uintptr_t)p->gradient, bytes, &end))
 		return error_set(COHORT_INVALID,
 		                 "parameters[%zu] '%s': count is %zu, which "
-		                 "is more than there can be at %p",
+		                 "reaches past the end of the address space "
+		                 "from %p",
 		                 i, name_of(p, name), p->count, p->gradient);
 	return COHORT_OK;
 }
@@ -108,14 +102,27 @@ static int parameter_check(const struct cohort_parameter *p, size_t i,
 		                 "parameters[%zu].type is %d, not an enum "
 		                 "cohort_type",
 		                 i, p->type);
+	if (!type_has_arithmetic(p->type))
+		return error_set(COHORT_INVALID,
+		                 "parameters[%zu].type is %s, which cannot be "
+		                 "reduced, only moved",
+		                 i, type_name(p->type));
 	if (p->count > SIZE_MAX / 4 / size)
 		return error_set(COHORT_INVALID,
-		                 "parameters[%zu].count is %zu, too large", i,
-		                 p->count);
+		                 "parameters[%zu].count is %zu, which is too "
+		                 "large",
+		                 i, p->count);
 	if (o->weighted && reducer_float(p->type) == REDUCER_FLOATS)
 		return error_set(COHORT_INVALID,
-		                 "parameters[%zu].type is %s, which weighted "
-		                 "cannot be",
+		                 "parameters[%zu].type is %s, but "
+		                 "options.weighted needs float16, bfloat16, "
+		                 "float32 or float64",
+		                 i, type_name(p->type));
+	/* The integer types come before the floating-point types. */
+	if (o->op == COHORT_AVG && p->type < COHORT_F16)
+		return error_set(COHORT_INVALID,
+		                 "parameters[%zu].type is %s, but COHORT_AVG "
+		                 "needs a floating-point type: use COHORT_SUM",
 		                 i, type_name(p->type));
 	return room_check(p, i, p->count * size, room);
 }
@@ -138,7 +145,7 @@ static int check(const struct cohort_parameter *parameters, size_t n,
 	return rc;
 }
 
-/* Room for a number that serves as a name. */
+/* Room for a number that stands in for a missing name. */
 #define NUMBER_SIZE 24
 
 static size_t name_size(const struct cohort_parameter *p)
@@ -177,10 +184,8 @@ static void set_items(struct cohort_reducer *r,
 	}
 }
 
-/* ---- life ------------------------------------------------------------- */
-
-static int fill_in(struct cohort_reducer *r,
-                   const struct cohort_parameter *parameters)
+static int store_parameters(struct cohort_reducer *r,
+                            const struct cohort_parameter *parameters)
 {
 	size_t i, names = 0;
 	int rc;
@@ -191,8 +196,8 @@ static int fill_in(struct cohort_reducer *r,
 	if (rc != COHORT_OK)
 		return rc;
 	set_items(r, parameters);
-	/* The gradients' places follow from the order, and the tensors of the
-	 * plan from these places. */
+	/* The order determines where gradients are placed, and the places
+	 * determine the plan's tensors. */
 	reducer_order(r, r->host.order);
 	rc = reducer_alloc_device(r);
 	if (rc == COHORT_OK)
@@ -201,9 +206,9 @@ static int fill_in(struct cohort_reducer *r,
 		return rc;
 	reducer_layout(r, r->arena);
 	reducer_plan(r, r->host.order);
-	/* Wait for the zeros: what another stream writes must come after
-	 * them. */
-	return r->is_host ? COHORT_OK : reducer_await_last(r, COHORT_FOREVER);
+	/* Wait until the memory is zeroed, because another stream may write to
+	 * it next. */
+	return reducer_await_last(r, COHORT_FOREVER);
 }
 
 int cohort_reducer_create(struct cohort_comm *comm,
@@ -227,10 +232,9 @@ int cohort_reducer_create(struct cohort_comm *comm,
 	r->comm = comm;
 	r->options = o;
 	r->n = n;
-	r->is_host = comm->clique->platform->memory_is_host;
 	r->is_final = o.keep_plan;
 	r->wait_reason.add = reducer_add_wait_reason;
-	rc = fill_in(r, parameters);
+	rc = store_parameters(r, parameters);
 	if (rc != COHORT_OK) {
 		char why[256];
 
@@ -245,17 +249,23 @@ int cohort_reducer_create(struct cohort_comm *comm,
 	return COHORT_OK;
 }
 
-/* COHORT_OK once no operation can touch memory any more. */
+/* Return COHORT_OK once no operation can touch the reducer's memory. */
 static int await_end(struct cohort_reducer *r)
 {
-	bool has_ended = clique_cause(r->comm->clique);
+	const bool may_wait = clique_cause(r->comm->clique) ||
+	                      atomic_load(&r->broken) || r->is_unready;
 	int rc;
 
-	if (!has_ended && atomic_load(&r->step) && !r->is_local)
-		return error_set(COHORT_STATE, "a step is open");
-	rc = reducer_await_last(r, has_ended ? COHORT_FOREVER : 0);
+	if (!may_wait && atomic_load(&r->step) && !r->is_local)
+		return error_set(COHORT_STATE,
+		                 "a step is open: finish or cancel it first");
+	/* This wait ends: the other ranks also launch what this rank has
+	 * launched, or a deadline ends the group. */
+	rc = reducer_await_last(r, may_wait ? COHORT_FOREVER : 0);
 	if (rc == COHORT_TIMED_OUT)
-		return error_set(COHORT_STATE, "what was launched is not done");
+		return error_set(COHORT_STATE,
+		                 "operations of the reducer are in flight: "
+		                 "wait for them first");
 	return rc == COHORT_WEDGED ? rc : COHORT_OK;
 }
 
@@ -280,8 +290,6 @@ int cohort_reducer_free(struct cohort_reducer *r)
 	reducer_free_host(r);
 	return rc;
 }
-
-/* ---- queries ---------------------------------------------------------- */
 
 void *cohort_reducer_view(const struct cohort_reducer *r, size_t i)
 {

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * All memory of a reducer: it allocates none after its creation
- */
+/* Allocate all memory of a reducer when it is created, and free it */
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +16,6 @@ static size_t words_bytes(size_t n)
 	       n * (sizeof(uint32_t) + 1);
 }
 
-/* Lay out the words from @at on. */
 static void set_words(struct reducer_words *w, unsigned char *at, size_t n)
 {
 	w->memory = at;
@@ -40,14 +37,12 @@ void reducer_free_host(struct cohort_reducer *r)
 	free(r->tensors);
 	free(r->marked);
 	free(r->observed);
-	if (r->is_host)
-		free(r->host.memory);
 	free(r);
 }
 
-/* Allocate @bytes of pinned memory, or free *@memory for 0.  (A copy of
- * pageable memory behind a collective would block the thread until the
- * collective is done.) */
+/* Allocate @bytes of pinned memory, or free *@memory if @bytes is 0.  Pageable
+ * memory will not do: a copy from it that is queued after a collective would
+ * block the thread until the collective is done. */
 static int change_pinned(struct cohort_reducer *r, size_t bytes, void **memory)
 {
 	const struct platform *p = r->comm->clique->platform;
@@ -58,7 +53,8 @@ static int change_pinned(struct cohort_reducer *r, size_t bytes, void **memory)
 	rc = comm_enter_on_device(r->comm, true, &scope);
 	if (rc != COHORT_OK)
 		return rc;
-	/* With the lock held, which launches a call that a caller has left. */
+	/* Begin the memory section last: comm_enter_on_device() may wait for a
+	 * launch, and a launch waits for memory sections to end. */
 	memory_section_begin();
 	mode = native_relax(p);
 	if (bytes)
@@ -73,26 +69,17 @@ static int change_pinned(struct cohort_reducer *r, size_t bytes, void **memory)
 	return rc;
 }
 
-/* Allocate the words' image; on the gpu platform zeros follow it. */
+/* Allocate the host copy of the words, and a block of zeros after it. */
 static int alloc_image(struct cohort_reducer *r)
 {
 	size_t words = reducer_align(r->words_bytes);
 	size_t bytes = words + REDUCER_ZEROS_BYTES;
 	void *image = NULL;
-	int rc = COHORT_OK;
+	int rc = change_pinned(r, bytes, &image);
 
-	if (r->is_host)
-		image = calloc(1, words);
-	else
-		rc = change_pinned(r, bytes, &image);
 	if (rc != COHORT_OK)
 		return rc;
-	if (!image)
-		return error_set(COHORT_NO_MEMORY, "no memory for a reducer");
-	set_words(&r->host, image, r->n);
-	if (r->is_host)
-		return COHORT_OK;
-	memset(image, 0, bytes);
+	set_words(&r->host, memset(image, 0, bytes), r->n);
 	r->zeros = r->host.memory + words;
 	return COHORT_OK;
 }
@@ -119,7 +106,7 @@ int reducer_alloc_host(struct cohort_reducer *r, size_t names)
 	return error_set(COHORT_NO_MEMORY, "no memory for %zu parameters", n);
 }
 
-/* Allocate zeroed device memory, or nothing for 0 bytes. */
+/* Allocate zeroed device memory.  Does nothing for 0 bytes. */
 static int alloc_zeroed(struct cohort_reducer *r, size_t bytes,
                         unsigned char **out)
 {
@@ -176,7 +163,8 @@ int reducer_free_device(struct cohort_reducer *r)
 	for (k = 0; k < REDUCER_FLOATS && rc == COHORT_OK; k++) {
 		if (r->premul[k])
 			rc = cohort_op_destroy(r->comm, r->premul[k]);
-		/* After NCCL's error the operation does not exist either. */
+		/* Even after an error from NCCL the operation no longer
+		 * exists. */
 		if (rc == COHORT_OK || rc == COHORT_NCCL)
 			r->premul[k] = 0;
 	}
@@ -185,7 +173,7 @@ int reducer_free_device(struct cohort_reducer *r)
 		if (rc == COHORT_OK)
 			*memory[k] = NULL;
 	}
-	pinned = r->is_host ? NULL : r->host.memory;
+	pinned = r->host.memory;
 	if (rc == COHORT_OK && pinned) {
 		rc = change_pinned(r, 0, &pinned);
 		if (rc == COHORT_OK)

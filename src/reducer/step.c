@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * Start of a step, and join for a rank without a batch
- */
+/* Begin a step, or join the steps of others as a rank without a batch */
 
 #include <math.h>
 
@@ -13,19 +11,20 @@
 #include "core/stream.h"
 #include "reducer/reducer.h"
 
-/* ---- begin ------------------------------------------------------------ */
-
 static int check_alone(const struct cohort_reducer *r)
 {
 	if (atomic_load(&r->comm->thread.wait_reason.now))
-		return error_set(COHORT_STATE, "a step of another reducer of "
-		                               "the communicator is open");
+		return error_set(COHORT_STATE,
+		                 "another reducer of this communicator has an "
+		                 "open step");
 	if (batch_is_open(r->comm))
-		return error_set(COHORT_STATE, "a batch is open");
+		return error_set(COHORT_STATE,
+		                 "a batch is open on rank %d: end it first",
+		                 r->comm->rank);
 	return COHORT_OK;
 }
 
-/* COHORT_OK if the thread may submit now. */
+/* Return COHORT_OK if this thread may submit calls now. */
 static int check_gate(struct cohort_reducer *r)
 {
 	int rc = comm_enter(r->comm, false);
@@ -40,9 +39,10 @@ int reducer_check_begin(struct cohort_reducer *r, bool is_local)
 	int rc = reducer_check(r);
 
 	if (rc == COHORT_OK && atomic_load(&r->step))
-		rc = error_set(COHORT_STATE, "a step is open");
+		rc = error_set(COHORT_STATE,
+		               "a step is open: finish or cancel it first");
 	if (rc == COHORT_OK && r->failed != COHORT_OK)
-		rc = error_set(COHORT_STATE, "a former step has failed: %s",
+		rc = error_set(COHORT_STATE, "an earlier step has failed: %s",
 		               r->why);
 	if (rc == COHORT_OK)
 		rc = check_gate(r);
@@ -51,7 +51,6 @@ int reducer_check_begin(struct cohort_reducer *r, bool is_local)
 	return rc;
 }
 
-/* Launch the exchange of the ranks' weights. */
 static int send_weight(struct cohort_reducer *r)
 {
 	double *at = r->device.weight;
@@ -64,7 +63,7 @@ static int send_weight(struct cohort_reducer *r)
 
 	r->host.weight[0] = r->weight;
 	r->host.weight[1] = r->is_joined ? 0.0 : 1.0;
-	rc = reducer_push(r, at, r->host.weight, 2 * sizeof(double));
+	rc = reducer_copy_to_device(r, at, r->host.weight, 2 * sizeof(double));
 	return rc == COHORT_OK ? reducer_submit(r, &op, "weights of the ranks",
 	                                        &r->weights)
 	                       : rc;
@@ -85,7 +84,7 @@ static void prepare(struct cohort_reducer *r)
 	r->phase = REDUCER_FILL;
 	r->scattered = 0;
 	r->unflushed = 0;
-	r->is_skipped = r->is_over = r->is_cancelled = false;
+	r->is_skipped = r->is_over = r->is_cancelled = r->is_unready = false;
 	atomic_store_explicit(&r->first, 0, memory_order_relaxed);
 	atomic_store_explicit(&r->newest, 0, memory_order_relaxed);
 	r->used = r->weights = 0;
@@ -93,13 +92,14 @@ static void prepare(struct cohort_reducer *r)
 	r->owner = owner_self();
 }
 
-/* Begin the step that the fields of @r describe. */
 static int begin(struct cohort_reducer *r)
 {
 	int rc;
 
 	if (r->gathered)
-		return error_set(COHORT_STATE, "a gather is not done");
+		return error_set(COHORT_STATE,
+		                 "a gather is not done: call "
+		                 "cohort_reducer_gather() again first");
 	rc = r->is_local ? COHORT_OK : reducer_replan(r, COHORT_FOREVER);
 	if (rc != COHORT_OK)
 		return rc;
@@ -114,7 +114,8 @@ static int begin(struct cohort_reducer *r)
 	return COHORT_OK;
 }
 
-/* That handle is another stream in each thread that launches behind it. */
+/* Refuse cudaStreamPerThread if helpers launch: the handle stands for a
+ * different stream in each thread. */
 static int check_per_thread(const struct cohort_reducer *r, const void *stream)
 {
 	if (stream != (const void *)cudaStreamPerThread ||
@@ -122,8 +123,8 @@ static int check_per_thread(const struct cohort_reducer *r, const void *stream)
 		return COHORT_OK;
 	return error_set(COHORT_INVALID,
 	                 "stream is cudaStreamPerThread, but "
-	                 "options.helpers_launch has other threads launch "
-	                 "behind it, too");
+	                 "options.helpers_launch lets other threads launch, "
+	                 "for which that is a different stream");
 }
 
 static int begin_step(struct cohort_reducer *r, double weight, void *stream)
@@ -147,9 +148,9 @@ static int begin_step(struct cohort_reducer *r, double weight, void *stream)
 int cohort_reducer_begin(struct cohort_reducer *r, void *stream)
 {
 	if (r && r->options.weighted)
-		return error_set(
-			COHORT_INVALID,
-			"the reducer is weighted: begin with a weight");
+		return error_set(COHORT_INVALID,
+		                 "the reducer is weighted: call "
+		                 "cohort_reducer_begin_weighted()");
 	return begin_step(r, 1.0, stream);
 }
 
@@ -162,7 +163,9 @@ int cohort_reducer_begin_weighted(struct cohort_reducer *r, double weight,
 			"weight is %g, but the reducer is not weighted",
 			weight);
 	if (!(weight >= 0.0) || !isfinite(weight))
-		return error_set(COHORT_INVALID, "weight is %g, not 0 or more",
+		return error_set(COHORT_INVALID,
+		                 "weight is %g, not a finite number of 0 or "
+		                 "more",
 		                 weight);
 	return begin_step(r, weight, stream);
 }
@@ -177,8 +180,6 @@ int cohort_reducer_accumulate(struct cohort_reducer *r)
 	r->is_joined = r->is_absent = false;
 	return begin(r);
 }
-
-/* ---- join ------------------------------------------------------------- */
 
 static int begin_joined(struct cohort_reducer *r)
 {

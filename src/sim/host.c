@@ -3,9 +3,9 @@
 /*
  * The host platform: NCCL and the CUDA runtime on CPU threads and host memory
  *
- * Not a mock: streams run asynchronously, a collective waits for its peers and
- * computes with their data, and an abort really ends the waits of those peers.
- * So the code that must be right on GPUs is the code that runs in every test.
+ * This is not a mock: streams run asynchronously, a collective waits for its
+ * peers and computes with their data, and an abort ends the waits of the other
+ * ranks.  Tests on this platform run the library's real code.
  */
 
 #include "sim/host.h"
@@ -19,22 +19,19 @@
 #include "sim/strict/fault.h"
 #include "sim/strict/strict.h"
 
-/* Constant once the first host_platform_open() has returned. */
+/* Constant after the first host_platform_open() has returned. */
 static struct platform host_platform = {
 	.kind = COHORT_PLATFORM_HOST,
 	.name = "host",
-	.has_no_contexts = true,
 	.memory_is_host = true,
 	.launches_ahead = true,
 	.is_one_process = true,
 	.devices_variable = "COHORT_HOST_DEVICES",
-	/* As measured by
-	 *
-	 *  cohort bench average --shapes bench/shapes/resnet50.tsv --ranks 2
-	 *
-	 * and with the other files there, 1, 2 and 4 ranks: one group is one
-	 * meeting, whose bytes are cut evenly whatever the tensors are, and was
-	 * never behind what packs or what calls one by one. */
+	/* A group is a single rendezvous, and its bytes are divided evenly
+	 * among the ranks, whatever the sizes of the tensors.  With 1, 2 and 4
+	 * ranks, and with each file in bench/shapes, a group was never slower
+	 * than packed tensors or one call for each tensor (cohort bench average
+	 * --shapes FILE --ranks N). */
 	.lists = { .group_most = SIZE_MAX,
 	           .flat_from = SIZE_MAX,
 	           .flat_most = (size_t)25 << 20 },

@@ -3,9 +3,11 @@
 #define SIM_HOST_H
 
 /*
- * The functions of the host platform, one per line of platform/functions.h:
- * host_cudaMalloc() stands for cudaMalloc(), with CUDA's signature, semantics
- * and results.  cuda/ holds the CUDA part, nccl/ the NCCL part.
+ * Prototypes of the simulator's functions, one for each line of
+ * platform/functions.h and of exports.h
+ *
+ * host_cudaMalloc() implements cudaMalloc(), with CUDA's signature, semantics
+ * and results.  The CUDA functions are in cuda/, the NCCL functions in nccl/.
  */
 
 #include <cohort/sim.h>

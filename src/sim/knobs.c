@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The functions of cohort/sim.h: for the simulator that is built in, and for
- * the one in the drop-in libraries once the gpu platform stands on these
+ * The functions of cohort/sim.h
+ *
+ * They control the simulator in this library.  If the gpu platform uses the
+ * drop-in libraries, they also control the copy of the simulator in those
+ * libraries.
  */
 
 #include <pthread.h>
@@ -15,18 +18,18 @@
 #include "platform/drop_in.h"
 #include "platform/platform.h"
 #include "sim/cuda/cuda_device.h"
-#include "sim/cuda/sync.h"
 #include "sim/strict/fault.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Guarded by lock; NULL: the gpu platform does not stand on drop-in
- * libraries. */
+/* Functions of the copy of the simulator in the drop-in libraries, or NULL if
+ * the gpu platform does not use these.  Guarded by lock. */
 static const struct host_knobs *drop_in;
 
-/* True if faults are for the built-in simulator, too.  Beside the other one
- * only if the built-in one is in use: else nothing would use its faults up. */
-static bool is_meant(void)
+/* Return true if a scripted fault must be added to the built-in simulator.
+ * While only the drop-in libraries run, a fault in the built-in simulator's
+ * script would stay pending until a later use of it. */
+static bool applies_to_built_in(void)
 {
 	return !drop_in || device_count();
 }
@@ -38,12 +41,10 @@ int host_platform_join(const struct host_knobs *knobs)
 	SCOPED_LOCK(&lock);
 	if (!drop_in) {
 		drop_in = knobs;
-		if (device_wanted())
-			knobs->set_devices(device_wanted());
-		if (sync_wanted())
-			knobs->set_sync(sync_wanted());
-		fault_tell(knobs->fault_add);
-		if (!is_meant())
+		if (device_requested_count())
+			knobs->set_devices(device_requested_count());
+		fault_call_each(knobs->fault_add);
+		if (!applies_to_built_in())
 			fault_clear_all();
 	}
 	rc = knobs->open();
@@ -59,28 +60,12 @@ int cohort_sim_set_devices(int n)
 	if (rc != COHORT_OK)
 		return rc;
 	SCOPED_LOCK(&lock);
-	rc = device_want(n);
+	rc = device_request_count(n);
 	if (rc == COHORT_OK && drop_in && drop_in->set_devices(n) != COHORT_OK)
 		rc = error_set(COHORT_STATE,
 		               "n is %d, but the drop-in libraries are in use "
 		               "with another number of devices",
 		               n);
-	return rc;
-}
-
-int cohort_sim_set_sync(int sync)
-{
-	int rc = process_check();
-
-	if (rc != COHORT_OK)
-		return rc;
-	SCOPED_LOCK(&lock);
-	rc = sync_want(sync);
-	if (rc == COHORT_OK && drop_in && drop_in->set_sync(sync) != COHORT_OK)
-		rc = error_set(COHORT_STATE,
-		               "sync is %d, but the drop-in libraries are in "
-		               "use with another value",
-		               sync);
 	return rc;
 }
 
@@ -91,7 +76,7 @@ int cohort_sim_fault_add(const struct cohort_fault *fault)
 	if (rc != COHORT_OK)
 		return rc;
 	SCOPED_LOCK(&lock);
-	if (is_meant())
+	if (applies_to_built_in())
 		rc = fault_add(fault);
 	if (rc == COHORT_OK && drop_in) {
 		rc = drop_in->fault_add(fault);

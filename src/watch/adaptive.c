@@ -8,11 +8,11 @@
 #include "watch/describe.h"
 #include "watch/expiry.h"
 
-/* Classes of sizes: no bytes, one, up to 2, 4, ... 2^63. */
+/* Size classes: 0 bytes, 1 byte, up to 2 bytes, up to 4, ... up to 2^63. */
 #define SIZES 65
 #define KINDS (OP_BATCH + 1)
 
-/* Observations at one sample, at most. */
+/* Maximum number of observations at one sample. */
 #define MOST_AT_ONCE 64
 
 /* ---- estimates -------------------------------------------------------- */
@@ -55,8 +55,8 @@ uint64_t estimate_limit(const struct estimate *e, const struct adaptive *a,
 	return MIN(ns, most_ns);
 }
 
-/* How long the process ran between the two times; 0 if the second is the
- * earlier one. */
+/* Return how long the process ran between two times, or 0 if the second is not
+ * later than the first. */
 static uint64_t span(const struct stops *stops, uint64_t from_ns,
                      uint64_t to_ns)
 {
@@ -65,7 +65,7 @@ static uint64_t span(const struct stops *stops, uint64_t from_ns,
 	               : 0;
 }
 
-/* ---- what is comparable ----------------------------------------------- */
+/* ---- comparable operations -------------------------------------------- */
 
 static int size_class(uint64_t bytes)
 {
@@ -74,8 +74,9 @@ static int size_class(uint64_t bytes)
 	return !bytes ? 0 : log < SIZES - 1 ? log + 1 : SIZES - 1;
 }
 
-/* The kind and size of an operation as one number; -1: it is not observed. */
-static int likeness(const struct record *r)
+/* Return the kind and size class of an operation as one number, or -1 if the
+ * operation must not be observed. */
+static int op_class(const struct record *r)
 {
 	enum op_kind kind = r->is_batch ? OP_BATCH : r->kind;
 
@@ -84,22 +85,23 @@ static int likeness(const struct record *r)
 	return (int)kind * SIZES + size_class(r->bytes);
 }
 
-static enum op_kind kind_of(int likeness)
+static enum op_kind kind_of(int op_class)
 {
-	return (enum op_kind)(likeness / SIZES);
+	return (enum op_kind)(op_class / SIZES);
 }
 
-/* ---- what is done ----------------------------------------------------- */
+/* ---- completed operations --------------------------------------------- */
 
-/* What is known of a collective that all ranks are done with. */
+/* Data about a collective that all ranks have completed. */
 struct sample {
-	int likeness;
-	uint64_t first_ns, last_ns; /* the first and the last call */
-	uint64_t done_ns;           /* it ended by then */
+	int op_class;
+	uint64_t first_ns, last_ns; /* the first and the last call of a rank */
+	/* Latest time at which the collective can have ended. */
+	uint64_t done_ns;
 };
 
-/* Add one rank's part; false if it is no longer recorded, or not to be
- * observed. */
+/* Add one rank's part of a collective to @x.  Return false if the collective is
+ * no longer on record, or must not be observed. */
 static bool add_part(struct sample *x, const struct cohort_comm *c,
                      uint64_t number, uint64_t now_ns)
 {
@@ -114,13 +116,14 @@ static bool add_part(struct sample *x, const struct cohort_comm *c,
 	if (!recorder_read(&c->recorder, atomic_load(&slot->ticket), &r) ||
 	    !agree_has(c, number))
 		return false;
-	/* An operation may be done before its call has returned. */
+	/* COHORT_TIMED_OUT stands for a call that has not returned; its
+	 * operation is done nevertheless. */
 	if (r.outcome != COHORT_OK && r.outcome != COHORT_TIMED_OUT)
 		return false;
-	like = likeness(&r);
-	if (like < 0 || (x->last_ns && like != x->likeness))
+	like = op_class(&r);
+	if (like < 0 || (x->last_ns && like != x->op_class))
 		return false;
-	x->likeness = like;
+	x->op_class = like;
 	if (!x->last_ns || arrived < x->first_ns)
 		x->first_ns = arrived;
 	x->last_ns = MAX(x->last_ns, arrived);
@@ -133,19 +136,18 @@ static bool take_sample(struct sample *x, const struct clique *q,
 {
 	int r;
 
-	*x = (struct sample){ .likeness = -1 };
+	*x = (struct sample){ .op_class = -1 };
 	for (r = 0; r < q->size; r++)
 		if (!add_part(x, &q->comms[r], number, now_ns))
 			return false;
 	return true;
 }
 
-/* Add an observation of an operation that was not the front before
- * @began_ns. */
+/* Observe an operation that was not the front before @began_ns. */
 static void add_sample(struct observer *o, const struct snapshot *s,
                        const struct sample *x, uint64_t began_ns)
 {
-	struct comparable *c = &o->all[x->likeness];
+	struct comparable *c = &o->all[x->op_class];
 	const uint64_t first = MAX(x->first_ns, began_ns);
 	const uint64_t last = MAX(x->last_ns, began_ns);
 
@@ -153,15 +155,15 @@ static void add_sample(struct observer *o, const struct snapshot *s,
 	estimate_add(&c->exec, span(&s->stops, last, x->done_ns), s->now_ns);
 }
 
-/* The front of the last sample is done, and its record overwritten: all that is
- * known is what it was at that sample, and that it is done now. */
-static void learn_gone(struct observer *o, const struct snapshot *s)
+/* Observe the front of the last sample, which is done now, but whose record was
+ * overwritten.  Use the times of that sample instead. */
+static void observe_overwritten(struct observer *o, const struct snapshot *s)
 {
 	const struct front *f = &o->front;
-	struct comparable *c = &o->all[f->likeness];
+	struct comparable *c = &o->all[f->op_class];
 	const uint64_t first = MAX(f->first_ns, f->moved_ns);
 	const uint64_t last =
-		f->all_joined ? MAX(f->last_ns, f->moved_ns) : o->looked_ns;
+		f->all_joined ? MAX(f->last_ns, f->moved_ns) : o->sampled_ns;
 
 	estimate_add(&c->join,
 	             span(&s->stops, first,
@@ -170,15 +172,15 @@ static void learn_gone(struct observer *o, const struct snapshot *s)
 	estimate_add(&c->exec, span(&s->stops, last, s->now_ns), s->now_ns);
 }
 
-static void learn_front(struct observer *o, const struct snapshot *s,
-                        const struct clique *q)
+static void observe_front(struct observer *o, const struct snapshot *s,
+                          const struct clique *q)
 {
 	struct sample x;
 
 	if (take_sample(&x, q, o->front.number, s->now_ns))
 		add_sample(o, s, &x, o->front.moved_ns);
-	else if (o->front.likeness >= 0)
-		learn_gone(o, s);
+	else if (o->front.op_class >= 0)
+		observe_overwritten(o, s);
 }
 
 static uint64_t done_everywhere(const struct snapshot *s)
@@ -191,29 +193,31 @@ static uint64_t done_everywhere(const struct snapshot *s)
 	return next - 1;
 }
 
-/* Observe the newest operations of those that ended since the last sample. */
-static void learn(struct observer *o, const struct snapshot *s,
-                  const struct clique *q, uint64_t excused)
+/* Observe the operations that ended since the last sample.  If there are many,
+ * observe only the newest. */
+static void observe_ended(struct observer *o, const struct snapshot *s,
+                          const struct clique *q, uint64_t excused)
 {
 	const uint64_t done = done_everywhere(s), front = o->front.number;
 	uint64_t n = MAX(o->done, excused) + 1;
 	struct sample x;
 
 	if (front && front > excused && front <= done)
-		learn_front(o, s, q);
+		observe_front(o, s, q);
 	if (done > MOST_AT_ONCE)
 		n = MAX(n, done - MOST_AT_ONCE + 1);
 	for (; n <= done; n++)
 		if (n != front && take_sample(&x, q, n, s->now_ns))
-			/* The ones behind the front were not it yet. */
-			add_sample(o, s, &x, front ? o->looked_ns : 0);
+			/* The front was not done at sampled_ns, so these
+			 * operations waited at least until then. */
+			add_sample(o, s, &x, front ? o->sampled_ns : 0);
 }
 
 /* ---- the front -------------------------------------------------------- */
 
-/* The kind and size by the records of the ranks that have called it; -1 if they
- * differ. */
-static int likeness_of_front(const struct snapshot *s)
+/* Return the kind and size class of the front, from the records of the ranks
+ * that have called it, or -1 if they differ. */
+static int op_class_of_front(const struct snapshot *s)
 {
 	const struct rank_snapshot *r;
 	int like = -1;
@@ -221,22 +225,22 @@ static int likeness_of_front(const struct snapshot *s)
 	for (r = s->ranks; r < s->ranks + s->size; r++) {
 		if (!r->joined || !r->call.ticket)
 			continue;
-		if (like >= 0 && likeness(&r->call) != like)
+		if (like >= 0 && op_class(&r->call) != like)
 			return -1;
-		like = likeness(&r->call);
+		like = op_class(&r->call);
 		if (like < 0)
 			return -1;
 	}
 	return like;
 }
 
-static struct front look_at_front(const struct observer *o,
-                                  const struct snapshot *s)
+static struct front sample_front(const struct observer *o,
+                                 const struct snapshot *s)
 {
 	const struct rank_snapshot *r;
 	struct front f = {
 		.number = s->front,
-		.likeness = likeness_of_front(s),
+		.op_class = op_class_of_front(s),
 		.seen_ns = s->front == o->front.number ? o->front.seen_ns
 		                                       : s->now_ns,
 		.moved_ns = s->moved_ns,
@@ -253,7 +257,7 @@ static struct front look_at_front(const struct observer *o,
 	return f;
 }
 
-/* The adaptive limit, 0: none. */
+/* Return the adaptive limit, or 0 if none applies. */
 static uint64_t limit_of(const struct estimate *e, const struct adaptive *asked)
 {
 	uint64_t ns = estimate_limit(e, asked, UINT64_MAX);
@@ -263,7 +267,7 @@ static uint64_t limit_of(const struct estimate *e, const struct adaptive *asked)
 
 static void adapt(const struct observer *o, struct snapshot *s)
 {
-	const struct comparable *c = &o->all[o->front.likeness];
+	const struct comparable *c = &o->all[o->front.op_class];
 
 	s->adapted = (struct adapted){
 		.limits = { limit_of(&c->join, &o->asked),
@@ -272,7 +276,7 @@ static void adapt(const struct observer *o, struct snapshot *s)
 		.asked = o->asked,
 		.join = estimate_window(&c->join),
 		.exec = estimate_window(&c->exec),
-		.likeness = o->front.likeness,
+		.op_class = o->front.op_class,
 	};
 }
 
@@ -292,7 +296,7 @@ void observer_fini(struct observer *o)
 	free(o->all);
 }
 
-/* The last collective that is excused, by G. */
+/* Return the number of the last excused collective (adaptive.h, G). */
 static uint64_t excused_by(const struct clique *q)
 {
 	uint64_t number = 1, excused;
@@ -305,8 +309,8 @@ static uint64_t excused_by(const struct clique *q)
 	return number;
 }
 
-void observer_look(struct observer *o, struct snapshot *s,
-                   const struct clique *q)
+void observer_update(struct observer *o, struct snapshot *s,
+                     const struct clique *q)
 {
 	bool is_excused;
 	uint64_t excused;
@@ -314,22 +318,23 @@ void observer_look(struct observer *o, struct snapshot *s,
 	s->adapted = (struct adapted){ .since_ns = 0 };
 	if (!o->all)
 		return;
-	/* In this order, so that what ends in between is excused. */
+	/* Loaded in this order, so that a collective stays excused if a pop or
+	 * a resume happens between the loads. */
 	is_excused = atomic_load(&q->pushed) > 0 || s->paused ||
 	             atomic_load(&q->paused) > 0;
 	excused = excused_by(q);
 	if (!is_excused && !cause_or_closing(q->end))
-		learn(o, s, q, excused);
-	o->front = look_at_front(o, s);
+		observe_ended(o, s, q, excused);
+	o->front = sample_front(o, s);
 	o->done = done_everywhere(s);
-	o->looked_ns = s->now_ns;
-	if (!is_excused && s->front > excused && o->front.likeness >= 0)
+	o->sampled_ns = s->now_ns;
+	if (!is_excused && s->front > excused && o->front.op_class >= 0)
 		adapt(o, s);
 }
 
 /* ---- texts ------------------------------------------------------------ */
 
-/* A time that may be shorter than any deadline. */
+/* Add a time, with three digits if it is shorter than 10 ms. */
 static void add_span(struct text *t, uint64_t ns)
 {
 	if (ns < 10000000)
@@ -359,9 +364,9 @@ void adaptive_add(struct text *t, const struct snapshot *s,
 	text_add(t, " (%u x ", a->asked.factor);
 	add_span(t, w->longest_ns);
 	text_add(t, ", observed over %llu %s operation%s",
-	         (unsigned long long)w->count, op_name(kind_of(a->likeness)),
+	         (unsigned long long)w->count, op_name(kind_of(a->op_class)),
 	         w->count == 1 ? "" : "s");
-	add_size(t, a->likeness % SIZES);
+	add_size(t, a->op_class % SIZES);
 	text_add(t, "; at least ");
 	describe_time(t, a->asked.floor_ns);
 	text_add(t, ", at most ");

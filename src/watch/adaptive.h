@@ -3,49 +3,43 @@
 #define WATCH_ADAPTIVE_H
 
 /*
- * Adaptive limits: how long collectives of one kind and size took so far, as
- * far as the watchdog sees it, and how long the front may take by that
+ * Adaptive limits: the time that a collective may take, computed from the times
+ * of earlier collectives of its kind and size
  *
  *  limit = min(most, max(floor, factor x longest)), after warmup observations
  *
- * The longest is the maximum over two windows, the one that is being filled and
- * the one before it.  Such a maximum forgets, and takes two numbers; the
- * filters of BBR keep theirs in three (Cardwell et al., ACM Queue 14-5, 2016).
- * A mean with a deviation, as TCP keeps for round trips (RFC 6298), or a
- * distribution, as the phi accrual detector keeps for heartbeats, would be
- * closer to the usual time.  But unusual things make collectives late: a
- * garbage collection, a slow disk.  A late collective that is taken for a hang
- * costs a run; a hang that is found later costs some seconds.
+ * "most" is the deadline that applies without adaptive limits.  "longest" is
+ * the longest time in two windows: the one that is being filled and the one
+ * before it.  It is a maximum, as in the filters of BBR (Cardwell et al., ACM
+ * Queue 14-5, 2016), rather than a mean with a deviation (RFC 6298) or a
+ * distribution, because late collectives have unusual causes, such as a garbage
+ * collection or a slow disk.  A false alarm costs a run; a late alarm costs
+ * seconds.
  *
- * An estimate:
+ * Estimates:
  *
- *  A. An operation that takes no longer than the longest one of a window stays
- *     within the limit, by the factor: an outlier widens the limit at once.
- *  B. The longest time is forgotten after two windows.  Each window has at
- *     least WINDOW_COUNT observations and is at least WINDOW_NS long.
- *  C. The first operation of its kind is no observation: it sets up what later
- *     ones use.
+ *  A. The factor is at least 1, so a new longest time widens the limit at once.
+ *  B. A longest time is forgotten after two windows.  A window has at least
+ *     WINDOW_COUNT observations and covers at least WINDOW_NS.
+ *  C. The first operation of a kind and size is not observed, because it also
+ *     sets up resources.
  *
- * The observer keeps one estimate for each kind of operation and each power of
- * two of its total bytes.  An operation without earlier ones of its kind and
- * size has none.
+ * The observer has an estimate for each kind of operation and each power of two
+ * of its total bytes:
  *
- *  D. The path of a call does nothing for the observer.  It takes arrivals from
- *     what ranks have written for each other, and ends from the recorder, which
- *     may learn of an end late or never (recorder.h, D).
- *  E. Where a time is not known exactly, the observation takes the longest that
- *     it can have been, and the clock the shortest.  So no limit expires by
- *     less than what the watchdog cannot see.
- *  F. Some of the operations that ended since the last sample are not observed,
- *     but the one that was the front at that sample always is.  So every
- *     operation that lasts from one sample to the next is observed, and that
- *     time is shorter than the floor.
- *  G. An excused operation is not observed and has no adaptive limit: the first
- *     collective; those that were called before deadlines were popped or a rank
- *     resumed, and the rank's first after it; splits; captured calls; batches
- *     whose sizes differ between ranks.
- *  H. Time in which the process did not run counts neither for an observation
- *     nor for a clock.
+ *  D. Observation costs a call nothing.  The observer reads arrivals from the
+ *     words that ranks publish to each other, and ends from the recorder.
+ *  E. If a time is not known exactly, an observation assumes the longest
+ *     possible time, and a running clock the shortest.  So no limit expires too
+ *     early.
+ *  F. Every operation that lasts from one sample to the next is observed.  Some
+ *     shorter ones are not.  Samples are closer together than the floor.
+ *  G. An excused operation is not observed and has no adaptive limit.  These
+ *     operations are excused: the first collective, splits, captured calls,
+ *     batches whose sizes differ between ranks, collectives called before
+ *     deadlines were popped or a rank resumed, and that rank's first collective
+ *     afterwards.
+ *  H. Time during which the process was stopped does not count.
  */
 
 #include "core/clique.h"
@@ -54,90 +48,96 @@
 #define WINDOW_COUNT 1024
 #define WINDOW_NS (600 * UINT64_C(1000000000))
 
-/* The time between two samples, at most. */
+/* Maximum time between two samples. */
 #define OBSERVE_NS (25 * UINT64_C(1000000))
 
 struct expiry;
 struct snapshot;
 
-/* What the program has asked for. */
+/* The program's settings for adaptive limits. */
 struct adaptive {
-	unsigned factor; /* 0: no adaptive limits */
-	unsigned warmup;
+	unsigned factor; /* 0 if there are no adaptive limits */
+	unsigned warmup; /* number of observations before there is a limit */
 	uint64_t floor_ns;
 };
 
 /* ---- an estimate: pure functions -------------------------------------- */
 
 struct estimate {
-	bool is_begun; /* the first operation was there */
-	uint64_t seen; /* observations, in all */
-	uint64_t began_ns;
+	bool is_begun;     /* true if the first operation was seen (C) */
+	uint64_t seen;     /* number of observations */
+	uint64_t began_ns; /* time at which the window .now was started */
 	struct window {
 		uint64_t count;
 		uint64_t longest_ns;
 	} now, before;
 };
 
-/* Add an observation of @took_ns, made at @now_ns. */
+/* Record in @e, at @now_ns, that an operation took @took_ns. */
 void estimate_add(struct estimate *e, uint64_t took_ns, uint64_t now_ns);
 
-/* Both windows as one. */
+/* Return the two windows merged into one. */
 struct window estimate_window(const struct estimate *e);
 
-/* The limit, where @most_ns is the limit without an estimate. */
+/* Return the limit.  It is at most @most_ns, and equal to @most_ns if there is
+ * no estimate yet. */
 uint64_t estimate_limit(const struct estimate *e, const struct adaptive *a,
                         uint64_t most_ns);
 
 /* ---- the observer ----------------------------------------------------- */
 
-/* What collectives like the front have taken, and what the front may take by
- * that. */
+/* Adaptive limits of the front (snapshot.h), and the data that they are
+ * computed from. */
 struct adapted {
-	struct limits limits; /* 0: no adaptive limit */
-	uint64_t since_ns;    /* when it was first seen as the front: the clocks
-	                         start no earlier */
+	struct limits limits; /* 0 where there is no limit */
+	/* Time of the first sample with this front.  No clock of an adaptive
+	 * limit starts earlier. */
+	uint64_t since_ns;
 	struct adaptive asked;
 	struct window join, exec;
-	int likeness; /* see adaptive.c */
+	/* Kind and size class of the front; see op_class() in adaptive.c. */
+	int op_class;
 };
 
-/* The estimates of one kind and size. */
+/* Estimates for operations of one kind and size. */
 struct comparable {
 	struct estimate join, exec;
 };
 
-/* The front, as it was at the last sample. */
+/* State of the front at the last sample. */
 struct front {
-	uint64_t number;   /* 0: there was none */
-	int likeness;      /* its kind and size, -1: none */
-	uint64_t seen_ns;  /* it was the front by then, */
-	uint64_t moved_ns; /* but not before this */
-	uint64_t first_ns; /* the first and the last of its ranks' calls */
-	uint64_t last_ns;
+	uint64_t number;  /* number of the collective; 0 if there was none */
+	int op_class;     /* kind and size; -1 if it is not observed */
+	uint64_t seen_ns; /* time of the first sample with this front */
+	/* Earliest time at which the collective may have become the front. */
+	uint64_t moved_ns;
+	uint64_t first_ns; /* earliest call of the front by a rank */
+	uint64_t last_ns;  /* latest call of the front by a rank */
 	bool all_joined;
 };
 
-/* Owned by the watchdog. */
+/* Observer of the operations of one clique.  Owned by the watchdog. */
 struct observer {
 	struct adaptive asked;
-	struct comparable *all; /* NULL: nothing is observed */
-	uint64_t looked_ns;     /* the time of the last sample, */
-	uint64_t done;      /* the last collective that had ended everywhere, */
-	struct front front; /* and the first that had not */
+	struct comparable *all; /* NULL if nothing is observed */
+	uint64_t sampled_ns;    /* time of the last sample */
+	/* Number of the last collective that had ended on all ranks. */
+	uint64_t done;
+	struct front front; /* the front at the last sample */
 };
 
-/* False without memory; a factor of 0 needs none. */
+/* Prepare the observer.  Return false if out of memory.  No memory is needed if
+ * the factor is 0. */
 bool observer_init(struct observer *o, const struct adaptive *asked);
 void observer_fini(struct observer *o);
 
-/* Observe what has ended, after snapshot_take(), and store in @s what the front
- * may take. */
-void observer_look(struct observer *o, struct snapshot *s,
-                   const struct clique *q);
+/* Observe the operations that have ended, and store in @s the adaptive limits
+ * of the front.  Call it after snapshot_take(). */
+void observer_update(struct observer *o, struct snapshot *s,
+                     const struct clique *q);
 
-/* "8 x 30 ms, observed over 512 all_reduce operations of up to 64 KiB; at least
- * ..." */
+/* If the limit in @due is adaptive, add how it was computed: " (8 x 30 ms,
+ * observed over 512 all_reduce operations of up to 64 KiB; at least ...)". */
 void adaptive_add(struct text *t, const struct snapshot *s,
                   const struct expiry *due);
 

@@ -7,9 +7,10 @@
 #include "base/clock.h"
 #include "watch/symbolizer.h"
 
-/* Bytes that a stack gets at the least, where there is room, and bytes that are
- * kept free behind it, for another rank, say. */
+/* Minimum size of the text of a stack in bytes, if there is room for it. */
 #define LEAST_STACK 192
+
+/* Bytes that stay free after a stack, for the text about another rank. */
 #define BEHIND_STACK 256
 
 void describe_time(struct text *t, uint64_t ns)
@@ -32,8 +33,8 @@ static void add_thread(struct text *t, const struct rank_snapshot *r)
 		text_add(t, " \"%s\"", r->thread);
 }
 
-/* Any thread may make the next call, so whether this one lives says nothing
- * about the rank. */
+/* Add the thread that called last for the rank.  Report only whether it is
+ * alive, because any thread may make the rank's next call. */
 static void add_last_seen(struct text *t, const struct rank_snapshot *r)
 {
 	text_add(t, ", last seen in ");
@@ -78,8 +79,9 @@ void describe_name_of(struct text *t, const struct snapshot *s,
 		text_add(t, "%d in \"%s\", ", r->rank, s->group);
 	if (s->pid && *s->host)
 		text_add(t, "host %s, ", s->host);
-	if (s->pid)
-		text_add(t, "pid %lld, ", (long long)s->pid);
+	if (s->pid || r->pid)
+		text_add(t, "pid %lld, ",
+		         (long long)(r->pid ? r->pid : s->pid));
 	if (!rank_has_thread(r)) {
 		text_add(t, "device %d", r->device);
 		if (r->tid)
@@ -91,7 +93,8 @@ void describe_name_of(struct text *t, const struct snapshot *s,
 	text_add(t, ")");
 }
 
-/* Whether the rank's thread lives, if it has one, and where the rank is. */
+/* Add whether the rank's own thread is alive, and where it is in the
+ * program. */
 static void add_place(struct text *t, const struct rank_snapshot *r)
 {
 	if (rank_has_thread(r) && r->alive >= 0)
@@ -99,7 +102,7 @@ static void add_place(struct text *t, const struct rank_snapshot *r)
 		                     : " is dead (that thread has exited), ");
 	else
 		text_add(t, " is ");
-	text_add(t, r->native    ? "inside its native communicator"
+	text_add(t, r->native    ? "using its native communicator"
 	            : r->staged  ? "waiting inside a call with host memory"
 	            : r->inside  ? "inside another call"
 	            : r->waiting ? "waiting for an operation"
@@ -114,7 +117,7 @@ static size_t room_of_stack(const struct text *t)
 
 void describe_thread(struct text *t, const struct rank_snapshot *r)
 {
-	/* How the library itself waits says nothing. */
+	/* If a thread waits in the library, its state needs no description. */
 	if (*r->state && !r->waiting && !r->staged)
 		text_add(t, "; %s thread is %s",
 		         rank_has_thread(r) ? "its" : "that", r->state);
@@ -132,7 +135,7 @@ void describe_call(struct text *t, const struct record *call)
 	if (call->ticket)
 		record_add(t, call);
 	else
-		text_add(t, "a call that is not on record any more");
+		text_add(t, "a call that is no longer on record");
 }
 
 static void add_last(struct text *t, const struct snapshot *s,
@@ -153,27 +156,29 @@ static void add_last(struct text *t, const struct snapshot *s,
 void describe_absence(struct text *t, const struct snapshot *s,
                       const struct rank_snapshot *r)
 {
-	if (!r->tid || (r->is_new && !rank_has_left(r))) {
+	if (!*r->elsewhere && (!r->tid || (r->is_new && !rank_is_gone(r)))) {
 		text_add(t, " has never called anything%s",
 		         r->is_new ? " in this communicator" : "");
 		describe_thread(t, r);
 		return;
 	}
 	if (r->closed)
-		text_add(t, " has left by cohort_comm_close()");
-	else if (r->returned)
+		text_add(t, " has left with cohort_comm_close()");
+	else if (rank_is_gone(r))
 		text_add(t, " has left: its worker returned 0");
+	else if (*r->elsewhere)
+		text_add(t, " %s", r->elsewhere);
 	else
 		add_place(t, r);
 	if (*r->awaits)
 		text_add(t, "; it waits for %s", r->awaits);
 	if (r->last.ticket)
 		add_last(t, s, r);
-	if (!rank_has_left(r))
+	if (!rank_is_gone(r))
 		describe_thread(t, r);
 }
 
-/* What a rank that has called the front is doing about the front. */
+/* Add the progress of a rank that has called the front. */
 static void add_progress(struct text *t, const struct snapshot *s,
                          const struct rank_snapshot *r)
 {
@@ -191,10 +196,10 @@ static void add_progress(struct text *t, const struct snapshot *s,
 	} else if (!s->starts_are_marked) {
 		text_add(t, " has queued its operation, which is not done");
 	} else if (r->started) {
-		text_add(t, " has started, and not finished");
+		text_add(t, " has started, but not finished");
 	} else {
 		text_add(t, " has not started: its stream is still busy with "
-		            "what was queued before");
+		            "earlier work");
 	}
 }
 
@@ -209,4 +214,27 @@ void describe_rank(struct text *t, const struct snapshot *s,
 	add_progress(t, s, r);
 	if (r->in_call)
 		describe_thread(t, r);
+}
+
+void describe_half(struct text *t, const struct snapshot *s,
+                   const struct rank_snapshot *r, bool sends,
+                   const struct half *h)
+{
+	describe_name_of(t, s, r);
+	if (!h) {
+		text_add(t, " has not called its %s, and",
+		         sends ? "send" : "recv");
+		describe_absence(t, s, r);
+	} else if (h->in_call) {
+		text_add(t, " is inside the native call");
+		describe_thread(t, r);
+	} else if (h->done)
+		text_add(t, " is done");
+	else if (!s->starts_are_marked)
+		text_add(t, " has queued it");
+	else if (h->started)
+		text_add(t, " has started, but not finished");
+	else
+		text_add(t, " has not started: its stream is still busy with "
+		            "earlier work");
 }

@@ -10,8 +10,8 @@ static uint64_t saturating_multiply(uint64_t a, uint64_t b)
 	return b && a > UINT64_MAX / b ? UINT64_MAX : a * b;
 }
 
-/* True if a clock runs for @r: it has called and waits for the others to call,
- * or all have called and it is not done. */
+/* Return true if a clock is running for @r: @r has called and waits for other
+ * ranks' calls, or all ranks have called and @r is not done. */
 static bool has_clock(const struct snapshot *s, const struct rank_snapshot *r)
 {
 	return snapshot_has_all(s) ? !r->done : r->joined;
@@ -27,7 +27,6 @@ static uint64_t last_arrival(const struct snapshot *s)
 	return last;
 }
 
-/* The clock that began to run at @began_ns. */
 static struct expiry clock_of(const struct snapshot *s, uint64_t began_ns,
                               uint64_t allowed_ns)
 {
@@ -42,9 +41,9 @@ static struct expiry clock_of(const struct snapshot *s, uint64_t began_ns,
 	};
 }
 
-/* The clock of the adaptive limit, if that limit is the smaller one.  The clock
- * starts at the sample that first saw the front, as its exact start is not
- * known. */
+/* Return the clock of the adaptive limit if that limit is smaller than the
+ * configured one.  The clock starts at the sample that first saw the front,
+ * because the exact start is not known. */
 static struct expiry adapted_clock(const struct snapshot *s, uint64_t began_ns,
                                    uint64_t allowed_ns)
 {
@@ -60,7 +59,7 @@ static struct expiry adapted_clock(const struct snapshot *s, uint64_t began_ns,
 	return due;
 }
 
-/* When the front became what the ranks wait for. */
+/* Return the time since which the ranks have been waiting for the front. */
 static uint64_t front_began(const struct snapshot *s)
 {
 	uint64_t began = UINT64_MAX;
@@ -72,17 +71,17 @@ static uint64_t front_began(const struct snapshot *s)
 	return MAX(MAX(began, s->resumed_ns), s->moved_ns);
 }
 
-/* True if a thread of the rank waits for what the rank has called, as a split
- * does inside its call. */
+/* Return true if a thread of the rank waits for an operation that the rank has
+ * called.  A thread that calls a split waits inside the call. */
 static bool is_waiting(const struct rank_snapshot *r)
 {
-	return r->waiting || r->meets || r->staged ||
+	return r->waiting || r->helped || r->meets || r->staged ||
 	       (r->in_call && r->call.kind == OP_SPLIT);
 }
 
-/* True if a rank waits for the front, and with it for a rank that makes no
- * further call, which is said once. */
-static bool waits_in_vain(const struct snapshot *s)
+/* Return true if a rank waits for a front that cannot finish, because a rank
+ * that has not called it has left.  Return false if this was reported. */
+static bool waits_for_departed(const struct snapshot *s)
 {
 	bool has_left = s->others_left, waits = false;
 	int i;
@@ -94,14 +93,14 @@ static bool waits_in_vain(const struct snapshot *s)
 	return has_left && waits;
 }
 
-/* A clock without a limit that has expired. */
+/* Return a clock that has expired, although it has no limit. */
 static struct expiry expired_clock(const struct snapshot *s, uint64_t began_ns)
 {
 	return (struct expiry){ .next_ns = s->now_ns, .since_ns = began_ns };
 }
 
-/* The first clock of the front to expire; its next_ns is UINT64_MAX if none
- * does. */
+/* Return the clock of the front that expires first.  Its next_ns is UINT64_MAX
+ * if no clock expires. */
 static struct expiry first_clock(const struct snapshot *s)
 {
 	struct expiry clock, first = { .next_ns = UINT64_MAX };
@@ -109,7 +108,7 @@ static struct expiry first_clock(const struct snapshot *s)
 	const bool has_all = snapshot_has_all(s);
 	int i;
 
-	if (waits_in_vain(s))
+	if (waits_for_departed(s))
 		return expired_clock(s, front_began(s));
 	for (i = 0; i < s->size; i++) {
 		if (!has_clock(s, &s->ranks[i]))
@@ -121,7 +120,9 @@ static struct expiry first_clock(const struct snapshot *s)
 		clock = clock_of(s, began, allowed);
 		if (clock.next_ns < first.next_ns)
 			first = clock;
-		/* What was learned of the end includes waits for other
+		/* If only ranks of other processes have not called, the
+		 * adaptive execution limit applies, from the last call on,
+		 * because the observed times include waits for other
 		 * processes. */
 		if (s->others_miss)
 			began = MAX(began, last);
@@ -132,9 +133,10 @@ static struct expiry first_clock(const struct snapshot *s)
 	return first;
 }
 
-/* True if a rank waits for a send or receive of a peer that makes no further
- * call.  One that the peer has made by a native call or a graph is not seen. */
-static bool transfers_in_vain(const struct snapshot *s)
+/* Return true if a rank waits for a send or receive of a peer that makes no
+ * further call.  A send or receive that the peer has made by a native call or
+ * in a graph is not detected. */
+static bool transfer_waits_for_departed(const struct snapshot *s)
 {
 	const struct transfer_snapshot *x = &s->transfer;
 	const struct rank_snapshot *own = snapshot_rank(s, x->rank);
@@ -150,7 +152,7 @@ static struct expiry transfer_clock(const struct snapshot *s)
 	struct expiry in_vain = expired_clock(s, x->since_ns);
 
 	in_vain.is_transfer = true;
-	if (transfers_in_vain(s))
+	if (transfer_waits_for_departed(s))
 		return in_vain;
 	return (struct expiry){
 		.is_transfer = true,
@@ -163,32 +165,17 @@ static struct expiry transfer_clock(const struct snapshot *s)
 	};
 }
 
-/* What is due about a clock that was warned of and has expired as often as
- * given. */
-static struct expiry due_of(const struct snapshot *s, struct expiry due,
-                            bool warned, unsigned expired)
+/* Return the report that is due for the clock @due. */
+static struct expiry due_of(const struct snapshot *s, struct expiry due)
 {
-	uint64_t warning;
-
-	if (due.next_ns == UINT64_MAX)
-		return due;
-	if (s->now_ns >= due.next_ns) {
+	if (due.next_ns != UINT64_MAX && s->now_ns >= due.next_ns)
 		due.what = EXPIRY_VERDICT;
-		return due;
-	}
-	if (warned || expired || s->warn_percent >= 100)
-		return due;
-	warning = due.since_ns + due.deadline_ns / 100 * s->warn_percent;
-	if (s->now_ns >= warning)
-		due.what = EXPIRY_WARNING;
-	else
-		due.next_ns = warning;
 	return due;
 }
 
-/* Return the more severe of the two, on a tie the older, with the earlier time
- * to look again. */
-static struct expiry graver(struct expiry a, struct expiry b)
+/* Return the more severe of the two reports; on a tie, the older.  Set its
+ * next_ns to the earlier one. */
+static struct expiry more_severe(struct expiry a, struct expiry b)
 {
 	struct expiry due = b.what > a.what || (b.what && b.what == a.what &&
 	                                        b.since_ns < a.since_ns)
@@ -199,8 +186,8 @@ static struct expiry graver(struct expiry a, struct expiry b)
 	return due;
 }
 
-/* What is due about an operation that began to wait at @began_ns: it is slow if
- * it is not done slow_ns later. */
+/* Return the report that is due for an operation that began to wait at
+ * @began_ns.  It is slow if it is not done after s->slow_ns. */
 static struct expiry slow_of(const struct snapshot *s, uint64_t began_ns,
                              uint64_t lost_ns)
 {
@@ -216,18 +203,19 @@ static struct expiry slow_of(const struct snapshot *s, uint64_t began_ns,
 	return due;
 }
 
-/* Add what is due about slow operations, each of which is told of once. */
+/* Add the reports that are due for slow operations.  Each operation is reported
+ * once. */
 static struct expiry add_slow(const struct snapshot *s, struct expiry due)
 {
 	uint64_t began = front_began(s), since = stops_shift(&s->stops, began);
 	struct expiry slow;
 
 	if (s->front && !s->slow)
-		due = graver(due, slow_of(s, since, since - began));
+		due = more_severe(due, slow_of(s, since, since - began));
 	if (s->transfer.number && !s->transfer.slow) {
 		slow = slow_of(s, s->transfer.since_ns, s->transfer.lost_ns);
 		slow.is_transfer = true;
-		due = graver(due, slow);
+		due = more_severe(due, slow);
 	}
 	return due;
 }
@@ -239,10 +227,8 @@ struct expiry expiry_next(const struct snapshot *s)
 	if (s->paused)
 		return due;
 	if (s->front)
-		due = due_of(s, first_clock(s), s->warned, s->expired);
+		due = due_of(s, first_clock(s));
 	if (s->transfer.number)
-		due = graver(due,
-		             due_of(s, transfer_clock(s), s->transfer.warned,
-		                    s->transfer.expired));
+		due = more_severe(due, due_of(s, transfer_clock(s)));
 	return s->slow_ns ? add_slow(s, due) : due;
 }

@@ -3,30 +3,25 @@
 #define WATCH_EXPIRY_H
 
 /*
- * Which deadline of a snapshot has passed, or passes next: a pure function
+ * Finds the deadline that has passed or will pass next, from a snapshot alone
  */
 
 #include "watch/snapshot.h"
 
-/* What is due to be told about the front, or about a transfer. */
+/* A report that is due about the front (snapshot.h) or a transfer, and the
+ * clock that it is based on. */
 struct expiry {
 	bool is_transfer;
-	enum {
-		EXPIRY_NOTHING,
-		EXPIRY_SLOW,
-		EXPIRY_WARNING,
-		EXPIRY_VERDICT
-	} what;
-	uint64_t since_ns;    /* when the clock that decides began to run */
-	uint64_t deadline_ns; /* its limit */
-	uint64_t lost_ns;     /* how long it stood still with the process */
-	bool is_adapted;      /* the limit is an adaptive one, in place of */
-	uint64_t most_ns;     /* this one */
-	uint64_t next_ns;     /* the latest time to look again, if nothing
-	                         changes */
+	enum { EXPIRY_NOTHING, EXPIRY_SLOW, EXPIRY_VERDICT } what;
+	uint64_t since_ns;    /* time at which the clock began to run */
+	uint64_t deadline_ns; /* the clock's limit; 0 if a wait cannot end */
+	uint64_t lost_ns;     /* uncounted time: the process did not run */
+	bool is_adapted;      /* true if the limit is an adaptive one */
+	uint64_t most_ns;     /* the configured limit, if is_adapted */
+	uint64_t next_ns;     /* latest time at which to check again */
 };
 
-/* What is due in @s, about the front or about the transfer. */
+/* Return the report that is due about the front of @s or its transfer. */
 struct expiry expiry_next(const struct snapshot *s);
 
 #endif

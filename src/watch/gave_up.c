@@ -5,15 +5,28 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/status.h"
+#include "base/thread.h"
 #include "core/clique_tree.h"
-#include "watch/cycle.h"
+#include "watch/crossing.h"
 #include "watch/trail.h"
 #include "watch/verdict.h"
 #include "watch/waits.h"
 
-/* Bytes of a verdict's line that are cut for a note, at most. */
+/* Maximum number of bytes that are cut from a verdict's line to make room for
+ * the note that a rank gave up. */
 #define NOTE_MOST 80
+
+/* Return true if @status is probably not the program's own code, because it is
+ * the library's status of @cause, which blames another rank than @c.  Another
+ * thread of the rank may have got it from a call. */
+static bool is_of_cause(int status, const struct cohort_cause *cause,
+                        const struct cohort_comm *c)
+{
+	return status < 0 && cause->status == status &&
+	       cause->world_rank != c->world_rank;
+}
 
 bool gave_up_is_answer(const struct cohort_comm *c, int status)
 {
@@ -26,32 +39,38 @@ bool gave_up_is_answer(const struct cohort_comm *c, int status)
 	         r.submitted_ns > error_ns);
 }
 
-/* What the rank of .c does in the communicators of its family. */
+/* State of the rank of .c in its root group and in all communicators that were
+ * split from that group.  Communicators of other groups count if this thread
+ * calls for them. */
 struct family {
 	const struct cohort_comm *c;
 	int status;
 
-	/* The latest cause of that status, or of a rank that gave up with it,
-	 * as one of the clique of .c; its time is 0 if there is none. */
+	/* Latest cause that explains .status: it has .status itself, or its
+	 * abort did not complete (COHORT_WEDGED), or a rank gave up with
+	 * .status because of it.  Its ranks are numbered as in the
+	 * clique of .c.  Its time is 0 if no such cause was found. */
 	struct cohort_cause cause;
 
-	/* The operation that the rank has called last, of those that are not
-	 * done: its communicator, NULL if there is none, and when it was
-	 * called. */
+	/* The rank's communicator whose oldest unfinished operation was called
+	 * last, or NULL.  Preferably one in which a wait for an unfinished
+	 * operation has timed out, which is so if .timed_out. */
 	struct cohort_comm *pending;
+	bool timed_out;
+	/* Time at which the oldest unfinished operation in .pending was
+	 * called. */
 	uint64_t since_ns;
 };
 
-/* Return true if @cause blames another rank than one that gave up with
- * @status. */
+/* Return true if @cause says that a rank gave up with @status because of
+ * another rank. */
 static bool has_witness(const struct cohort_cause *cause, int status)
 {
 	return status && cause->worker == status &&
 	       cause->status != COHORT_WORKER;
 }
 
-/* The rank of @q that has the number @world in the clique that has no parent,
- * or -1. */
+/* Return the number in @q of rank @world of the root group, or -1. */
 static int rank_of_world(const struct clique *q, int world)
 {
 	const struct cohort_comm *c = clique_rank_of_world(q, world);
@@ -59,8 +78,8 @@ static int rank_of_world(const struct clique *q, int world)
 	return c ? c->rank : clique_is_child(q) ? -1 : world;
 }
 
-/* Have @set, the numbers of ranks in @from, be their numbers in @q; empty if
- * @from is NULL. */
+/* Change the numbers in @set, of ranks in @from, to the numbers of these ranks
+ * in @q.  Empties the set if @from is NULL. */
 static void translate(uint64_t *set, const struct clique *from,
                       const struct clique *q)
 {
@@ -77,7 +96,34 @@ static void translate(uint64_t *set, const struct clique *from,
 	memcpy(set, to, sizeof(to));
 }
 
-/* The cause of @from as one of @q. */
+/* Return the number in @q of the rank that is blamed in @from, a communicator
+ * of another group; or -1.  One thread calls for both or, if none has called in
+ * @from yet, they have the same device. */
+static int rank_of_other(const struct clique *q, const struct clique *from,
+                         const struct cohort_cause *cause)
+{
+	const struct cohort_comm *c = clique_rank(from, cause->rank);
+	const int tid = c ? comm_thread(c) : 0;
+	int i;
+
+	for (i = 0; c && i < q->size; i++)
+		if (tid ? comm_thread(&q->comms[i]) == tid
+		        : q->comms[i].device == c->device)
+			return q->comms[i].rank;
+	return -1;
+}
+
+/* Remove from the text of a cause that it was inherited from a parent. */
+static void cut_inheritance(char *text)
+{
+	const char *at;
+
+	while (*text == '"' && (at = strstr(text, CLIQUE_ENDED_ABOVE)))
+		memmove(text, at + strlen(CLIQUE_ENDED_ABOVE),
+		        strlen(at + strlen(CLIQUE_ENDED_ABOVE)) + 1);
+}
+
+/* Return @cause, which has ended @from, with ranks numbered as in @q. */
 static struct cohort_cause cause_in(const struct clique *q,
                                     const struct clique *from,
                                     const struct cohort_cause *cause)
@@ -86,6 +132,18 @@ static struct cohort_cause cause_in(const struct clique *q,
 
 	if (from == q)
 		return out;
+	cut_inheritance(out.text);
+	cut_inheritance(out.details);
+	if (from && clique_tree_root(from) != clique_tree_root(q)) {
+		out.ticket = out.collective = 0;
+		memset(out.joined, 0, sizeof(out.joined));
+		memset(out.missing, 0, sizeof(out.missing));
+		out.rank = rank_of_other(q, from, cause);
+		out.world_rank = out.rank < 0 ? -1 : clique_world(q, out.rank);
+		if (out.rank >= 0)
+			rank_set_add(out.missing, out.rank);
+		return out;
+	}
 	out.ticket = out.collective = 0;
 	translate(out.joined, from, q);
 	translate(out.missing, from, q);
@@ -95,19 +153,21 @@ static struct cohort_cause cause_in(const struct clique *q,
 	return out;
 }
 
-/* @q is NULL if all ranks have closed the clique of @cause. */
+/* Store @cause in f->cause if it fits f->status and is the latest so far.  @q
+ * is the clique of @cause, or NULL if all ranks have closed that clique. */
 static void visit_cause(struct family *f, const struct cohort_cause *cause,
                         const struct clique *q)
 {
 	if (!cause ||
-	    (cause->status != f->status && !has_witness(cause, f->status)) ||
+	    (cause->status != f->status && f->status != COHORT_WEDGED &&
+	     !has_witness(cause, f->status)) ||
 	    f->cause.time_ns >= cause->time_ns)
 		return;
 	f->cause = cause_in(f->c->clique, q, cause);
 }
 
-/* When the oldest operation of @c that is not done was called; 0 if all are
- * done. */
+/* Return the time at which the oldest unfinished operation of @c was called, or
+ * 0 if there is none. */
 static uint64_t pending_since(const struct cohort_comm *c)
 {
 	const uint64_t ticket = comm_oldest(c);
@@ -122,47 +182,56 @@ static uint64_t pending_since(const struct cohort_comm *c)
 static void visit_pending(struct family *f, const struct cohort_comm *c)
 {
 	const uint64_t since_ns = pending_since(c);
+	const bool timed_out =
+		since_ns && atomic_load(&c->thread.timed_out) >= comm_oldest(c);
 
-	if (since_ns <= f->since_ns)
+	if (timed_out < f->timed_out ||
+	    (timed_out == f->timed_out && since_ns <= f->since_ns))
 		return;
+	f->timed_out = timed_out;
 	f->since_ns = since_ns;
 	f->pending = (struct cohort_comm *)(uintptr_t)c;
+}
+
+/* Return true if @c belongs to the rank: it is the same rank of the family, or
+ * this thread calls for it in another group. */
+static bool is_of_rank(const struct cohort_comm *c, const struct family *f)
+{
+	return clique_tree_root(c->clique) == clique_tree_root(f->c->clique)
+	               ? c->world_rank == f->c->world_rank
+	               : comm_thread(c) == thread_id();
 }
 
 static void visit_all(const struct clique *first, void *arg)
 {
 	struct family *f = arg;
-	const struct clique *q, *root = clique_tree_root(f->c->clique);
-	const struct cohort_comm *c = f->c;
+	const struct clique *q;
+	const struct cohort_comm *c = comm_root(f->c);
 
-	while (c->above)
-		c = c->above;
 	if (c->former)
-		visit_cause(f, cause_look(c->former), NULL);
+		visit_cause(f, cause_peek(c->former), NULL);
 	for (q = first; q; q = q->next_entered)
 		for (c = q->comms; c < q->comms + q->size; c++) {
-			if (c->world_rank != f->c->world_rank ||
-			    clique_tree_root(q) != root)
+			if (!is_of_rank(c, f))
 				continue;
 			visit_cause(f, clique_cause(q), q);
 			visit_pending(f, c);
 		}
 }
 
-/* True if a wait may end with @status although its operation is not done. */
+/* Return true if a wait may return @status before its operation is done. */
 static bool is_answer_to_wait(int status)
 {
 	return status == COHORT_TIMED_OUT || status == COHORT_BUSY ||
 	       status == COHORT_OWNER || status == COHORT_STALE;
 }
 
-/* What other processes have answered. */
 struct answers {
 	struct trail trail;
 	struct remote_rank of[];
 };
 
-static void look(struct snapshot *s, struct clique *q)
+static void take_full_snapshot(struct snapshot *s, struct clique *q)
 {
 	snapshot_take(s, q);
 	snapshot_threads(s);
@@ -171,17 +240,16 @@ static void look(struct snapshot *s, struct clique *q)
 	waits_take(s, q, !s->front);
 }
 
-/* Ask the other processes what their ranks do if no rank of this one is at
- * fault.  Returns memory that is to be freed after the snapshot's use, or
- * NULL. */
-static struct answers *ask(struct snapshot *s, const struct clique *q,
-                           bool is_transfer)
+/* Ask the other processes what their ranks do, if no rank of this process is at
+ * fault.  Return the replies, or NULL.  The caller frees them after the last
+ * use of the snapshot. */
+static struct answers *ask_processes(struct snapshot *s, const struct clique *q,
+                                     bool is_transfer)
 {
 	const struct clique *root = clique_tree_root(q);
 	struct trail_questions questions;
 	struct answers *a;
-	char none[1] = "";
-	struct text silent = { none, sizeof(none) };
+	struct text silent = TEXT_NONE;
 	enum trail_start start = TRAIL_NONE;
 	int n;
 
@@ -203,8 +271,8 @@ static struct answers *ask(struct snapshot *s, const struct clique *q,
 	return a;
 }
 
-/* The verdict on what the rank waits for in f->pending; false if nobody else is
- * to blame. */
+/* Store in @out the verdict on the operation that the rank waits for in
+ * f->pending.  Return false if no other rank is to blame. */
 static bool judge(const struct family *f, struct cohort_cause *out)
 {
 	struct clique *q = f->pending->clique;
@@ -218,7 +286,7 @@ static bool judge(const struct family *f, struct cohort_cause *out)
 	bool is_known = snapshot_init(&s, q) && verdict_init(&verdict, q->size);
 
 	if (is_known) {
-		look(&s, q);
+		take_full_snapshot(&s, q);
 		due.is_transfer = !s.front;
 		is_known = s.front || s.transfer.number;
 	}
@@ -226,17 +294,17 @@ static bool judge(const struct family *f, struct cohort_cause *out)
 		s.trail = NULL;
 		s.remote_count = 0;
 		free(answers);
-		answers = ask(&s, q, due.is_transfer);
-		if (!due.is_transfer || !p2p_snapshot_note(&s, q))
+		answers = ask_processes(&s, q, due.is_transfer);
+		if (!due.is_transfer || !p2p_snapshot_store_reply(&s, q))
 			break;
-		look(&s, q);
+		take_full_snapshot(&s, q);
 		due.is_transfer = !s.front;
 		is_known = s.front || s.transfer.number;
 	}
 	if (is_known) {
 		verdict_stalled(&s, &due, &verdict);
 		*out = verdict_cause(&verdict);
-		is_known = out->world_rank != f->c->world_rank;
+		is_known = out->world_rank != f->pending->world_rank;
 	}
 	free(answers);
 	verdict_fini(&verdict);
@@ -244,8 +312,30 @@ static bool judge(const struct family *f, struct cohort_cause *out)
 	return is_known;
 }
 
-/* Add @note to the text of @cause.  The line of a verdict is cut to make room
- * for it. */
+/* Store in @out why a call of cohort_comm_subset() for @c has timed out.  Return
+ * false if another rank is not to blame. */
+static bool judge_subset(const struct cohort_comm *c, struct cohort_cause *out)
+{
+	const int kind = atomic_load(&c->subset.kind);
+	const int world = atomic_load(&c->subset.culprit);
+
+	if (!kind || world == c->world_rank)
+		return false;
+	*out = (struct cohort_cause){
+		.status = COHORT_INIT_TIMEOUT,
+		.kind = kind,
+		.rank = world < 0 ? -1 : rank_of_world(c->clique, world),
+		.world_rank = world,
+		.time_ns = clock_now(),
+	};
+	if (out->rank >= 0)
+		rank_set_add(out->missing, out->rank);
+	text_set(out->text, sizeof(out->text), "%s", cohort_last_error());
+	return true;
+}
+
+/* Append @note to the text of @cause.  If the text is a verdict's line, cut the
+ * line first if it leaves no room. */
 static void append(struct cohort_cause *cause, const char *note)
 {
 	const bool is_line = cause->status == COHORT_STALLED;
@@ -265,21 +355,24 @@ bool gave_up(struct cohort_comm *c, int status, const char *how,
 	struct family f = { .c = c, .status = status };
 	const bool is_answer = gave_up_is_answer(c, status);
 
-	clique_tree_look_at_all(visit_all, &f);
-	/* After a rank gave up in a child, its thread may have closed the
-	 * child, with another error. */
-	if (f.cause.time_ns && (is_answer || has_witness(&f.cause, status)))
+	clique_tree_call_all(visit_all, &f);
+	/* If a rank gave up in a split communicator, its thread may then have
+	 * closed that communicator and returned another error. */
+	if (f.cause.time_ns && (is_answer || is_of_cause(status, &f.cause, c) ||
+	                        has_witness(&f.cause, status)))
 		*out = f.cause;
-	else if (is_answer && f.pending && is_answer_to_wait(status) &&
-	         judge(&f, out))
+	else if ((is_answer || (status == COHORT_TIMED_OUT && f.timed_out)) &&
+	         f.pending && is_answer_to_wait(status) && judge(&f, out))
 		*out = cause_in(c->clique, f.pending->clique, out);
-	else
+	else if (!is_answer || status != COHORT_INIT_TIMEOUT ||
+	         !judge_subset(c, out))
 		return false;
 	out->worker = status;
 	text_set(note, sizeof(note), "rank %d gave up first (%s)",
 	         c->world_rank, how);
 	append(out, note);
-	/* Without rows of their own, the details are the text. */
+	/* If there are no details, the text is shown instead, and append() has
+	 * added the note to it. */
 	if (*out->details)
 		text_append(out->details, sizeof(out->details), "\nnote   %s",
 		            note);

@@ -3,31 +3,40 @@
 #define WATCH_GAVE_UP_H
 
 /*
- * The cause of an end that a rank brings about because it has given up: its
- * worker returns what the library has answered, or its thread exits after that
+ * Finds out whether other ranks are to blame if a rank gives up
+ *
+ * A rank gives up if its worker returns an error that it got from the library,
+ * or if its thread exits after such an error.
  */
 
 #include "core/clique.h"
 
 /*
- * If the calling thread gives up @comm because of other ranks, store the cause
- * in @out, with these to blame by their numbers in @comm's clique, and return
- * true.  That is so if @status is what the library last answered to the thread,
- * and either the cause of a communicator of the rank's family, or an answer to
- * a wait for an operation that is not done.  If no rank of this process keeps
- * that operation, asks the other processes, which blocks until they have
- * answered or do not in time.
+ * gave_up - find the cause if a rank gives up because of other ranks
+ * @comm:   communicator of the rank, whose thread calls this
+ * @status: error with which the rank gives up
+ * @how:    for the text: "its worker returned COHORT_TIMED_OUT"
+ * @out:    set to the cause, which names ranks by their numbers in @comm's
+ *          clique
  *
- * @how: "its worker returned COHORT_TIMED_OUT"
+ * Other ranks are to blame if @status is the last error that the library
+ * returned to the thread, and if it is either the status of a cause in the
+ * rank's group or in a communicator split from it, or the result of a wait for
+ * an operation that is not done.  If no rank of this process holds up that
+ * operation, this asks the other processes and blocks for a limited time.
+ *
+ * Returns true if other ranks are to blame; @out is set only then.
  */
 bool gave_up(struct cohort_comm *comm, int status, const char *how,
              struct cohort_cause *out);
 
-/* True if @status is the last answer of the library to the calling thread,
- * which has queued nothing on @comm since. */
+/* Return true if @status is the last error that the library returned to the
+ * calling thread, and the thread has queued no operation on @comm after
+ * that. */
 bool gave_up_is_answer(const struct cohort_comm *comm, int status);
 
-/* The thread that @comm is bound to exits: end its clique if gave_up(). */
+/* End the clique of @comm if gave_up() finds a cause.  Called when the thread
+ * that @comm is bound to exits. */
 void gave_up_by_exit(struct cohort_comm *comm);
 
 #endif

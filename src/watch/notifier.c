@@ -5,117 +5,96 @@
 #include "base/clock.h"
 #include "base/status.h"
 
-/* How long a verdict waits for its files at most.  A dump takes some
+/* Maximum time that a verdict waits for its dump files.  A dump takes some
  * milliseconds for each rank. */
 #define DUMP_WAIT_NS UINT64_C(1000000000)
 
-/* On a notifier's thread: its n->end. */
-static _Thread_local const struct cohort_abort *telling;
+/* Cause block of the clique whose callbacks run on this thread, or NULL. */
+static _Thread_local const struct cohort_abort *current_end;
 
-const struct cohort_abort *notifier_telling(void)
+const struct cohort_abort *notifier_current(void)
 {
-	return telling;
+	return current_end;
 }
 
-/* Take the verdict that waits; false if none does. */
-static bool take(struct notifier *n)
+/* Move the pending verdict to n->current.  Return false if none is pending. */
+static bool take_pending(struct notifier *n)
 {
 	bool is_waiting;
 
 	pthread_mutex_lock(&n->lock);
 	is_waiting = n->is_waiting && !n->is_deferred;
 	if (is_waiting) {
-		verdict_copy(&n->told, &n->waiting);
-		dumper_hold(n->dumper); /* until await_dump() */
-		n->told_number = n->number;
+		verdict_copy(&n->current, &n->waiting);
+		dumper_retain(n->dumper); /* released by await_dump() */
+		n->current_number = n->number;
 		n->is_waiting = false;
 	}
 	pthread_mutex_unlock(&n->lock);
 	return is_waiting;
 }
 
-/* Wait for the files of the verdict that was taken, if it has any. */
+/* Wait until the dump files of the verdict in n->current are written, if it has
+ * any. */
 static void await_dump(struct notifier *n)
 {
-	const bool is_dumped = n->told.v.stage >= COHORT_STAGE_EXPIRED;
+	const bool is_dumped = n->current.v.stage >= COHORT_STAGE_EXPIRED;
 
 	dumper_await(n->dumper,
 	             is_dumped ? clock_deadline(n->dump_wait_ns) : 0);
 }
 
-/* Call on_abort with the clique's cause, once, before the first verdict on the
- * end. */
-static void tell_cause(struct notifier *n)
-{
-	const struct cohort_cause *cause = cause_look(n->end);
-
-	if (!cause || n->cause_is_told || !n->options->on_abort)
-		return;
-	n->cause_is_told = true;
-	atomic_store(&n->calling, "on_abort");
-	n->options->on_abort(cause, n->options->user);
-}
-
 static int call(struct notifier *n, const struct cohort_verdict *v)
 {
-	if (v->stage == COHORT_STAGE_SLOW) {
-		atomic_store(&n->calling, "on_slow");
-		return n->options->on_slow
-		               ? n->options->on_slow(v, n->options->user)
-		               : 0;
-	}
 	if (v->stage >= COHORT_STAGE_EXPIRED)
 		log_verdict(&n->options->log, v);
-	if (v->stage == COHORT_STAGE_ENDED)
-		tell_cause(n);
-	atomic_store(&n->calling, "on_verdict");
 	return n->options->on_verdict
 	               ? n->options->on_verdict(v, n->options->user)
 	               : 0;
 }
 
-static void tell(struct notifier *n)
+static void notify(struct notifier *n)
 {
-	const struct cohort_verdict *v = &n->told.v;
+	const struct cohort_verdict *v = &n->current.v;
 	const bool asks = n->options->policy == COHORT_POLICY_ASK &&
 	                  v->stage == COHORT_STAGE_EXPIRED;
 	struct cohort_cause cause;
 	int answer = 0;
 
 	await_dump(n);
-	/* A clique that has ended needs no question whether to end it. */
-	if (!asks || !cause_look(n->end)) {
+	/* Do not ask whether to end a clique that has already ended. */
+	if (!asks || !cause_peek(n->end)) {
 		atomic_store(&n->since_ns, clock_now());
 		answer = call(n, v);
 		atomic_store(&n->since_ns, 0);
 	}
 	if (asks && answer) {
-		cause = verdict_cause(&n->told);
+		cause = verdict_cause(&n->current);
 		cause_set(n->end, &cause);
 	}
-	atomic_store(&n->answered, n->told_number);
+	atomic_store(&n->answered, n->current_number);
 }
 
-static bool tell_all(void *arg)
+static bool notify_pending(void *arg)
 {
 	struct notifier *n = arg;
 
-	telling = n->end;
-	while (take(n))
-		tell(n);
-	telling = NULL;
+	current_end = n->end;
+	while (take_pending(n))
+		notify(n);
+	current_end = NULL;
 	return true;
 }
 
 static void run(struct notifier *n)
 {
-	crew_run(&n->job, tell_all, n, "%.8s/tell", n->name);
+	crew_run(&n->job, notify_pending, n, "%.8s/notify", n->name);
 }
 
 static void fini(struct notifier *n)
 {
 	verdict_fini(&n->waiting);
-	verdict_fini(&n->told);
+	verdict_fini(&n->current);
 	pthread_mutex_destroy(&n->lock);
 	cause_put(n->end);
 }
@@ -129,19 +108,17 @@ int notifier_start(struct notifier *n, const struct watch_options *options,
 		.options = options,
 		.end = q->end,
 		.name = q->name,
-		.calling = "on_verdict",
 		.dumper = dumper,
 		.is_deferred = options->is_deferred,
 		.dump_wait_ns = half < DUMP_WAIT_NS ? half : DUMP_WAIT_NS,
 	};
-	if (!options->on_verdict && !options->on_abort && !options->on_slow &&
-	    !log_wants_verdicts(&options->log))
+	if (!options->on_verdict && !log_wants_verdicts(&options->log))
 		return COHORT_OK;
 	pthread_mutex_init(&n->lock, NULL);
 	cause_get(n->end);
 	/* Initialize both even if one fails, because fini() undoes both. */
 	if (!verdict_init(&n->waiting, q->size) +
-	    !verdict_init(&n->told, q->size)) {
+	    !verdict_init(&n->current, q->size)) {
 		fini(n);
 		return error_set(COHORT_NO_MEMORY, "no memory for verdicts");
 	}
@@ -149,7 +126,7 @@ int notifier_start(struct notifier *n, const struct watch_options *options,
 	return COHORT_OK;
 }
 
-uint64_t notifier_tell(struct notifier *n, const struct verdict *verdict)
+uint64_t notifier_post(struct notifier *n, const struct verdict *verdict)
 {
 	uint64_t number;
 
@@ -185,7 +162,7 @@ bool notifier_stop(struct notifier *n, uint64_t deadline_ns)
 		return true;
 	is_done = crew_await(&n->job, deadline_ns);
 	pthread_mutex_lock(&n->lock);
-	n->is_waiting = false; /* from now on nothing is told */
+	n->is_waiting = false; /* no callback is called from now on */
 	pthread_mutex_unlock(&n->lock);
 	is_done = is_done || crew_cancel(&n->job);
 	if (is_done)

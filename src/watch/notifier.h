@@ -3,10 +3,13 @@
 #define WATCH_NOTIFIER_H
 
 /*
- * The notifier: calls on_verdict, on_abort and on_slow as a job of the crew, so
- * that nothing else waits for them.  At most one verdict waits; a newer one
- * replaces it unless it is of an earlier stage.  A verdict that is dumped is
- * passed on once its files are written, or after DUMP_WAIT_NS: a disk may hang.
+ * The notifier: calls on_verdict in a job of the crew, so that no other thread
+ * waits for the callback
+ *
+ * At most one verdict is pending.  A newer verdict replaces the pending one, or
+ * is dropped if its stage is an earlier one.  If a verdict is dumped, the
+ * callback gets it once its files are written, or after DUMP_WAIT_NS, because a
+ * disk may hang.
  */
 
 #include "base/crew.h"
@@ -14,55 +17,55 @@
 #include "watch/watch.h"
 
 struct notifier {
-	/* Constant after the start. */
+	/* This and the following members are constant after the start. */
 	const struct watch_options *options;
-	struct cohort_abort *end; /* what a "yes" sets */
-	struct dumper *dumper;    /* NULL: nothing is dumped */
-	uint64_t dump_wait_ns;    /* how long a verdict waits for its files */
-	bool is_wanted;           /* there are callbacks */
-	const char *name;         /* the group's */
+	/* Cause block to set if on_verdict asks for the clique's end. */
+	struct cohort_abort *end;
+	struct dumper *dumper; /* NULL if no dumps are written */
+	/* Maximum time to wait for the files of a verdict. */
+	uint64_t dump_wait_ns;
+	bool is_wanted;   /* the callback or the log wants verdicts */
+	const char *name; /* name of the group */
 	struct job job;
 
-	/* Atomic; when the callback that is running was called, 0: none is
-	 * running; and the number of the last verdict that it has returned
-	 * from. */
+	/* Atomic; time at which the running callback was called, 0 if no
+	 * callback runs. */
 	_Atomic uint64_t since_ns;
+	/* Atomic; number of the last verdict whose callback has returned. */
 	_Atomic uint64_t answered;
-	const char *_Atomic
-		calling; /* name of the last callback that was called */
 
-	/* Guarded by lock. */
+	/* The following members are guarded by lock. */
 	pthread_mutex_t lock;
-	bool is_waiting;  /* a verdict waits to be told */
-	bool is_deferred; /* nothing is told yet */
-	uint64_t number;  /* of the last verdict that waited, or waits */
+	bool is_waiting;  /* a verdict is pending, in .waiting */
+	bool is_deferred; /* no callback runs before notifier_release() */
+	uint64_t number;  /* number of the verdict in .waiting */
 	struct verdict waiting;
 
-	/* Owned by the job. */
-	uint64_t told_number;
-	bool cause_is_told;
-	struct verdict told;
+	/* Read and written only by the job that calls the callbacks. */
+	uint64_t current_number; /* number of the verdict in .current */
+	struct verdict current;
 };
 
-/* Prepare the notifier.  COHORT_OK, or COHORT_NO_MEMORY.  @dumper must not be
- * freed before notifier_stop(). */
+/* Prepare the notifier.  @dumper must not be freed before notifier_stop().
+ * Returns COHORT_OK or COHORT_NO_MEMORY. */
 int notifier_start(struct notifier *n, const struct watch_options *options,
                    struct clique *clique, struct dumper *dumper);
 
-/* Have the verdict told.  If the policy is to ask, an answer other than 0 ends
- * the clique.  Returns the number of the verdict, from 1, or 0 if there are no
- * callbacks.  Does not block. */
-uint64_t notifier_tell(struct notifier *n, const struct verdict *verdict);
+/* Queue a verdict for the callbacks.  If the policy is to ask and on_verdict
+ * returns a value other than 0, the clique ends.  Does not block.  Returns the
+ * number of the verdict, counted from 1, or 0 if there are no callbacks. */
+uint64_t notifier_post(struct notifier *n, const struct verdict *verdict);
 
-/* If options->is_deferred was set: tell from now on. */
+/* Start to call the callbacks, if options->is_deferred was set. */
 void notifier_release(struct notifier *n);
 
-/* On a notifier's thread: the end of the clique that it tells of.  Elsewhere
+/* Return the cause block of the clique whose callback runs on this thread, or
  * NULL. */
-const struct cohort_abort *notifier_telling(void);
+const struct cohort_abort *notifier_current(void);
 
-/* Stop once all is told, or at once if that is held; false if a callback has
- * not returned by @deadline_ns. */
+/* Stop the notifier after the pending verdict has been passed on, or at once if
+ * callbacks are still deferred.  Return false if a callback has not returned by
+ * @deadline_ns. */
 bool notifier_stop(struct notifier *n, uint64_t deadline_ns);
 
 #endif

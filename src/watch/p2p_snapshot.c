@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The transfers of a snapshot: what ranks are doing about sends and receives.
- * Declared in snapshot.h
+ * Records in a snapshot the state of the ranks' sends and receives; declared in
+ * snapshot.h
  *
- * The oldest operation of a rank that has transfers counts, because those
- * behind it wait for it.  As long as an older collective of the rank is in
- * flight, the rank waits for that and not for the transfer.
+ * For each rank, only its oldest operation with transfers counts, because later
+ * ones wait for it.  While an older collective of the rank is in flight, the
+ * rank waits for that collective and not for the transfer.
  */
 
 #include <string.h>
@@ -14,7 +14,6 @@
 #include "base/clock.h"
 #include "base/util.h"
 #include "core/pair.h"
-#include "watch/cycle.h"
 #include "watch/snapshot.h"
 
 static uint64_t end_of(const struct transfer_snapshot *x)
@@ -22,8 +21,8 @@ static uint64_t end_of(const struct transfer_snapshot *x)
 	return clock_after(x->since_ns, x->allowed_ns);
 }
 
-/* The first transfer from @next on that is not done, or one more than there
- * are. */
+/* Return the index of the first transfer from @next on that is not done, or one
+ * more than the last index if all are done. */
 static uint64_t next_undone(const struct cohort_comm *c, uint64_t next)
 {
 	uint64_t count = pair_count(c), slots = c->clique->slots;
@@ -31,14 +30,16 @@ static uint64_t next_undone(const struct cohort_comm *c, uint64_t next)
 
 	if (count >= slots && next <= count - slots)
 		next = count - slots + 1;
-	/* A transfer whose slot is taken is no longer watched. */
+	/* A transfer is no longer watched if a later transfer has taken its
+	 * slot. */
 	while (next <= count &&
 	       (!pair_read(c, next, &t) || comm_ticket_done(c, t.ticket)))
 		next++;
 	return next;
 }
 
-/* The ticket of the rank's oldest collective in flight, or UINT64_MAX. */
+/* Return the ticket of collective @number, which is the rank's oldest that is
+ * not done.  Return UINT64_MAX if the rank has not called it. */
 static uint64_t oldest_collective(const struct cohort_comm *c, uint64_t number)
 {
 	if (agree_called(c) < number || !agree_has(c, number))
@@ -64,15 +65,15 @@ bool p2p_snapshot_half(const struct cohort_comm *c, bool sends, int peer,
 
 	if (pair_number(c, sends, peer) < number)
 		return false;
-	/* A half whose slot is taken is done, or as good as done. */
+	/* A half whose slot was taken by a later one is treated as done. */
 	*out = (struct half){ .done = true, .started = true };
 	if (pair_find(c, sends, peer, number, &t))
 		*out = half_of(c, t.ticket);
 	return true;
 }
 
-static struct transfer_snapshot look_at(const struct cohort_comm *c,
-                                        const struct transfer *t)
+static struct transfer_snapshot
+snapshot_of_transfer(const struct cohort_comm *c, const struct transfer *t)
 {
 	const struct cohort_comm *peer = clique_rank(c->clique, t->peer);
 	struct transfer_snapshot x = {
@@ -93,7 +94,7 @@ static struct transfer_snapshot look_at(const struct cohort_comm *c,
 	struct transfer other;
 
 	x.allowed_ns = x.met ? t->limits.exec_ns : t->limits.join_ns;
-	/* A half whose slot is taken is done, or as good as done. */
+	/* A half whose slot was taken by a later one is treated as done. */
 	x.other.done = x.other.started = x.met;
 	if (peer && x.met &&
 	    pair_find(peer, !t->sends, c->rank, t->number, &other)) {
@@ -103,42 +104,44 @@ static struct transfer_snapshot look_at(const struct cohort_comm *c,
 	return x;
 }
 
-/* How much an operation waits for @x rather than for its other transfers. */
-static int urgency_of(const struct transfer_snapshot *x)
+/* Return the priority of @x.  An operation with several transfers waits for the
+ * one with the highest priority. */
+static int priority_of(const struct transfer_snapshot *x)
 {
 	if (!x->met)
-		return 5; /* the peer has not called, */
+		return 5; /* the peer has not called */
 	if (x->is_local)
 		return !x->other.done;
-	switch (x->said) {
-	case SAID_NOTHING:
-		return 4; /* may not have called, */
-	case SAID_LEFT:
+	switch (x->reply) {
+	case REPLY_NONE:
+		return 4; /* the peer may not have called */
+	case REPLY_LEFT:
 		return 3;
-	case SAID_LATE:
-		return 2; /* or has not started */
+	case REPLY_LATE:
+		return 2; /* the peer has not started */
 	default:
 		return 1;
 	}
 }
 
-/* True if the operation with @a and @b waits for @a rather than for @b. */
-static bool is_rather(const struct transfer_snapshot *a,
-                      const struct transfer_snapshot *b)
+/* Return true if the operation of @a and @b waits for @a rather than for @b. */
+static bool has_priority(const struct transfer_snapshot *a,
+                         const struct transfer_snapshot *b)
 {
-	const int more = urgency_of(a) - urgency_of(b);
+	const int more = priority_of(a) - priority_of(b);
 
 	return more ? more > 0 : end_of(a) < end_of(b);
 }
 
-/* True if the rank has come to this half, as far as marks tell. */
+/* Return true if the rank's stream has reached the half @h, as far as marks
+ * show. */
 static bool is_at(bool starts_are_marked, const struct half *h)
 {
 	return h->in_call || h->started || !starts_are_marked;
 }
 
-/* True if the rank has come to @x and the peer has not, or is in another
- * process, which may not have. */
+/* Return true if the rank has reached its half of @x and the peer has not.  A
+ * peer in another process is assumed not to have reached its half. */
 static bool awaits_peer(bool are_marked, const struct transfer_snapshot *x)
 {
 	if (x->peer == x->rank || !is_at(are_marked, &x->own))
@@ -148,52 +151,50 @@ static bool awaits_peer(bool are_marked, const struct transfer_snapshot *x)
 	return !x->met || (!x->other.done && !is_at(are_marked, &x->other));
 }
 
-/* Note the peer, a rank of this process, as awaited if the rank waits for
- * it. */
-static void note_peer(const struct snapshot *s, struct rank_snapshot *r,
-                      const struct transfer_snapshot *x)
-{
-	if (x->is_local && awaits_peer(s->starts_are_marked, x))
-		rank_set_add(x->met ? r->awaits_start : r->awaits_call,
-		             x->peer);
-}
-
-static enum said said_of(const struct transfer_memory *m,
-                         const struct transfer_snapshot *x)
+static enum reply reply_of(const struct transfer_memory *m,
+                           const struct transfer_snapshot *x)
 {
 	return m->asked_ticket == x->ticket
-	               ? (enum said)m->said[x->index % COHORT_MAX_RANKS]
-	               : SAID_NOTHING;
+	               ? (enum reply)m->reply[x->index % COHORT_MAX_RANKS]
+	               : REPLY_NONE;
 }
 
-/* The transfer that an operation of @c waits for; @t is the operation's first
- * transfer.  Once all halves are called, the clock runs from the last call. */
-static struct transfer_snapshot look_at_all(const struct snapshot *s,
-                                            const struct cohort_comm *c,
-                                            struct transfer t,
-                                            const struct transfer_memory *m,
-                                            struct rank_snapshot *r)
+/* Return the transfer that an operation of @c waits for; @t is the operation's
+ * first transfer.  Once all halves are called, the clock runs from the time of
+ * the last call. */
+static struct transfer_snapshot
+awaited_transfer(const struct cohort_comm *c, struct transfer t,
+                 const struct transfer_memory *m)
 {
 	uint64_t k, count = pair_count(c), ticket = t.ticket, last = 0;
 	struct transfer_snapshot x, worst = { .number = 0 };
 
 	for (k = t.index;
 	     k <= count && pair_read(c, k, &t) && t.ticket == ticket; k++) {
-		x = look_at(c, &t);
-		x.said = said_of(m, &x);
-		note_peer(s, r, &x);
+		x = snapshot_of_transfer(c, &t);
+		x.reply = reply_of(m, &x);
 		last = MAX(last, x.since_ns);
-		if (!worst.number || is_rather(&x, &worst))
+		if (!worst.number || has_priority(&x, &worst))
 			worst = x;
 	}
 	if (worst.met)
 		worst.since_ns = last;
-	if (!recorder_read(&c->recorder, ticket, &r->transfers))
-		r->transfers.ticket = 0;
 	return worst;
 }
 
-/* The most urgent transfer of a rank's oldest operation with transfers. */
+/* Return the time at which the deadline of @x passes.  A wait for a rank that
+ * has left is in vain. */
+static uint64_t due_of(const struct snapshot *s,
+                       const struct transfer_snapshot *x)
+{
+	const struct rank_snapshot *peer = snapshot_rank(s, x->peer);
+
+	return !x->met && peer && rank_has_left(peer) ? 0 : end_of(x);
+}
+
+/* Find the transfer that the rank with index @i waits for in its oldest
+ * operation with transfers.  Store it in s->transfer if its deadline passes
+ * before that of the transfer there. */
 static void take_rank(struct snapshot *s, const struct cohort_comm *c, int i)
 {
 	struct transfer_memory *m = &s->transfers[i];
@@ -205,19 +206,21 @@ static void take_rank(struct snapshot *s, const struct cohort_comm *c, int i)
 		m->ticket = 0;
 		return;
 	}
+	/* Restart the clock if an older operation of the rank is in flight, or
+	 * was in flight at the last snapshot. */
 	if ((m->ticket && m->ticket < t.ticket) ||
 	    oldest_collective(c, s->next[i]) < t.ticket)
-		m->held_ns = s->now_ns; /* until the last snapshot at least */
+		m->held_ns = s->now_ns;
 	m->ticket = t.ticket;
 	if (oldest_collective(c, s->next[i]) < t.ticket)
 		return;
-	x = look_at_all(s, c, t, m, &s->ranks[i]);
+	x = awaited_transfer(c, t, m);
 	if (!x.number)
-		return; /* the operation has ended just now */
+		return; /* the operation has just ended */
 	x.since_ns = MAX(MAX(x.since_ns, m->held_ns), s->resumed_ns);
 	x.lost_ns = stops_shift(&s->stops, x.since_ns) - x.since_ns;
 	x.since_ns += x.lost_ns;
-	if (!s->transfer.number || end_of(&x) < end_of(&s->transfer))
+	if (!s->transfer.number || due_of(s, &x) < due_of(s, &s->transfer))
 		s->transfer = x;
 }
 
@@ -232,7 +235,7 @@ bool p2p_snapshot_next(const struct cohort_comm *c, uint64_t front,
 		if (x->number ? t.ticket != x->ticket
 		              : t.ticket > oldest_collective(c, front))
 			return false;
-		*x = look_at(c, &t);
+		*x = snapshot_of_transfer(c, &t);
 		if (awaits_peer(are_marked, x))
 			return true;
 	}
@@ -251,65 +254,23 @@ void p2p_snapshot_take(struct snapshot *s, const struct clique *q)
 
 /* ---- ranks of other processes ------------------------------------------ */
 
-void p2p_snapshot_awaits(const struct cohort_comm *c, int peer,
-                         struct remote_rank *out)
-{
-	const bool are_marked = c->clique->starts_are_marked;
-	uint64_t k = next_undone(c, 1), ticket = 0;
-	struct transfer t;
-	struct half h;
-
-	for (; pair_read(c, k, &t) && (!ticket || t.ticket == ticket); k++) {
-		ticket = t.ticket;
-		h = half_of(c, ticket);
-		if (t.peer == peer && is_at(are_marked, &h))
-			*(t.sends ? &out->awaits_recv : &out->awaits_send) =
-				t.number;
-	}
-}
-
-/* True if the thread or the stream of @c, which @r shows, is held before that
- * half. */
-static bool keeps(const struct cohort_comm *c, const struct rank_snapshot *r,
-                  bool sends, int peer, uint64_t number)
-{
-	struct half h;
-
-	if (!p2p_snapshot_half(c, sends, peer, number, &h))
-		return cycle_is_blocked(r);
-	return !h.done && !is_at(c->clique->starts_are_marked, &h);
-}
-
-void p2p_snapshot_keep(struct snapshot *s, const struct cohort_comm *c,
-                       const struct remote_rank *peer)
-{
-	const struct rank_snapshot *r = snapshot_rank(s, c->rank);
-
-	s->kept.sends = peer->awaits_send &&
-	                keeps(c, r, true, peer->rank, peer->awaits_send);
-	s->kept.exists = s->kept.sends ||
-	                 (peer->awaits_recv &&
-	                  keeps(c, r, false, peer->rank, peer->awaits_recv));
-	s->kept.number = s->kept.sends ? peer->awaits_send : peer->awaits_recv;
-}
-
-bool p2p_snapshot_note(struct snapshot *s, const struct clique *q)
+bool p2p_snapshot_store_reply(struct snapshot *s, const struct clique *q)
 {
 	const struct transfer_snapshot *x = &s->transfer;
 	const struct remote_rank *peer = snapshot_remote(s, x->peer);
 	struct transfer_memory *m =
 		&s->transfers[clique_rank(q, x->rank) - q->comms];
 
-	if (x->is_local || x->said || !peer ||
+	if (x->is_local || x->reply || !peer ||
 	    (!peer->joined && !peer->is_closed))
 		return false;
 	if (m->asked_ticket != x->ticket)
-		memset(m->said, SAID_NOTHING, sizeof(m->said));
+		memset(m->reply, REPLY_NONE, sizeof(m->reply));
 	m->asked_ticket = x->ticket;
-	m->said[x->index % COHORT_MAX_RANKS] =
-		!peer->joined ? SAID_LEFT
+	m->reply[x->index % COHORT_MAX_RANKS] =
+		!peer->joined ? REPLY_LEFT
 		: peer->kind == COHORT_VERDICT_NOT_STARTED && !peer->is_done
-			? SAID_LATE
-			: SAID_CALLED;
+			? REPLY_LATE
+			: REPLY_CALLED;
 	return true;
 }

@@ -8,13 +8,15 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The longest line of /proc/self/maps, which begins with some 80 bytes. */
+/* Maximum length of a line of /proc/self/maps; about 80 bytes precede the
+ * path. */
 #define LINE (PLACE_PATH + 128)
 
-/* What the kernel adds to the path of a file that was removed or replaced. */
+/* The kernel adds this to the path of a file that was removed or replaced. */
 #define DELETED " (deleted)"
 
-/* Bytes of a file's start that tell builds apart: they have its build ID. */
+/* Number of bytes at the start of a file that distinguish builds, because they
+ * contain the build ID. */
 #define START 4096
 
 /* ---- the list --------------------------------------------------------- */
@@ -25,7 +27,7 @@ void places_clear(struct places *p)
 	p->names_size = 0;
 }
 
-/* The index of the first place from @address on. */
+/* Return the index of the first place at @address or after it. */
 static int first_from(const struct places *p, uintptr_t address)
 {
 	int low = 0, high = p->n, middle;
@@ -60,12 +62,12 @@ void places_add(struct places *p, uintptr_t address)
 	p->n++;
 }
 
-/* ---- what is mapped --------------------------------------------------- */
+/* ---- mappings --------------------------------------------------------- */
 
 /* A line of /proc/self/maps. */
 struct mapping {
 	uint64_t start, end, offset;
-	char path[PLACE_PATH]; /* "" if it has none, or a longer one */
+	char path[PLACE_PATH]; /* "" if it has none or it is too long */
 };
 
 static bool parse(const char *line, struct mapping *m)
@@ -99,7 +101,8 @@ static int add_module(struct places *p, const struct mapping *image)
 	return p->n_modules++;
 }
 
-/* Give the places in @m their module, whose start is mapped at @image. */
+/* Set the module of the places in mapping @m.  @image is the first mapping of
+ * that module. */
 static void take_mapping(struct places *p, const struct mapping *m,
                          const struct mapping *image)
 {
@@ -117,7 +120,7 @@ static void take_mapping(struct places *p, const struct mapping *m,
 	}
 }
 
-/* Read the mappings, which ascend. */
+/* Read the mappings, which are in ascending order. */
 static void read_mappings(struct places *p, int fd)
 {
 	struct mapping m, image = { .start = 0 };
@@ -144,8 +147,7 @@ static void read_mappings(struct places *p, int fd)
 	}
 }
 
-/* The bytes that a file or an image begins with.  Returns how many there
- * are. */
+/* Return the number of bytes read. */
 static size_t read_start(int fd, uint64_t at, char start[START])
 {
 	ssize_t n = pread(fd, start, START, (off_t)at);
@@ -153,8 +155,7 @@ static size_t read_start(int fd, uint64_t at, char start[START])
 	return n > 0 ? (size_t)n : 0;
 }
 
-/* Read the build IDs of images, and convert offsets in files to addresses in
- * them. */
+/* Read the build IDs of images, and turn file offsets into addresses. */
 static void read_images(struct places *p, int mem)
 {
 	struct image image;
@@ -193,7 +194,7 @@ void places_map(struct places *p)
 
 /* ---- names ------------------------------------------------------------ */
 
-/* Open a file if it begins as the image does; else -1. */
+/* Open a file if its first @n bytes equal @start; otherwise return -1. */
 static int open_same(const char *path, const char *start, size_t n)
 {
 	int fd = open_file(path);
@@ -214,7 +215,7 @@ int places_open(const struct place_module *m)
 	char start[START], path[64];
 	size_t n;
 
-	/* The kernel's own image is no file. */
+	/* An image of the kernel is not a file and is read from memory. */
 	if (mem < 0 || *m->path != '/')
 		return mem;
 	n = m->image_end - m->image < START ? (size_t)(m->image_end - m->image)
@@ -224,7 +225,8 @@ int places_open(const struct place_module *m)
 	close(mem);
 	fd = open_same(m->path, start, n);
 	if (fd < 0) {
-		/* It was removed or replaced.  Only root may open this. */
+		/* The file was removed or replaced.  Only root may open it
+		 * under this name. */
 		snprintf(path, sizeof(path), "/proc/self/map_files/%lx-%lx",
 		         m->image, m->image_end);
 		fd = open_same(path, start, n);
@@ -245,7 +247,7 @@ static void take_name(struct places *p, struct code_place *place,
 	p->names_size += strlen(p->names + p->names_size) + 1;
 }
 
-/* Name @n places from the @first on, which are in one module. */
+/* Name @n places starting at index @first.  All of them are in one module. */
 static void name_module(struct places *p, int first, int n)
 {
 	const struct place_module *m = &p->modules[p->at[first].module];

@@ -12,29 +12,36 @@
 #include "base/status.h"
 #include "core/native.h"
 
-/* The time from one look at the operations in flight to the next. */
+/* Interval between checks of the operations in flight. */
 #define LOOK_NS (25 * UINT64_C(1000000))
 
-/* A thread whose question has had no answer for so long is replaced. */
+/* Time after which a thread whose query has not returned is replaced. */
 #define HUNG_NS NS_PER_S
 
-/* The thread. */
+/* A thread of the prober: the current one, or one that is ready to replace
+ * it. */
 struct asker {
 	struct job job;
-	const struct platform *platform; /* it has made calls of; NULL: none */
+	/* The platform whose functions the thread has called, or NULL. */
+	const struct platform *platform;
 
-	/* Guarded by lock. */
-	struct prober *at;
+	/* The following members are guarded by lock. */
+	struct prober *at; /* the clique that the thread is working on */
+	/* The thread must end; prober_stop() waits for it and frees this
+	 * structure. */
 	bool is_dismissed;
-	bool is_replaced; /* nobody awaits it: it frees this */
+	/* The thread hung and was given up; it frees this structure when it
+	 * ends. */
+	bool is_replaced;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Guarded by lock. */
+/* List of all probers.  Guarded by lock. */
 static struct prober *probers;
-static struct asker
-	*current; /* the thread that asks; NULL: there are no probers */
+
+/* The thread that probes, or NULL if there are no probers.  Guarded by lock. */
+static struct asker *current;
 
 static void fire(struct cohort_comm *c, ncclResult_t result)
 {
@@ -48,7 +55,8 @@ static void fire(struct cohort_comm *c, ncclResult_t result)
 	};
 	char name[RANK_NAME_SIZE];
 
-	/* NCCL keeps only one text, whichever communicator it was for. */
+	/* NCCL keeps only its last message, which may be about any
+	 * communicator. */
 	clique_fire(c->clique, &cause,
 	            "%s: the native communicator has failed: %s (%d)%s%s%s",
 	            clique_name_rank(c->clique, c->rank, name),
@@ -59,9 +67,9 @@ static void fire(struct cohort_comm *c, ncclResult_t result)
 	            more ? more : "", more && *more ? "\"" : "");
 }
 
-/* A lost device answers every query with the error that it was lost to.  The
- * event is never part of a capture, and it does not matter whether its work is
- * done. */
+/* End the clique if the rank's device was lost.  A lost device answers every
+ * query with its error.  The queried event is never part of a capture, and it
+ * does not matter whether its work is done. */
 static void ask_device(struct cohort_comm *c)
 {
 	const struct platform *p = c->clique->platform;
@@ -82,8 +90,9 @@ static void ask_device(struct cohort_comm *c)
 	            p->cudaGetErrorString(error), (int)error);
 }
 
-/* NCCL may find that a process has ended before this one is told, which says
- * more. */
+/* Return true if NCCL's error may only mean that another process has ended.  A
+ * notification of that end with its reason will arrive soon, and makes a better
+ * cause. */
 static bool is_awaited(struct prober *p, ncclResult_t result)
 {
 	const uint64_t now = clock_now();
@@ -107,15 +116,16 @@ static void ask_nccl(struct prober *p, struct cohort_comm *c)
 		fire(c, result);
 }
 
-/* Note that this thread is about to call @function. */
-static void ask(struct prober *p, const char *function)
+/* Publish that this thread is about to call @function. */
+static void publish_query(struct prober *p, const char *function)
 {
 	atomic_store(&p->asking, function);
 	atomic_store(&p->since_ns, clock_now());
 }
 
-/* Make the rank's device current: a lost device answers only for itself. */
-static void go_to(struct asker *a, const struct cohort_comm *c)
+/* Make the rank's device current, because a lost device fails only its own
+ * queries. */
+static void make_device_current(struct asker *a, const struct cohort_comm *c)
 {
 	const struct platform *platform = c->clique->platform;
 
@@ -126,27 +136,28 @@ static void go_to(struct asker *a, const struct cohort_comm *c)
 	a->platform = platform;
 }
 
-/* Ask about one rank, unless the clique has ended: its communicator must not be
- * touched after that. */
+/* Query one rank, unless the clique has ended, because then its communicator
+ * may be freed. */
 static void probe_rank(struct asker *a, struct prober *p, struct cohort_comm *c)
 {
 	struct clique *q = p->clique;
 
-	ask(p, "cudaSetDevice");
-	/* seq_cst, see cause.h: first enter, then look at the cause. */
+	publish_query(p, "cudaSetDevice");
+	/* seq_cst, see cause.h: store that a query runs, then load the
+	 * cause. */
 	atomic_store(&q->probing, c->rank + 1);
 	if (!cause_or_closing(q->end)) {
-		go_to(a, c);
-		ask(p, "ncclCommGetAsyncError");
+		make_device_current(a, c);
+		publish_query(p, "ncclCommGetAsyncError");
 		ask_nccl(p, c);
-		ask(p, "cudaEventQuery");
+		publish_query(p, "cudaEventQuery");
 		ask_device(c);
 	}
 	atomic_store(&q->probing, 0);
 	atomic_store(&p->since_ns, 0);
 }
 
-/* True if the oldest operation of @c has been the same for late_ns. */
+/* Return true if the oldest operation of @c has not changed for late_ns. */
 static bool is_late(const struct prober *p, struct cohort_comm *c, uint64_t now)
 {
 	const uint64_t oldest = comm_oldest(c);
@@ -158,7 +169,6 @@ static bool is_late(const struct prober *p, struct cohort_comm *c, uint64_t now)
 	return oldest && now - c->oldest_ns >= p->late_ns;
 }
 
-/* Look at all ranks. */
 static bool any_is_late(const struct prober *p)
 {
 	const uint64_t now = clock_now();
@@ -166,7 +176,7 @@ static bool any_is_late(const struct prober *p)
 	int r;
 
 	for (r = 0; r < p->clique->size; r++) {
-		comm_see(&p->clique->comms[r], now);
+		comm_record_progress(&p->clique->comms[r], now);
 		any |= is_late(p, &p->clique->comms[r], now);
 	}
 	return any;
@@ -174,8 +184,9 @@ static bool any_is_late(const struct prober *p)
 
 /* ---- the thread ------------------------------------------------------- */
 
-/* All of this thread's native calls, including the first, are made in
- * probe_rank(): prober_stop() has no deadline for anything done elsewhere. */
+/* Query all ranks of a clique if one is late.  The thread makes all its native
+ * calls in probe_rank(), even the first, because prober_stop() has no deadline
+ * for calls made elsewhere. */
 static void probe(struct asker *a, struct prober *p)
 {
 	struct clique *q = p->clique;
@@ -188,7 +199,8 @@ static void probe(struct asker *a, struct prober *p)
 		probe_rank(a, p, &q->comms[r]);
 }
 
-/* Go to a clique that this round has not been at; NULL: there is none. */
+/* Take a clique that this round has not visited yet, so that no other thread
+ * works on it.  Return NULL if there is none. */
 static struct prober *enter_next(struct asker *a, unsigned round)
 {
 	struct prober *p;
@@ -210,7 +222,8 @@ static void leave(struct asker *a, struct prober *p)
 	pthread_mutex_lock(&lock);
 	a->at = NULL;
 	pthread_mutex_unlock(&lock);
-	/* Release: the prober, and its clique, may be freed from here on. */
+	/* This store is last, because the prober and its clique may be freed
+	 * after it. */
 	atomic_store_explicit(&p->is_taken, false, memory_order_release);
 }
 
@@ -253,7 +266,7 @@ static void begin_locked(struct asker *a)
 	crew_run(&a->job, ask_all, a, "cohort/probe");
 }
 
-/* Let another thread take the place of one that is in a question about @p. */
+/* Replace the thread if it is in a query about @p. */
 static void replace_locked(struct prober *p)
 {
 	struct asker *hung = current;
@@ -304,7 +317,7 @@ int prober_start(struct prober *p, struct clique *q)
 	return COHORT_OK;
 }
 
-/* True if a native query may still be under way. */
+/* Return true if a native query may still be running. */
 static bool may_hang(struct clique *q)
 {
 	enum clique_state state = clique_update_state(q);
@@ -312,13 +325,15 @@ static bool may_hang(struct clique *q)
 	return state < CLIQUE_QUIESCED || state == CLIQUE_WEDGED;
 }
 
-/* Wait until no thread is at the clique; false if one hangs there. */
+/* Wait until no thread is working on the clique.  Return false if a thread
+ * hangs there. */
 static bool await_leave(const struct prober *p, uint64_t deadline_ns)
 {
 	struct backoff b = BACKOFF;
 
-	/* The prober may enter again, see the cause and leave.  It can be in a
-	 * native call only before QUIESCED, or in a wedged clique. */
+	/* After QUIESCED, the probing thread may take the clique again, but it
+	 * sees the cause and makes no native call.  So it can hang only if it
+	 * hung before, or if the clique is wedged. */
 	while (atomic_load_explicit(&p->is_taken, memory_order_acquire)) {
 		if (clock_now() >= deadline_ns && may_hang(p->clique))
 			return false;
@@ -327,8 +342,8 @@ static bool await_leave(const struct prober *p, uint64_t deadline_ns)
 	return true;
 }
 
-/* Give up the thread, which hangs at @p. */
-static void leave_behind_locked(struct prober *p)
+/* Abandon the thread, which hangs while it works on @p. */
+static void abandon_thread_locked(struct prober *p)
 {
 	if (!current || current->at != p)
 		return;
@@ -340,8 +355,9 @@ static void leave_behind_locked(struct prober *p)
 	current = NULL;
 }
 
-/* The thread, if there are no probers any more.  One that is at another clique
- * is for the caller that stops that one. */
+/* If there are no probers left, dismiss the thread and return it; otherwise
+ * return NULL.  If the thread is still working on another clique, leave it to
+ * the caller that stops that clique's prober. */
 static struct asker *dismiss_locked(void)
 {
 	struct asker *last =
@@ -366,13 +382,13 @@ bool prober_stop(struct prober *p, uint64_t deadline_ns)
 	has_left = await_leave(p, deadline_ns);
 	pthread_mutex_lock(&lock);
 	if (!has_left)
-		leave_behind_locked(p);
+		abandon_thread_locked(p);
 	last = dismiss_locked();
 	pthread_mutex_unlock(&lock);
 	free(p->replacement);
 	p->replacement = NULL;
 	if (last) {
-		crew_poke();
+		crew_wake_refill();
 		crew_await(&last->job, UINT64_MAX);
 		free(last);
 	}

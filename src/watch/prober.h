@@ -3,13 +3,12 @@
 #define WATCH_PROBER_H
 
 /*
- * The prober: the one thread of the process that asks NCCL and CUDA whether
- * they have failed.  The question itself may hang, so no other thread asks
+ * The prober: the only thread of the process that asks NCCL and CUDA whether
+ * they have failed, because the query itself may hang
  *
- * While all ranks of a clique make progress it asks nothing about that clique.
- * It asks once a rank's oldest operation has been the same for some time.  A
- * question that hangs costs the thread: another one asks about the other
- * cliques then.
+ * It asks about a clique only if a rank's oldest operation has not changed for
+ * some time.  If a query hangs, its thread is lost, and another one takes over
+ * the other cliques.
  *
  * The thread also starts the workers of the crew, see base/crew.h.
  */
@@ -18,44 +17,50 @@
 
 struct asker;
 
-/* What the prober knows of one clique. */
+/* State of the prober for one clique. */
 struct prober {
 	/* Constant after the start. */
 	struct clique *clique;
 
-	/* Atomic; that time.  May be written before the first call of any
-	 * rank. */
+	/* Atomic; time for which a rank's oldest operation must not change
+	 * before the prober queries the rank.  May be written before the first
+	 * call of any rank. */
 	_Atomic uint64_t late_ns;
 
-	/* Atomic; a thread is at this clique.  Set under the lock in prober.c,
-	 * cleared as its last access (release). */
+	/* Atomic; true while a thread is working on this clique.  Set under the
+	 * lock in prober.c.  The thread's last access clears it, with
+	 * release. */
 	atomic_bool is_taken;
+	/* Atomic; true if the prober must no longer query this clique. */
 	atomic_bool stop;
 
-	/* Guarded by that lock. */
+	/* Guarded by the lock in prober.c. */
 	struct prober *next;
-	unsigned round;            /* the last one that was begun */
-	struct asker *replacement; /* for a thread that hangs; NULL: used */
+	unsigned round; /* number of the last round of checks done */
+	/* Thread that replaces one that hangs at this clique; NULL once
+	 * used. */
+	struct asker *replacement;
 
 	/* Owned by the thread. */
-	uint64_t remote_ns; /* when ncclRemoteError came; 0: it has not */
+	uint64_t remote_ns; /* time of the first ncclRemoteError, or 0 */
 
-	/* Atomic; when the open question was asked, 0: none is open; and the
-	 * native function that was called last.  Written in this order:
-	 * function, time (seq_cst). */
+	/* Atomic; time at which the running query was started, 0 if no query is
+	 * running. */
 	_Atomic uint64_t since_ns;
+	/* Atomic, seq_cst; the native function that was called last.  Written
+	 * before since_ns. */
 	const char *_Atomic asking;
 };
 
-/* Ask about @clique from now on.  COHORT_OK or COHORT_NO_MEMORY. */
+/* Start to ask about @clique.  Returns COHORT_OK or COHORT_NO_MEMORY. */
 int prober_start(struct prober *p, struct clique *clique);
 
-/* Replace the thread if its question about this clique has had no answer for a
- * second.  Returns when to check again.  Does not block. */
+/* Replace the prober's thread if its query about this clique has not returned
+ * for a second.  Does not block.  Return the time at which to check again. */
 uint64_t prober_check(struct prober *p);
 
-/* Stop, once the clique has a cause or is closing; false if a question is still
- * not answered at @deadline_ns. */
+/* Stop asking about a clique that has a cause or is closing.  Returns false if
+ * a query has not returned by @deadline_ns. */
 bool prober_stop(struct prober *p, uint64_t deadline_ns);
 
 #endif

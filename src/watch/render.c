@@ -5,39 +5,41 @@
 #include <string.h>
 
 #include "watch/adaptive.h"
+#include "watch/crossing.h"
 #include "watch/describe.h"
+#include "watch/notes.h"
 #include "watch/stall.h"
 #include "watch/symbolizer.h"
 
-/* Ranks that the block describes one by one, beside the first culprit. */
+/* Maximum number of ranks that the block describes after the first culprit. */
 #define MAX_DESCRIBED 3
 
-/* Bytes of a line for what the culprit's thread is doing. */
+/* Size of the line about the activity of the culprit's thread, in bytes. */
 #define WHY_ROOM 72
 
-/* Room for "rank 1023 (1023 in "GROUP")". */
+/* Size of "rank 1023 (1023 in "GROUP")" in bytes. */
 #define WHO_ROOM RANK_NAME_SIZE
 
-/* Frames of the stack that the block has. */
+/* Maximum number of frames of a stack in the block. */
 #define MAX_FRAMES 8
 
-/* Other threads that the block has, and room for the stack of each. */
+/* Maximum number of other threads in the block. */
 #define MAX_THREADS 6
+
+/* Size of the text of another thread's stack, in bytes. */
 #define THREAD_ROOM 160
 
 /* ---- ranks -------------------------------------------------------------- */
 
-/* "rank 2", or "ranks 0-1, 3": numbers in the group that all was split from. */
+/* Add ranks by their numbers in the root group: "rank 2", or "ranks 0-1, 3". */
 static void add_numbers(struct text *t, const uint64_t *set)
 {
-	text_add(t, rank_set_count(set) == 1 ? "rank " : "ranks ");
-	rank_set_spell(t, set);
+	rank_set_name(t, set, set, NULL);
 }
 
 /* ---- the culprit -------------------------------------------------------- */
 
-/* True if the blamed rank is gone from here, whatever it waits for
- * elsewhere. */
+/* Return true if the blamed rank makes no further call in this communicator. */
 static bool is_gone(const struct snapshot *s, const struct cohort_verdict *v)
 {
 	const struct rank_snapshot *r = snapshot_rank(s, v->rank);
@@ -45,7 +47,8 @@ static bool is_gone(const struct snapshot *s, const struct cohort_verdict *v)
 	return r && !r->joined && stall_is_gone(r);
 }
 
-/* The end of the chain of waits, if that is to blame; or NULL. */
+/* Return the culprit at the end of the waits, or NULL if there is none or the
+ * blamed rank is gone. */
 static const struct culprit *chained(const struct snapshot *s,
                                      const struct cohort_verdict *v)
 {
@@ -53,21 +56,21 @@ static const struct culprit *chained(const struct snapshot *s,
 	                                                : NULL;
 }
 
-/* The rank of this process that is to blame, wherever it is missing; NULL if
- * there is none. */
+/* Return the rank of this process that is to blame, even if it is missing in
+ * another communicator.  Return NULL if there is none. */
 static const struct rank_snapshot *culprit_of(const struct snapshot *s,
                                               const struct cohort_verdict *v)
 {
 	const struct culprit *x = chained(s, v);
 
 	if (v->kind == COHORT_VERDICT_ORDER)
-		return NULL; /* the order is at fault, not what it does now */
+		return NULL; /* the order of the calls is at fault */
 	if (x && x->at.rank >= 0)
 		return &x->at;
 	return snapshot_rank(s, v->rank);
 }
 
-/* "train_worker (train.c:372)", the first frame of a stack. */
+/* Return the length of a stack's first frame: "train_worker (train.c:372)". */
 static int first_frame(const char *stack)
 {
 	const char *end = strstr(stack, " < ");
@@ -81,7 +84,8 @@ static const char *departure(bool is_closed)
 	                 : "its worker returned 0";
 }
 
-/* How the ranks in @set have left; NULL if not all did so in the same way. */
+/* Return a phrase for how the ranks in @set have left, or NULL if they have
+ * left in different ways. */
 static const char *departures(const struct snapshot *s, const uint64_t *set)
 {
 	const int n = rank_set_count(set);
@@ -109,8 +113,10 @@ static bool is_it(const char *who)
 static void add_place(struct text *t, const struct rank_snapshot *r,
                       const char *who)
 {
-	if (rank_has_left(r))
+	if (rank_is_gone(r))
 		text_add(t, "%s has left: %s", who, departure(r->closed));
+	else if (*r->elsewhere)
+		text_add(t, "%s %s", who, r->elsewhere);
 	else if (!r->tid || r->is_new)
 		text_add(t, "%s has never called anything%s", who,
 		         r->is_new ? " in this communicator" : "");
@@ -120,7 +126,7 @@ static void add_place(struct text *t, const struct rank_snapshot *r,
 		                    : "the thread of %s has exited",
 		         who);
 	else if (r->native)
-		text_add(t, "%s is inside its native communicator", who);
+		text_add(t, "%s is using its native communicator", who);
 	else if (r->staged)
 		text_add(t, "%s waits in a call with host memory", who);
 	else if (r->inside && r->last.ticket)
@@ -136,15 +142,16 @@ static void add_place(struct text *t, const struct rank_snapshot *r,
 		text_add(t, "%s is busy in the program", who);
 }
 
-/* The same in few words: "asleep in futex at train_worker (train.c:372)". */
+/* Like add_place(), but in few words: "asleep in futex at train_worker
+ * (train.c:372)". */
 static void add_brief_place(struct text *t, const struct rank_snapshot *r,
                             const char *who)
 {
 	char why[WHY_ROOM];
 	struct text w = { why, sizeof(why) };
 
-	if (rank_has_left(r) || !r->tid || (rank_has_thread(r) && !r->alive) ||
-	    r->inside || r->waiting || !*r->state) {
+	if (rank_is_gone(r) || !r->tid || (rank_has_thread(r) && !r->alive) ||
+	    r->inside || r->waiting || *r->elsewhere || !*r->state) {
 		add_place(t, r, who);
 		return;
 	}
@@ -157,11 +164,12 @@ static void add_brief_place(struct text *t, const struct rank_snapshot *r,
 	text_add(t, "%s", why);
 }
 
-/* Return the subject for a sentence about @r: "it", or its number if several
- * ranks are missing. */
-static const char *who_is(const struct snapshot *s,
-                          const struct cohort_verdict *v,
-                          const struct rank_snapshot *r, char name[WHO_ROOM])
+/* Return the subject of a sentence about @r: "it", or "rank 1" if several ranks
+ * are missing. */
+static const char *subject_name(const struct snapshot *s,
+                                const struct cohort_verdict *v,
+                                const struct rank_snapshot *r,
+                                char name[WHO_ROOM])
 {
 	if (chained(s, v) || rank_set_count(v->missing) < 2)
 		return "it";
@@ -169,7 +177,7 @@ static const char *who_is(const struct snapshot *s,
 	return name;
 }
 
-/* How far a rank that has called the front is with it. */
+/* Add the progress of a rank that has called the front. */
 static void add_progress(struct text *t, const struct rank_snapshot *r,
                          const char *who)
 {
@@ -180,10 +188,10 @@ static void add_progress(struct text *t, const struct rank_snapshot *r,
 		         record_native_name(&r->call));
 	else
 		text_add(t,
-		         is_it(who) ? "its stream is busy with what was queued "
-		                      "before"
-		                    : "the stream of %s is busy with what was "
-		                      "queued before",
+		         is_it(who)
+		                 ? "its stream is still busy with earlier work"
+		                 : "the stream of %s is still busy with "
+		                   "earlier work",
 		         who);
 }
 
@@ -228,8 +236,8 @@ static void add_transfer(struct text *t, const struct snapshot *s, int rank)
 		text_add(t, " of \"%s\"", s->group);
 }
 
-/* Add the tag that is set now for a rank between calls, or that of its last
- * call. */
+/* Add the rank's current tag if it is between calls, otherwise the tag of its
+ * last call. */
 static void add_tag(struct text *t, const struct rank_snapshot *r)
 {
 	const char *tag = r->joined ? r->tag : r->tag_now;
@@ -238,8 +246,8 @@ static void add_tag(struct text *t, const struct rank_snapshot *r)
 		text_add(t, " (tag \"%s\")", tag);
 }
 
-/* True if ranks that have called the front and ranks that have not have
- * different tags. */
+/* Return true if the ranks that have called have other tags than the ranks that
+ * have not. */
 static bool tags_differ(const struct snapshot *s)
 {
 	const char *tags[2] = { NULL, NULL };
@@ -268,7 +276,7 @@ static void add_minority(struct text *t, const struct snapshot *s,
 
 static void add_elsewhere(struct text *t, const struct culprit *x)
 {
-	const bool has_left = x->at.rank >= 0 && rank_has_left(&x->at);
+	const bool has_left = x->at.rank >= 0 && rank_is_gone(&x->at);
 	const bool is_process =
 		x->at.rank < 0 && (x->kind == COHORT_VERDICT_LEFT ||
 	                           x->kind == COHORT_VERDICT_PROCESS_STOPPED);
@@ -281,8 +289,6 @@ static void add_elsewhere(struct text *t, const struct culprit *x)
 		text_add(t, "rank %d", x->world);
 	else
 		text_add(t, "another process");
-	if (x->rank >= 0 && x->rank != x->world && !has_left)
-		text_add(t, " (%d there)", x->rank);
 	if (has_left)
 		text_add(t, " has left: %s", departure(x->at.closed));
 	else if (x->kind == COHORT_VERDICT_LEFT)
@@ -292,41 +298,34 @@ static void add_elsewhere(struct text *t, const struct culprit *x)
 		         x->has_called ? " has not started %s"
 		                       : " has not called %s",
 		         x->call);
+	if (x->rank >= 0 && x->rank != x->world && !has_left)
+		text_add(t, ", where it is rank %d", x->rank);
 }
 
-static void add_cycle_ranks(struct text *t, const struct snapshot *s,
-                            const struct cycle *cycle)
+static void add_cycle_ranks(struct text *t, const struct snapshot *s)
 {
 	uint64_t set[COHORT_RANK_WORDS] = { 0 };
 	int i;
 
-	for (i = 0; i < cycle->n; i++)
-		rank_set_add(set, s->ranks[cycle->places[i]].rank);
-	if (cycle->n) {
-		describe_numbers(t, s, set);
-	} else {
-		for (i = 0; i < s->waits.link_count; i++) {
-			rank_set_add_all(set, s->waits.links[i].worlds);
-			rank_set_add_all(set, s->waits.links[i].behind);
-		}
-		add_numbers(t, set);
+	for (i = 0; i < s->waits.link_count; i++) {
+		rank_set_add_all(set, s->waits.links[i].worlds);
+		rank_set_add_all(set, s->waits.links[i].behind);
+		if (s->waits.links[i].for_world >= 0)
+			rank_set_add(set, s->waits.links[i].for_world);
 	}
-	text_add(t, " wait for each other in a cycle");
+	add_numbers(t, set);
+	/* Another process may have found the and reported one rank. */
+	text_add(t, rank_set_count(set) == 1
+	                    ? " and others wait for each other in a cycle"
+	                    : " wait for each other in a cycle");
 }
 
-static void add_both_ends(struct text *t, const struct snapshot *s)
-{
-	uint64_t set[COHORT_RANK_WORDS] = { 0 };
-
-	rank_set_add(set, s->transfer.rank);
-	rank_set_add(set, s->transfer.peer);
-	describe_numbers(t, s, set);
-	text_add(t, " wait for each other's messages");
-}
-
-/* What the ranks in @set have not done about the front or the transfer. */
-static const char *omission(const struct snapshot *s, const struct expiry *due,
-                            const struct cohort_verdict *v, const uint64_t *set)
+/* Return a phrase for what the ranks in @set have not done in the front or the
+ * transfer. */
+static const char *describe_omission(const struct snapshot *s,
+                                     const struct expiry *due,
+                                     const struct cohort_verdict *v,
+                                     const uint64_t *set)
 {
 	const struct rank_snapshot *r = snapshot_rank(s, v->rank);
 	const struct transfer_snapshot *x = &s->transfer;
@@ -340,7 +339,7 @@ static const char *omission(const struct snapshot *s, const struct expiry *due,
 		return "of other processes may not have called";
 	if (v->kind == COHORT_VERDICT_DIFFERENT_CALL && !due->is_transfer &&
 	    snapshot_has_all(s))
-		return "called something else than";
+		return "called something other than";
 	if (v->kind != COHORT_VERDICT_NOT_STARTED)
 		return is_one ? "has not called" : "have not called";
 	if (in_call && is_one)
@@ -357,21 +356,41 @@ static void add_operation(struct text *t, const struct snapshot *s,
 		add_front(t, s);
 }
 
-/* What has not happened, for ranks of the front or the transfer. */
+void render_missed(struct text *t, const struct snapshot *s,
+                   const struct expiry *due, const struct cohort_verdict *v)
+{
+	if (s->waits.culprit_count)
+		text_add(t, "%s", s->waits.culprits->call);
+	else
+		add_operation(t, s, due, v->rank);
+}
+
+/* Add the blamed ranks, and what they have not done in the front or the
+ * transfer. */
 static void add_blamed(struct text *t, const struct snapshot *s,
                        const struct expiry *due, const struct cohort_verdict *v)
 {
 	uint64_t set[COHORT_RANK_WORDS] = { 0 };
+	const struct rank_snapshot *r = s->ranks;
 	const char *how;
 
+	if (v->kind == COHORT_VERDICT_LEFT && rank_set_is_empty(v->missing)) {
+		while (r < s->ranks + s->size - 1 && !r->gave_up)
+			r++;
+		describe_number(t, s, r->rank);
+		text_add(t, " %s", r->elsewhere);
+		return;
+	}
 	if (v->kind == COHORT_VERDICT_NOT_FINISHED ||
 	    rank_set_is_empty(v->missing)) {
 		add_operation(t, s, due, s->transfer.rank);
-		text_add(t, " has started and has not finished on ");
+		text_add(t, s->starts_are_marked
+		                    ? " has started and has not finished on "
+		                    : " has not finished on ");
 		describe_numbers(t, s, v->missing);
 		return;
 	}
-	/* Both ends of a transfer may be missing, of which one is to blame. */
+	/* Both ends of a transfer may be missing, but only one is to blame. */
 	if (due->is_transfer && v->rank >= 0)
 		rank_set_add(set, v->rank);
 	else
@@ -385,22 +404,39 @@ static void add_blamed(struct text *t, const struct snapshot *s,
 			text_add(t, ": %s", how);
 		return;
 	}
-	text_add(t, " %s ", omission(s, due, v, set));
+	text_add(t, " %s ", describe_omission(s, due, v, set));
 	add_operation(t, s, due, v->rank >= 0 ? v->rank : s->transfer.peer);
 }
 
+static void add_order(struct text *t, const struct snapshot *s)
+{
+	const struct crossing *x = &s->crossing;
+	uint64_t set[COHORT_RANK_WORDS] = { 0 };
+
+	text_add(t, ": ");
+	if (x->exists && !*x->ended) {
+		rank_set_add(set, x->first.rank);
+		rank_set_add(set, x->second.rank);
+		describe_numbers(t, s, set);
+	} else {
+		text_add(t, "ranks");
+	}
+	if (x->exists)
+		text_add(t, " use \"%s\" and \"%s\"", s->group, x->group);
+	else
+		text_add(t, " use two communicators");
+	text_add(t, " in different orders");
+}
+
 static void add_headline(struct text *t, const struct snapshot *s,
-                         const struct expiry *due, const struct cycle *cycle,
+                         const struct expiry *due,
                          const struct cohort_verdict *v)
 {
-	if (v->kind == COHORT_VERDICT_CYCLE && (cycle->n || s->waits.is_cycle))
-		add_cycle_ranks(t, s, cycle);
+	if (v->kind == COHORT_VERDICT_CYCLE)
+		add_cycle_ranks(t, s);
 	else if (v->kind == COHORT_VERDICT_ORDER) {
 		add_front(t, s);
-		text_add(t, ": ranks use two communicators in different "
-		            "orders");
-	} else if (v->kind == COHORT_VERDICT_CYCLE) {
-		add_both_ends(t, s);
+		add_order(t, s);
 	} else if (stall_remote_process(s, v))
 		text_add(t, "%s", stall_remote_process(s, v)->text);
 	else if (stall_is_minority(s, v))
@@ -413,8 +449,7 @@ static void add_headline(struct text *t, const struct snapshot *s,
 
 /* ---- the waiters -------------------------------------------------------- */
 
-/* The ranks that wait: those that have called, but are not at fault
- * themselves. */
+/* Store the ranks that wait.  They have called and are not at fault. */
 static void find_waiters(const struct cohort_verdict *v, uint64_t *set)
 {
 	int i;
@@ -429,7 +464,7 @@ static void add_links(struct text *t, const struct snapshot *s,
 	const struct wait_link *x = s->waits.links;
 	int i;
 
-	/* They lead to another rank. */
+	/* Omit links that do not lead to the blamed rank. */
 	if (is_gone(s, v) &&
 	    (s->waits.is_cycle || s->waits.culprits[0].world != v->world_rank))
 		return;
@@ -449,13 +484,14 @@ static void add_links(struct text *t, const struct snapshot *s,
 	}
 }
 
-/* What the other ranks do in place of the call that a minority waits in. */
+/* If a minority has called and waits, add what the other ranks do instead of
+ * the call. */
 static void add_others(struct text *t, const struct snapshot *s)
 {
 	const struct remote_rank *x, *end = s->remote + s->remote_count;
 	uint64_t set[COHORT_RANK_WORDS] = { 0 };
 	const struct rank_snapshot *first = NULL;
-	bool has_called = false;
+	bool has_called = false, is_one;
 	int i;
 
 	for (i = 0; i < s->size; i++) {
@@ -473,9 +509,16 @@ static void add_others(struct text *t, const struct snapshot *s)
 	}
 	if (first)
 		has_called = first->last.ticket;
+	is_one = rank_set_count(set) == 1;
 	describe_numbers(t, s, set);
-	text_add(t, rank_set_count(set) == 1 ? " is" : " are");
-	text_add(t, has_called ? " between calls" : " without a call so far");
+	if (first && rank_is_gone(first))
+		text_add(t, is_one ? " has left" : " have left");
+	else if (has_called)
+		text_add(t,
+		         is_one ? " is between calls" : " are between calls");
+	else
+		text_add(t, is_one ? " has made no call so far"
+		                   : " have made no call so far");
 	if (first && tags_differ(s))
 		add_tag(t, first);
 	else if (*s->tags)
@@ -498,6 +541,12 @@ static void add_times(struct text *t, const struct snapshot *s,
 	text_add(t, ")");
 }
 
+static void add_section(struct text *t, const struct snapshot *s)
+{
+	text_add(t, "a quiet section of thread %d holds them back",
+	         s->section_tid);
+}
+
 static void add_line_why(struct text *t, const struct snapshot *s,
                          const struct cohort_verdict *v)
 {
@@ -510,10 +559,13 @@ static void add_line_why(struct text *t, const struct snapshot *s,
 		return;
 	if (r && (!r->joined || chained(s, v))) {
 		text_add(t, ": ");
-		add_brief_place(t, r, who_is(s, v, r, name));
+		add_brief_place(t, r, subject_name(s, v, r, name));
 	} else if (r && v->kind == COHORT_VERDICT_NOT_STARTED) {
 		text_add(t, ": ");
-		add_progress(t, r, who_is(s, v, r, name));
+		add_progress(t, r, subject_name(s, v, r, name));
+	} else if (stall_is_held_back(s)) {
+		text_add(t, ": ");
+		add_section(t, s);
 	} else if (x && *x->text) {
 		text_add(t, ": %s", remote_words(x));
 	} else if (chained(s, v) && *chained(s, v)->text) {
@@ -555,15 +607,15 @@ static void add_line_wait(struct text *t, const struct snapshot *s,
 	if (r && !r->joined && *r->awaits)
 		text_add(t, "; it needs %s", r->awaits);
 	if (!due->is_transfer)
-		stall_add_hint(t, s);
+		notes_add_hint(t, s);
 }
 
 static void write_line(const struct snapshot *s, const struct expiry *due,
-                       const struct cycle *cycle, struct verdict *out)
+                       struct verdict *out)
 {
 	struct text t = { out->line, sizeof(out->line) };
 
-	add_headline(&t, s, due, cycle, &out->v);
+	add_headline(&t, s, due, &out->v);
 	add_times(&t, s, due);
 	add_line_why(&t, s, &out->v);
 	add_line_wait(&t, s, due, &out->v);
@@ -582,15 +634,19 @@ static void add_block_why(struct text *t, const struct snapshot *s,
 	const struct rank_snapshot *r = culprit_of(s, v);
 	char name[WHO_ROOM];
 
+	if (!r && stall_is_held_back(s)) {
+		start_row(t, "why");
+		add_section(t, s);
+	}
 	if (!r || (r->joined && !chained(s, v) &&
 	           v->kind != COHORT_VERDICT_NOT_STARTED))
 		return;
 	start_row(t, "why");
 	if (r->joined && !chained(s, v))
-		add_progress(t, r, who_is(s, v, r, name));
+		add_progress(t, r, subject_name(s, v, r, name));
 	else
-		add_place(t, r, who_is(s, v, r, name));
-	if (!r->tid || (rank_has_left(r) && !r->inside))
+		add_place(t, r, subject_name(s, v, r, name));
+	if (!r->tid || (rank_is_gone(r) && !r->inside && !r->pid))
 		return;
 	text_add(t,
 	         rank_has_thread(r) ? ": thread %d"
@@ -598,6 +654,8 @@ static void add_block_why(struct text *t, const struct snapshot *s,
 	         r->tid);
 	if (*r->thread)
 		text_add(t, " \"%s\"", r->thread);
+	if (r->pid)
+		text_add(t, " (process %lld)", (long long)r->pid);
 	if (*r->state)
 		text_add(t, rank_has_thread(r) ? " is %s" : ", which is %s",
 		         r->state);
@@ -661,28 +719,66 @@ static void add_since(struct text *t, const struct snapshot *s,
 	}
 }
 
+static bool is_different(const struct rank_snapshot *r,
+                         const struct record *call)
+{
+	return r->call.ticket && call->ticket && r->call.digest != call->digest;
+}
+
+/* Store in @same the ranks in @waiters whose call does not differ. */
+static void find_same(const struct snapshot *s, const uint64_t *waiters,
+                      const struct record *call, uint64_t *same)
+{
+	const struct rank_snapshot *x;
+	int r;
+
+	memset(same, 0, COHORT_RANK_WORDS * sizeof(*same));
+	for (r = 0; r < s->world; r++) {
+		x = snapshot_rank(s, r);
+		if (rank_set_has(waiters, r) && !(x && is_different(x, call)))
+			rank_set_add(same, r);
+	}
+}
+
+/* Add the waiters whose call differs from @call, the subject of the verdict. */
+static void add_different(struct text *t, const struct snapshot *s,
+                          const uint64_t *waiters, const struct record *call)
+{
+	const struct rank_snapshot *r;
+
+	for (r = s->ranks; r < s->ranks + s->size; r++) {
+		if (!rank_set_has(waiters, r->rank) || !is_different(r, call))
+			continue;
+		start_row(t, "wait");
+		describe_number(t, s, r->rank);
+		text_add(t, ", in another call: ");
+		describe_call(t, &r->call);
+	}
+}
+
 static void add_block_wait(struct text *t, const struct snapshot *s,
-                           const struct expiry *due, const struct cycle *cycle,
+                           const struct expiry *due,
                            const struct cohort_verdict *v)
 {
-	uint64_t waiters[COHORT_RANK_WORDS];
+	const struct record *call = snapshot_front_call(s);
+	uint64_t waiters[COHORT_RANK_WORDS], same[COHORT_RANK_WORDS];
 	int i;
 
 	if (stall_is_minority(s, v)) {
 		start_row(t, "others");
 		add_others(t, s);
 	}
-	if (!cycle->n)
-		add_links(t, s, v, "\nwait   ");
+	add_links(t, s, v, "\nwait   ");
 	find_waiters(v, waiters);
 	if (due->is_transfer)
 		return;
 	start_row(t, rank_set_is_empty(waiters) ? "call" : "wait");
 	if (!rank_set_is_empty(waiters)) {
-		describe_numbers(t, s, waiters);
+		find_same(s, waiters, call, same);
+		describe_numbers(t, s, same);
 		text_add(t, ", in ");
 	}
-	describe_call(t, snapshot_front_call(s));
+	describe_call(t, call);
 	for (i = 0; i < s->size; i++)
 		if (rank_set_has(waiters, s->ranks[i].rank))
 			break;
@@ -690,9 +786,10 @@ static void add_block_wait(struct text *t, const struct snapshot *s,
 		text_add(t, ", tag \"%s\"", s->ranks[i].tag);
 	else if (i < s->size && *s->ranks[i].label)
 		text_add(t, ", \"%s\"", s->ranks[i].label);
+	add_different(t, s, waiters, call);
 }
 
-/* The other ranks that are to blame, one by one as long as there is room. */
+/* Add up to MAX_DESCRIBED other ranks that are to blame. */
 static void add_more(struct text *t, const struct snapshot *s,
                      const struct cohort_verdict *v)
 {
@@ -736,10 +833,10 @@ static void add_notes(struct text *t, const struct snapshot *s,
 		text_add(t, " has not returned for ");
 		describe_age(t, s, s->probing_since_ns);
 	}
-	stall_add_notes(t, s, due, v);
+	notes_add(t, s, due, v);
 }
 
-static bool is_of_a_rank(const struct snapshot *s, int tid)
+static bool is_thread_of_rank(const struct snapshot *s, int tid)
 {
 	int i = 0;
 
@@ -748,14 +845,15 @@ static bool is_of_a_rank(const struct snapshot *s, int tid)
 	return i < s->size;
 }
 
-/* The first threads that are no rank's: one may have what a rank waits for. */
+/* Add threads that belong to no rank, because one of them may hold a resource
+ * that a rank waits for. */
 static void add_other_threads(struct text *t, const struct snapshot *s)
 {
 	const struct stack_trace *x = s->traces->at;
 	int n = 0;
 
 	for (; x < s->traces->at + s->traces->n && n < MAX_THREADS; x++) {
-		if (x->rank >= 0 || !x->count || is_of_a_rank(s, x->tid))
+		if (x->rank >= 0 || !x->count || is_thread_of_rank(s, x->tid))
 			continue;
 		start_row(t, "thread");
 		text_add(t, "%d \"%s\" is %s: ", x->tid, x->thread, x->state);
@@ -765,26 +863,23 @@ static void add_other_threads(struct text *t, const struct snapshot *s)
 }
 
 static void write_block(const struct snapshot *s, const struct expiry *due,
-                        const struct cycle *cycle, struct verdict *out)
+                        struct verdict *out)
 {
 	struct text t = { out->text, sizeof(out->text) };
 	const struct cohort_verdict *v = &out->v;
 	const struct rank_snapshot *r = culprit_of(s, v);
 
-	text_add(&t, due->what == EXPIRY_SLOW      ? "SLOW   "
-	             : due->what == EXPIRY_WARNING ? "LATE   "
-	                                           : "HANG   ");
-	add_headline(&t, s, due, cycle, v);
-	text_add(&t, " (generation %d)", s->generation);
+	text_add(&t, due->what == EXPIRY_SLOW ? "SLOW   " : "HANG   ");
+	add_headline(&t, s, due, v);
+	if (s->generation)
+		text_add(&t, " (generation %d)", s->generation);
 	add_block_why(&t, s, v);
 	add_where(&t, r);
 	add_since(&t, s, due, r);
-	if (cycle->n)
-		cycle_add(&t, s, cycle);
-	else if (s->crossing.exists)
+	if (s->crossing.exists)
 		crossing_add(&t, s);
-	add_block_wait(&t, s, due, cycle, v);
-	if (!cycle->n && !s->crossing.exists && !due->is_transfer)
+	add_block_wait(&t, s, due, v);
+	if (!s->crossing.exists && !due->is_transfer)
 		add_more(&t, s, v);
 	add_notes(&t, s, due, v);
 	if (s->traces)
@@ -792,8 +887,8 @@ static void write_block(const struct snapshot *s, const struct expiry *due,
 }
 
 void render_stall(const struct snapshot *s, const struct expiry *due,
-                  const struct cycle *cycle, struct verdict *out)
+                  struct verdict *out)
 {
-	write_line(s, due, cycle, out);
-	write_block(s, due, cycle, out);
+	write_line(s, due, out);
+	write_block(s, due, out);
 }

@@ -10,7 +10,7 @@
 #include "core/comm_lock.h"
 #include "core/remote.h"
 
-/* Collectives before the front whose tags are compared. */
+/* Number of collectives before the front whose tags are compared. */
 #define TAGS_COMPARED 8
 
 bool snapshot_init(struct snapshot *s, const struct clique *q)
@@ -50,8 +50,8 @@ void snapshot_fini(struct snapshot *s)
 	s->next = NULL;
 }
 
-/* True if a collective that was called is done.  A later call may take the slot
- * of one that is done. */
+/* Return true if a collective that @c has called is done.  It is also done if a
+ * later call has taken its slot. */
 static bool is_done(const struct cohort_comm *c, uint64_t number)
 {
 	uint64_t ticket = atomic_load(&agree_slot(c, number)->ticket);
@@ -59,13 +59,14 @@ static bool is_done(const struct cohort_comm *c, uint64_t number)
 	return !agree_has(c, number) || comm_ticket_done(c, ticket);
 }
 
-/* The first collective of @c from @next on that is not done, whether called or
- * not. */
+/* Return the first collective of @c from @next on that is not done, even if @c
+ * has not called it. */
 static uint64_t next_undone(const struct cohort_comm *c, uint64_t next)
 {
 	uint64_t called = agree_called(c), slots = c->clique->slots;
 
-	/* A rank has no more in flight than slots, the last call included. */
+	/* The number of collectives in flight is at most the number of
+	 * slots. */
 	if (called >= slots && next <= called - slots)
 		next = called - slots + 1;
 	while (next <= called && is_done(c, next))
@@ -73,8 +74,8 @@ static uint64_t next_undone(const struct cohort_comm *c, uint64_t next)
 	return next;
 }
 
-/* The front: the oldest collective that is not done on every rank, if any rank
- * has called it; 0: none. */
+/* Return the front, the oldest collective that is not done on every rank; 0 if
+ * no rank has called it. */
 static uint64_t find_front(const struct clique *q, uint64_t *next)
 {
 	uint64_t front = UINT64_MAX;
@@ -108,9 +109,9 @@ uint64_t snapshot_front(const struct clique *q)
 	return called >= front ? front : 0;
 }
 
-/* A rank's part in the front; @former is what the last snapshot showed of
- * it. */
-static void take_part(struct rank_snapshot *r, const struct cohort_comm *c,
+/* Store the rank's part in the front.  @former is the rank in the last
+ * snapshot. */
+static void fill_part(struct rank_snapshot *r, const struct cohort_comm *c,
                       uint64_t front, const struct rank_snapshot *former)
 {
 	const struct agree_slot *slot = agree_slot(c, front);
@@ -124,7 +125,7 @@ static void take_part(struct rank_snapshot *r, const struct cohort_comm *c,
 	r->arrived_ns = atomic_load(&slot->arrived_ns);
 	r->limits.join_ns = atomic_load(&slot->join_ns);
 	r->limits.exec_ns = atomic_load(&slot->exec_ns);
-	/* If the record is gone, the operation is done. */
+	/* If the record was overwritten, the operation is done. */
 	if (recorder_read(&c->recorder, ticket, &r->call))
 		r->in_call = r->call.outcome == COHORT_TIMED_OUT;
 	r->meets = r->in_call && atomic_load(&c->agreement.meeting) == front;
@@ -141,14 +142,13 @@ static void take_part(struct rank_snapshot *r, const struct cohort_comm *c,
 	r->started = r->done || comm_ticket_started(c, ticket);
 }
 
-/* True if the worker of the rank has returned 0, which is noted in the group's
- * communicator. */
+/* Return true if the rank's worker has returned 0.  This is recorded in the
+ * communicator of the root group. */
 static bool has_returned(const struct cohort_comm *c)
 {
-	while (c->above)
-		c = c->above;
-	/* After the group's end, which its children are about to hear of, a
-	 * rank may return. */
+	c = comm_root(c);
+	/* Once the group has ended, workers return because of that end, even
+	 * if communicators split from it have not ended yet. */
 	return atomic_load(&c->thread.returned) &&
 	       !cause_or_closing(c->clique->end);
 }
@@ -163,23 +163,26 @@ static void take_rank(struct rank_snapshot *r, const struct cohort_comm *c,
 		.rank = c->rank,
 		.world = c->world_rank,
 		.device = c->device,
-		.inside = atomic_load(&c->lock.held),
-		.staged = comm_is_kept(c),
+		.inside = atomic_load(&c->lock.held) ||
+		          atomic_load(&c->lock.holders),
+		.staged = comm_is_reserved(c),
 		.waiting = atomic_load(&c->thread.waits) >
 		           atomic_load(&c->thread.waits_ended),
+		.helped = atomic_load(&c->thread.helpers) > 0,
 		.idle = comm_is_idle(c),
 		.closed = atomic_load(&c->lock.closed),
 		.returned = has_returned(c),
+		.is_run_over = atomic_load(&comm_root(c)->thread.is_run_over),
 		.is_uncompared = atomic_load(&c->transfers.is_uncompared),
 		.bound = atomic_load(&c->lock.owner) ||
 		         atomic_load(&c->thread.orphaned),
-		.tid = atomic_load(&c->lock.tid),
+		.tid = comm_thread(c),
 		.alive = -1,
 		.captured = atomic_load(&c->captured),
 	};
 	for (up = c->above; up && !r->tid; up = up->above) {
 		r->is_new = true;
-		r->tid = atomic_load(&up->lock.tid);
+		r->tid = comm_thread(up);
 	}
 	r->staged &= !r->inside;
 	r->inside |= r->staged;
@@ -189,7 +192,7 @@ static void take_rank(struct rank_snapshot *r, const struct cohort_comm *c,
 		memcpy(r->thread, former->thread, sizeof(r->thread));
 		memcpy(r->state, former->state, sizeof(r->state));
 	}
-	/* The call that a thread is inside of has no ticket yet. */
+	/* If a thread is still inside a call, that call has the next ticket. */
 	if (!recorder_read(&c->recorder, last + 1, &r->last) &&
 	    !recorder_read(&c->recorder, last, &r->last))
 		r->last.ticket = 0;
@@ -229,13 +232,14 @@ void snapshot_part(struct rank_snapshot *r, const struct cohort_comm *c,
 
 	take_rank(r, c, &none);
 	if (front)
-		take_part(r, c, front, &none);
+		fill_part(r, c, front, &none);
 }
 
-static void take(struct snapshot *s, struct clique *q)
+static void take_all(struct snapshot *s, struct clique *q)
 {
-	/* If nothing is known of a new front's arrival, it came after the last
-	 * snapshot, or was not the front before it. */
+	/* If a new front was called at an unknown time, assume that this was
+	 * now: either the call or the change of the front has happened since
+	 * the last snapshot. */
 	const struct rank_snapshot none = {
 		.rank = -1,
 		.arrived_ns = s->now_ns,
@@ -250,14 +254,14 @@ static void take(struct snapshot *s, struct clique *q)
 		former = s->ranks[r];
 		take_rank(&s->ranks[r], &q->comms[r], &former);
 		if (front)
-			take_part(&s->ranks[r], &q->comms[r], front,
+			fill_part(&s->ranks[r], &q->comms[r], front,
 			          front == s->front ? &former : &none);
 		s->all_joined &= s->ranks[r].joined;
 		left += rank_has_left(&s->ranks[r]);
 	}
 	s->front = front;
 	if (q->remote)
-		others = q->remote->look(q, front);
+		others = q->remote->get_state(q, front);
 	s->others_ns = others.last_ns;
 	s->has_left = (left > 0 && left < q->size) || others.has_closed;
 	s->others_joined = others.called > 0 ? others.called : 0;
@@ -266,7 +270,7 @@ static void take(struct snapshot *s, struct clique *q)
 	s->others_left = s->others_miss && others.has_left;
 }
 
-/* True if the transfers are of one operation, with one clock. */
+/* Return true if both snapshots show one operation, with one clock. */
 static bool is_same(const struct transfer_snapshot *a,
                     const struct transfer_snapshot *b)
 {
@@ -274,8 +278,9 @@ static bool is_same(const struct transfer_snapshot *a,
 	       a->met == b->met;
 }
 
-/* True if all have called the front, but one of them in a batch with a transfer
- * that its peer has not called: the batch waits for the peer. */
+/* Return true if all ranks have called the front, but a rank called it in a
+ * batch with a transfer that the peer has not called, so that the batch waits
+ * for the peer. */
 static bool batch_awaits_peer(const struct snapshot *s)
 {
 	const struct transfer_snapshot *x = &s->transfer;
@@ -288,8 +293,8 @@ static bool batch_awaits_peer(const struct snapshot *s)
 	return s->ranks[r].call.ticket == x->ticket;
 }
 
-/* A rank that is paused is paused in all that was split from its
- * communicator. */
+/* Find the paused ranks.  A rank that is paused in a communicator is also
+ * paused in all communicators that were split from it. */
 static void take_pauses(struct snapshot *s, const struct clique *q)
 {
 	struct remote_state others;
@@ -298,15 +303,15 @@ static void take_pauses(struct snapshot *s, const struct clique *q)
 	s->paused = false;
 	s->resumed_ns = 0;
 	for (; q; q = clique_is_child(q) ? q->comms->above->clique : NULL) {
-		/* In this order, so that a rank that resumes in between is
-		 * seen. */
+		/* Loaded in this order, so that a resume between the loads is
+		 * not missed. */
 		s->paused |= atomic_load(&q->paused) > 0;
 		resumed_ns = atomic_load(&q->resumed_ns);
 		if (resumed_ns > s->resumed_ns)
 			s->resumed_ns = resumed_ns;
 		if (!q->remote)
 			continue;
-		others = q->remote->look(q, 0);
+		others = q->remote->get_state(q, 0);
 		s->paused |= others.is_paused;
 		if (others.resumed_ns > s->resumed_ns)
 			s->resumed_ns = others.resumed_ns;
@@ -321,14 +326,14 @@ void snapshot_take(struct snapshot *s, struct clique *q)
 	int place;
 
 	take_pauses(s, q);
-	take(s, q);
+	take_all(s, q);
 	s->split_tid = atomic_load(&q->split_tid);
 	s->closing = cause_or_closing(q->end) && !clique_cause(q);
 	s->reaping = atomic_load(&q->reaping);
 	place = atomic_load(&q->reaping_place);
 	s->reaping_rank = place < 0 ? -1 : q->comms[place].rank;
 	s->probing = atomic_load(&q->probing) - 1;
-	/* The front has become the oldest since the last snapshot. */
+	/* This collective has become the front since the last snapshot. */
 	if (front && s->front > front)
 		s->moved_ns = s->now_ns;
 	p2p_snapshot_take(s, q);
@@ -337,7 +342,6 @@ void snapshot_take(struct snapshot *s, struct clique *q)
 		s->moved_ns = s->now_ns;
 	if (s->resumed_ns == resumed_ns && is_same(&s->transfer, &transfer)) {
 		s->transfer.slow = transfer.slow;
-		s->transfer.warned = transfer.warned;
 		s->transfer.expired = transfer.expired;
 	}
 	if (s->front != front)
@@ -345,12 +349,11 @@ void snapshot_take(struct snapshot *s, struct clique *q)
 	if (s->front == front && snapshot_has_all(s) == has_all &&
 	    s->resumed_ns == resumed_ns)
 		return;
-	s->warned = false;
 	s->expired = 0;
 }
 
-/* The tag of collective @number of @c into @tag; false if it is not on
- * record. */
+/* Store in @tag the tag of collective @number of @c.  Return false if the
+ * collective is not on record. */
 static bool read_tag(const struct cohort_comm *c, uint64_t number,
                      char tag[TAG_SIZE])
 {
@@ -365,18 +368,18 @@ static bool read_tag(const struct cohort_comm *c, uint64_t number,
 	return true;
 }
 
-/* Write the tags of collective @number into s->tags, if they differ. */
+/* If the tags of collective @number differ, write them into s->tags. */
 static void compare_tags(struct snapshot *s, const struct clique *q,
                          uint64_t number)
 {
 	struct text t = { s->tags, sizeof(s->tags) };
 	char tag[TAG_SIZE], other[TAG_SIZE];
-	uint64_t told[COHORT_RANK_WORDS] = { 0 }, side[COHORT_RANK_WORDS];
+	uint64_t added[COHORT_RANK_WORDS] = { 0 }, side[COHORT_RANK_WORDS];
 	int i, k, n, sides = 0;
 
 	text_add(&t, "tags of collective %llu:", (unsigned long long)number);
 	for (i = 0; i < q->size; i++) {
-		if (rank_set_has(told, i) ||
+		if (rank_set_has(added, i) ||
 		    !read_tag(&q->comms[i], number, tag))
 			continue;
 		memset(side, 0, sizeof(side));
@@ -384,13 +387,13 @@ static void compare_tags(struct snapshot *s, const struct clique *q,
 			if (!read_tag(&q->comms[k], number, other) ||
 			    strcmp(tag, other) != 0)
 				continue;
-			rank_set_add(told, k);
+			rank_set_add(added, k);
 			n++;
 			rank_set_add(side, q->comms[k].rank);
 		}
 		text_add(&t, "%s \"%s\" (%s ", sides++ ? "," : "", tag,
 		         n == 1 ? "rank" : "ranks");
-		rank_set_spell(&t, side);
+		rank_set_format(&t, side);
 		text_add(&t, ")");
 	}
 	if (sides < 2)
@@ -432,11 +435,16 @@ void snapshot_thread(struct rank_snapshot *r)
 {
 	if (!r->tid)
 		return;
-	r->alive = thread_lives(r->tid, r->thread);
-	thread_state(r->tid, r->state);
+	if (r->pid) {
+		r->alive = thread_of_lives(r->pid, r->tid, r->thread);
+		thread_of_state(r->pid, r->tid, r->state);
+	} else {
+		r->alive = thread_lives(r->tid, r->thread);
+		thread_state(r->tid, r->state);
+	}
 }
 
-static void take_awaited(struct rank_snapshot *r, struct cohort_comm *c)
+static void snapshot_wait_reason(struct rank_snapshot *r, struct cohort_comm *c)
 {
 	struct text t = { r->awaits, sizeof(r->awaits) };
 
@@ -457,20 +465,21 @@ void snapshot_awaited(struct snapshot *s, struct clique *q)
 	int r;
 
 	for (r = 0; r < q->size; r++)
-		take_awaited(&s->ranks[r], &q->comms[r]);
+		snapshot_wait_reason(&s->ranks[r], &q->comms[r]);
 }
 
-void snapshot_closely(struct rank_snapshot *r, struct cohort_comm *c,
+void snapshot_details(struct rank_snapshot *r, struct cohort_comm *c,
                       uint64_t front)
 {
 	const struct rank_snapshot none = { .rank = -1 };
 	struct rank_snapshot former;
 
-	/* Asking the system takes time, so what the rank does is read last. */
+	/* Read the rank again at the end, because asking the system takes
+	 * time. */
 	take_rank(&former, c, &none);
 	snapshot_thread(&former);
 	take_rank(r, c, &former);
 	if (front)
-		take_part(r, c, front, &none);
-	take_awaited(r, c);
+		fill_part(r, c, front, &none);
+	snapshot_wait_reason(r, c);
 }

@@ -3,12 +3,19 @@
 #define WATCH_SNAPSHOT_H
 
 /*
- * A snapshot: what a clique's ranks are doing, read from memory alone.  It
- * takes no lock and makes no native call, so nothing that hangs can keep the
- * watchdog from taking one
+ * A snapshot: the state of a clique's ranks, read from memory alone
  *
- * The oldest collective in flight is the *front*: the first one that is not
- * done on every rank.  The collectives behind it wait for it.
+ * Taking a snapshot takes no lock and makes no native call, so a hang can never
+ * keep the watchdog from taking one.
+ *
+ * The *front* is the oldest collective in flight: the first one that is not
+ * done on every rank.  Later collectives wait for it.
+ *
+ * A *transfer* is a send and the matching receive, which are its two *halves*.
+ *
+ * The *root group* is the group that a clique was split from, directly or
+ * through other splits.  A rank has one number in the root group and one in its
+ * own clique.
  */
 
 #include "base/thread.h"
@@ -19,292 +26,353 @@
 
 struct stack_report;
 
-/* Room for tags that differ. */
+/* Size of the text about tags that differ, in bytes. */
 #define TAGS_SIZE 240
 
-/* Room for the reason why a rank waits. */
+/* Size of the text about the reason why a rank waits, in bytes. */
 #define AWAITED_SIZE 160
 
+#define ELSEWHERE_SIZE 112
+
+/* One rank of the clique. */
 struct rank_snapshot {
 	int rank;
-	int world; /* its rank in the group that its clique was split from */
+	int world; /* the rank's number in the root group */
 	int device;
 
-	/* The rank's part in the front. */
-	bool joined; /* it has called the front; if not, the rest is 0 */
-	bool meets; /* it waits for the other ranks' calls before it launches */
-	bool in_call; /* its native call has not returned */
+	/* True if the rank has called the front.  This member and those up to
+	 * .call are the rank's part in the front; they are 0 if false. */
+	bool joined;
+	/* The rank has called, and waits for the other ranks' calls before it
+	 * launches the front. */
+	bool meets;
+	bool in_call; /* the native call of the front has not returned */
 	bool started;
 	bool done;
 	uint64_t arrived_ns;
 	struct limits limits;
 	struct record call;
 
-	bool inside;  /* a thread is inside a call of the communicator, */
-	bool staged;  /* where it only waits for a call with host memory, */
-	bool native;  /* or the program holds the native communicator */
-	bool waiting; /* a thread waits for a ticket */
-	bool idle;    /* nobody is inside and nothing is in flight */
+	bool inside;  /* a thread is inside a call of the communicator */
+	bool staged;  /* that thread waits for a call with host memory */
+	bool native;  /* the program holds the native communicator */
+	bool waiting; /* the rank's thread waits for a ticket */
+	bool helped;  /* another thread waits for a ticket of a bound rank */
+	bool idle;    /* no thread is inside and nothing is in flight */
 	bool closed;
-	bool returned;      /* its worker has returned 0 */
-	bool is_uncompared; /* its sends and receives cannot be told apart */
-	struct record last; /* the last call of any kind; ticket 0: none */
-	char tag[TAG_SIZE]; /* the last call's tag, "": none */
-	/* The tag of the next call, "" if there is none. */
+	bool returned;    /* the rank's worker has returned 0 in this run */
+	bool is_run_over; /* the worker has returned 0 in the last run */
+	/* The rank's sends and receives cannot be matched by number. */
+	bool is_uncompared;
+	/* The rank's last call of any kind.  Its ticket is 0 if there was
+	 * none. */
+	struct record last;
+	char tag[TAG_SIZE]; /* tag of the last call, or "" */
+	/* Tag of the rank's next call, or "". */
 	char tag_now[TAG_SIZE];
-	char label[TAG_SIZE]; /* the last call's label, "": none */
-	uint64_t captured;    /* calls that went into CUDA graphs */
+	char label[TAG_SIZE]; /* label of the last call, or "" */
+	uint64_t captured;    /* number of calls captured into CUDA graphs */
 
-	/* The rank's oldest operation in flight with sends or receives, if no
-	 * older collective is in flight: its call, ticket 0: none; the peers
-	 * that have not called their halves; and the peers that have called
-	 * them but have not come to them.  Set by p2p_snapshot_take(). */
-	struct record transfers;
-	uint64_t awaits_call[COHORT_RANK_WORDS];
-	uint64_t awaits_start[COHORT_RANK_WORDS];
-
-	/* The thread that the rank is bound to, or else the last one that
-	 * called.  Set by snapshot_threads(). */
-	bool bound;
-	/* It has called nothing in this communicator, and its thread is the
-	 * last one that called in the parent. */
+	/* The members from here to .state describe the thread that the rank is
+	 * bound to or, if it is bound to none, the last thread that called for
+	 * the rank.  snapshot_threads() sets .alive, .thread and .state. */
+	bool bound; /* no other thread may call for the rank */
+	/* Process of the thread if it is in another process, otherwise 0. */
+	int64_t pid;
+	/* True if the rank has called nothing in this communicator; .tid is
+	 * then the last thread that called in the parent. */
 	bool is_new;
-	int tid;   /* 0: none has called */
-	int alive; /* 1, 0; -1: not looked at */
+	int tid;   /* 0 if no thread has called */
+	int alive; /* 1 if the thread is alive, else 0; -1 if not checked */
 	char thread[THREAD_NAME_SIZE];
 	char state[THREAD_STATE_SIZE];
-	const struct stack_report *stack; /* NULL: it was not taken; see
-	                                     symbolizer.h */
+	/* The thread's stack, see symbolizer.h; NULL if it was not taken. */
+	const struct stack_report *stack;
 
-	/* What the rank waits for before its next call, "": not known.  Set by
-	 * snapshot_awaited(). */
+	/* The rank has left after another communicator had ended, and not
+	 * because of this rank.  Set by waits_take(). */
+	bool gave_up;
+
+	/* What the thread does in another communicator, such as "is inside
+	 * all_reduce of "dp"", or "".  Set by waits_take() for the ranks that
+	 * the front or the transfer waits for. */
+	char elsewhere[ELSEWHERE_SIZE];
+
+	/* Reason why the program has not made the rank's next call; "" if not
+	 * known.  Set by snapshot_awaited(). */
 	char awaits[AWAITED_SIZE];
 };
 
-/* True if that thread is the rank's own: no other may call, or it is inside a
- * call.  If false, the rank's next call may come from any thread. */
+/* Return true if thread r->tid is the one that will make the rank's next call,
+ * because the rank is bound to it or it is inside a call.  If false, any thread
+ * may make the next call. */
 static inline bool rank_has_thread(const struct rank_snapshot *r)
 {
 	return r->tid && (r->bound || r->inside);
 }
 
-/* True if the rank makes no further call. */
+/* Return true if the rank's thread cannot make its next call soon, because it
+ * waits for a ticket or is inside another call. */
+static inline bool rank_is_blocked(const struct rank_snapshot *r)
+{
+	return r->waiting || r->inside;
+}
+
+/* Return true if the rank will make no further call. */
 static inline bool rank_has_left(const struct rank_snapshot *r)
 {
 	return r->closed || r->returned;
 }
 
-/* The transfer whose deadline passes first, among those in each rank's oldest
- * operation with transfers. */
+/* Return true if the rank has left, or if its thread ended with a run.  In the
+ * latter case another thread or run may still make the rank's next call. */
+static inline bool rank_is_gone(const struct rank_snapshot *r)
+{
+	return rank_has_left(r) ||
+	       (r->is_run_over && !r->bound && r->alive == 0);
+}
+
+/* The transfer whose deadline passes first.  For each rank, only the oldest
+ * operation with sends or receives is considered. */
 struct transfer_snapshot {
-	uint64_t number; /* within the pair of ranks; 0: none is in flight */
+	/* Number of the transfer among all from one rank to the other, or 0 if
+	 * no transfer is in flight. */
+	uint64_t number;
 	int rank;
 	int peer;
-	bool sends; /* the rank sends; false: it receives */
+	bool sends; /* true if the rank sends, false if it receives */
 	size_t count;
 	int type;
 	bool is_local; /* the peer is in this process */
 	bool met; /* the peer has called its half, or is in another process */
-	enum said {
-		SAID_NOTHING,
-		SAID_CALLED,
-		SAID_LATE, /* called, and not started */
-		SAID_LEFT, /* its communicator is closed: it may have called */
-	} said; /* what a peer in another process has said of its half */
+	enum reply {
+		REPLY_NONE,
+		REPLY_CALLED,
+		/* The peer has called its half, but not started it. */
+		REPLY_LATE,
+		/* The peer's communicator was closed, maybe after the call. */
+		REPLY_LEFT,
+	} reply; /* report of a peer in another process about its half */
 	uint64_t index;
 	uint64_t ticket;
-	uint64_t since_ns; /* when its clock began to run */
+	uint64_t since_ns; /* time at which the transfer's clock began to run */
 	uint64_t allowed_ns;
-	uint64_t lost_ns; /* how long the clock stood still with the process */
+	uint64_t lost_ns; /* how long the process was not running */
 
-	/* The two halves: the rank's and the peer's. */
+	/* The halves of the rank and of the peer. */
 	struct half {
-		bool in_call; /* its native call has not returned */
+		bool in_call; /* the native call of the half has not returned */
 		bool started;
 		bool done;
 	} own, other;
 
-	/* What the watchdog remembers. */
+	/* The following members record what the watchdog has already reported
+	 * about the transfer. */
 	bool slow;
-	bool warned;
-	unsigned expired; /* how often the deadline has passed */
+	unsigned expired; /* number of times that the deadline has passed */
 };
 
-/* What is kept about a rank's transfers from one snapshot to the next. */
+/* State of a rank's transfers that is kept from one snapshot to the next. */
 struct transfer_memory {
-	uint64_t next;    /* the first one that is not known to be done */
-	uint64_t ticket;  /* the oldest one in flight in the last snapshot */
-	uint64_t held_ns; /* when an older operation was last seen in flight */
+	uint64_t next;   /* index of the first transfer not known to be done */
+	uint64_t ticket; /* oldest ticket in flight at the last snapshot */
+	/* Last time at which an operation before the transfer was in flight. */
+	uint64_t held_ns;
 
-	/* What peers in other processes have said of their halves of that
-	 * operation: enum said, by the transfer's index modulo the size. */
+	/* Replies (enum reply) of peers in other processes about their halves
+	 * of operation .asked_ticket.  A transfer's place in the array is its
+	 * index modulo the array size. */
 	uint64_t asked_ticket;
-	unsigned char said[COHORT_MAX_RANKS];
+	unsigned char reply[COHORT_MAX_RANKS];
 };
 
+/* Kind of a call in which one rank waits for another. */
 enum wait_way {
-	WAITS_FOR, /* in a collective */
-	WAITS_FROM,
-	WAITS_TO,
+	WAITS_FOR,  /* for a rank, in a collective */
+	WAITS_FROM, /* in a receive from a rank */
+	WAITS_TO,   /* in a send to a rank */
 };
 
-/* A rank that has two communicators on one device. */
+/* One rank of a crossing.  It has two communicators on one device: "here" is
+ * the snapshot's, "there" is the other one. */
 struct crossing_side {
-	int rank;          /* in this communicator */
-	int there;         /* in the other one, -1: none */
-	uint64_t here_ns;  /* when it called the front here, 0: not yet */
-	uint64_t there_ns; /* when it called the front there, 0: not yet */
-	bool is_held; /* one thread calls for both, and it waits for a ticket or
-	                 is inside another call */
+	int rank;  /* the rank's number in this communicator */
+	int there; /* the rank's number in the other communicator, or -1 */
+	/* Time of the rank's call here, 0 if not called. */
+	uint64_t here_ns;
+	/* Time of the rank's call there, 0 if not called. */
+	uint64_t there_ns;
+	/* True if one thread calls in both communicators, and waits for its
+	 * call here or there, or for one behind it. */
+	bool is_held_here, is_held_there;
+	bool is_one_thread; /* no two threads have called */
 	bool started_here, started_there;
 	struct record call_there;
 };
 
-/* Another communicator on some of these devices whose front one rank has called
- * and another rank has called only later, or not yet.  The two ranks have
- * called the front here in the opposite order. */
+/* Two communicators that share devices and that two ranks use in opposite
+ * orders.  The first rank has called the front here, but the front of the other
+ * communicator only later or not yet.  The second rank has done the reverse. */
 struct crossing {
 	bool exists;
-	char group[64];
-	char ended[512]; /* why the other group has ended, if the crossing was
-	                    found there first; else "", and the rest counts */
-	uint64_t collective;         /* the other communicator's front */
+	char group[64]; /* name of the other communicator's group */
+	/* If the crossing has ended the other group, the text of the cause; the
+	 * members below are then not set, but for @culprit.  Otherwise "". */
+	char ended[512];
+	int culprit; /* device of the rank that this cause blames, or -1 */
+	uint64_t collective; /* number of the other communicator's front */
+	/* Number of ranks that are in both communicators, and how many of them
+	 * have called here, and only there.  No other rank shows which order
+	 * is right. */
+	int members, called, called_there;
 	struct crossing_side first;  /* the rank that called here first */
 	struct crossing_side second; /* the rank that called there first */
 };
 
-/* Culprits, and waits on the way to them, that are described.  Of a batch that
- * a rank waits behind no more peers in other processes are asked. */
+/* Maximum number of culprits that are described.  Also the maximum number of
+ * peers in other processes that are asked about one batch of transfers. */
 #define WAITS_CULPRITS 16
+
+/* Maximum number of waits that lead to the described culprits. */
 #define WAITS_LINKS 16
 
-/* A rank that others wait for, and that waits for nobody. */
+/* A rank that other ranks wait for and that waits for no rank itself. */
 struct culprit {
-	int world; /* its rank in the group that all was split from, or -1 */
-	int rank;  /* its rank in the group where it is missing */
-	char call[WAITS_CALL];   /* what it has not called */
-	struct rank_snapshot at; /* .rank is -1 if it is in another process */
-	bool has_called;         /* it has called, but has not started */
+	int world; /* the rank's number in the root group, or -1 if not known */
+	int rank;  /* number in the group in which the rank is missing */
+	char call[WAITS_CALL]; /* name of the call that the rank has not made */
+	/* .rank is -1 if the rank is in another process */
+	struct rank_snapshot at;
+	bool has_called; /* true if the rank has called, but has not started */
 
-	/* If it is in another process: where it is missing, and what it says
-	 * that it does. */
+	/* The operation in which the rank is missing, for questions to other
+	 * processes. */
 	struct missing in;
-	int kind; /* what it is at fault for; 0 if it has not been asked */
-	char text[160];
+	/* An enum cohort_verdict_kind; 0 if the rank's process was not
+	 * asked. */
+	int kind;
+	char text[160]; /* description of the rank by its process */
 };
 
-/* Ranks that wait for another one in the same operation. */
+/* A group of ranks that wait for one rank in one operation. */
 struct wait_link {
-	uint64_t worlds[COHORT_RANK_WORDS]; /* the ranks that wait */
-	uint64_t behind[COHORT_RANK_WORDS]; /* ranks of their process that wait
-	                                       for them, or for each other */
-	uint64_t identity, number; /* of the operation that they wait in */
-	char call[WAITS_CALL];     /* where they wait */
-	int for_world;             /* -1 if that is not known */
+	/* The ranks that wait, by their numbers in the root group. */
+	uint64_t worlds[COHORT_RANK_WORDS];
+	/* Other ranks of the same process that wait for these ranks, or for
+	 * each other. */
+	uint64_t behind[COHORT_RANK_WORDS];
+	/* The operation in which the ranks wait: the identity of its clique,
+	 * and its number there. */
+	uint64_t identity, number;
+	char call[WAITS_CALL]; /* name of the operation */
+	int for_world; /* the rank that the group waits for; -1 if not known */
 	enum wait_way way;
 };
 
-/* What the ranks that the front, or the transfer, waits for are waiting for. */
+/* The reasons why the ranks that the front or the transfer waits for make no
+ * progress: chains of waits, and the culprits at the ends of the chains. */
 struct waits {
-	int culprit_count; /* those in .culprits */
+	int culprit_count; /* number of entries in .culprits */
 	struct culprit culprits[WAITS_CULPRITS];
-	uint64_t here[COHORT_RANK_WORDS]; /* all culprits that are ranks of the
-	                                     snapshot's clique */
-	int link_count; /* 0 if none of them waits elsewhere */
+	/* All culprits that are ranks of the snapshot's clique. */
+	uint64_t here[COHORT_RANK_WORDS];
+	int link_count; /* 0 if none of the awaited ranks waits for another */
 	struct wait_link links[WAITS_LINKS];
-	bool is_cycle; /* the links are a cycle, */
-	/* Of collectives of two communicators, one of them this. */
+	bool is_cycle; /* the links form a cycle */
+	/* True if the cycle consists of a collective in this communicator and
+	 * one in another. */
 	bool is_crossing;
 };
 
-/* The waits that begin at an operation which ranks of other processes have not
- * called. */
+/* A chain of waits that is followed through other processes.  It starts at an
+ * operation that ranks of other processes have not called. */
 struct trail {
 	struct missing from;
-	int world;    /* the first of these ranks, or -1 */
-	bool returns; /* it is a cycle that comes back to .from */
+	/* Number in the root group of the first rank in .from, or -1. */
+	int world;
+	bool returns; /* the waits are a cycle that leads back to .from */
 	struct waits waits;
 };
 
+/* State of a clique at one time. */
 struct snapshot {
-	/* Constant. */
+	/* The clique, its limits and the program's settings.  These members are
+	 * constant. */
 	const char *group;
-	/* For texts that other processes show; 0: for this one's. */
+	/* Process id for texts that other processes print, or 0. */
 	int64_t pid;
-	/* With pid: for texts that other machines show; or "". */
+	/* Host name for texts that other machines print, or "". */
 	const char *host;
-	int generation;
-	int size;  /* ranks in this process */
-	int world; /* ranks in all */
+	int generation; /* 0 if there are no generations */
+	int size;       /* number of ranks in this process */
+	int world;      /* number of ranks in all processes */
 	uint64_t abort_ns;
 	bool is_child; /* the clique was split from another one */
-	int split_tid; /* the thread that split the group, 0: none did */
-	unsigned warn_percent;
-	uint64_t slow_ns; /* what takes longer is slow; 0: nothing is */
+	int split_tid; /* thread that split the group, 0 if it was not split */
+	/* Time after which an operation is reported as slow, 0 for never. */
+	uint64_t slow_ns;
+	/* True if each operation marks its start on the stream. */
 	bool starts_are_marked;
 
-	/* What the watchdog remembers about the front. */
+	/* The following members record what the watchdog has already reported
+	 * about the front. */
 	bool slow;
-	bool warned;
-	unsigned expired; /* how often the deadline has passed */
+	unsigned expired; /* number of times that the deadline has passed */
 
-	/* When the process did not run, as the watchdog has noticed. */
+	/* Periods during which the process was not running. */
 	struct stops stops;
 
-	/* The front's adaptive limits.  Set by observer_look(). */
+	/* Adaptive limits of the front.  Set by observer_update(). */
 	struct adapted adapted;
 
 	uint64_t now_ns;
-	uint64_t resumed_ns; /* when a paused rank last resumed */
+	uint64_t resumed_ns; /* time at which a paused rank last resumed */
 	bool paused;         /* some rank is paused */
-	uint64_t front;      /* number of the collective, 0: none in flight */
-	/* The last time at which the front waited for something else: an older
-	 * collective in flight, or a transfer of its batch that the peer had
-	 * not called. */
+	uint64_t front; /* number of the collective; 0 if none is in flight */
+	/* The last time at which the front was seen to wait for another
+	 * operation: for an older collective in flight, or for a transfer of
+	 * its batch that the peer had not called. */
 	uint64_t moved_ns;
 	bool all_joined; /* all ranks of this process have called the front */
-	bool has_left; /* some rank makes no further call, and some rank may */
-	/* Tags that differ in a collective before the front, "" if there are
-	 * none; set by snapshot_tags(). */
+	/* Some ranks will make no further call, but others may. */
+	bool has_left;
+	/* Text about tags that differ between ranks in a collective before the
+	 * front, or "".  Set by snapshot_tags(). */
 	char tags[TAGS_SIZE];
-	/* Ranks of other processes that have, as far as can be seen. */
+	/* Number of ranks of other processes that were seen to have called the
+	 * front. */
 	int others_joined;
-	/* So they have, and as far as can be seen some rank of another process
-	 * has not. */
+	/* True if all ranks of this process have called the front, but some
+	 * rank of another process has not, as far as can be seen. */
 	bool others_miss;
-	bool others_left; /* so it has not, and never will */
-	/* When the last rank of another process called it, 0: that cannot be
+	/* True if a rank of another process has left without calling the
+	 * front. */
+	bool others_left;
+	/* Time of the last call of the front in another process, 0 if not
 	 * seen. */
 	uint64_t others_ns;
-	bool closing;        /* the clique ends in peace */
-	const char *reaping; /* the reaper's native call, NULL: none */
-	int reaping_rank;
-	int probing;        /* the rank that the prober asks about, -1: none */
-	const char *asking; /* the native call that the prober is in */
+	bool closing;        /* the clique is being closed without a cause */
+	const char *reaping; /* native call that the reaper is in, or NULL */
+	int reaping_rank;    /* rank that the reaper's call is for, or -1 */
+	int probing;         /* rank that the prober asks about, or -1 */
+	const char *asking;  /* native call that the prober is in */
 	uint64_t probing_since_ns;
-	const char *telling; /* the callback that is running, or was last */
-	/* When it was called, 0 if none is running. */
-	uint64_t telling_since_ns;
 
-	/* What ranks of other processes have answered about the front, if they
-	 * were asked.  Set by the watchdog. */
+	int section_tid; /* see memory_section_thread() */
+	/* Time at which on_verdict was called, 0 if it is not running. */
+	uint64_t callback_since_ns;
+
+	/* Reports of ranks of other processes about the front, if these
+	 * processes were asked.  Set by the watchdog. */
 	const struct remote_rank *remote;
 	int remote_count;
-	const char *silent; /* the processes that have not answered, or NULL */
+	/* Names of the processes that have not replied, or NULL. */
+	const char *silent;
 
-	/* The stacks of the process's other threads; NULL if they were not
-	 * asked.  Set by the watchdog. */
+	/* All stacks, if the stacks of threads that belong to no rank were also
+	 * taken; otherwise NULL.  Set by the watchdog. */
 	const struct stack_traces *traces;
-	const struct trail *trail; /* or NULL */
-
-	/* The half of another transfer that the transfer's peer, a rank of
-	 * another process, waits for and the transfer's rank has not come to.
-	 * Set by p2p_snapshot_keep(). */
-	struct {
-		bool exists;
-		bool sends; /* the transfer's rank */
-		uint64_t number;
-	} kept;
+	const struct trail *trail; /* waits in other processes, or NULL */
 
 	struct transfer_snapshot transfer;
 	struct crossing crossing; /* set by crossing_take() */
@@ -313,90 +381,96 @@ struct snapshot {
 	struct transfer_memory *transfers;
 
 	/* For each rank, the number of the first collective that is not known
-	 * to be done; kept from one snapshot to the next. */
+	 * to be done.  Kept from one snapshot to the next. */
 	uint64_t *next;
 };
 
-/* True if all ranks have called the front, as far as can be seen. */
+/* Return true if all ranks have called the front, as far as can be seen. */
 static inline bool snapshot_has_all(const struct snapshot *s)
 {
 	return s->all_joined && !s->others_miss;
 }
 
-/* Return what is known of a rank of another process, or NULL. */
+/* Return the report about a rank of another process, or NULL if there is
+ * none. */
 const struct remote_rank *snapshot_remote(const struct snapshot *s, int rank);
 
-/* Return the rank's number in the group that all was split from, or -1 if it is
- * not known. */
+/* Return the number of @rank in the root group, or -1 if it is not known. */
 int snapshot_world(const struct snapshot *s, int rank);
 
-/* Room for snapshots of @clique; false without memory. */
+/* Allocate memory for snapshots of @clique.  Returns false if out of memory. */
 bool snapshot_init(struct snapshot *s, const struct clique *clique);
 void snapshot_fini(struct snapshot *s);
 
-/* Take a snapshot.  What the watchdog remembers about the front is reset when
- * the front changes and when its clocks start anew. */
+/* Take a snapshot.  If the front has changed or its clocks restart, also clear
+ * the record of what the watchdog has reported about the front. */
 void snapshot_take(struct snapshot *s, struct clique *clique);
 
-/* The front of a clique, without an earlier snapshot; the first collective that
- * is not known to be done on one rank; and one of its ranks, as snapshot_take()
- * would show it. */
+/* Return the front of @clique, or 0 if there is none.  Needs no earlier
+ * snapshot. */
 uint64_t snapshot_front(const struct clique *clique);
+
+/* Return the number of the first collective that @comm has not finished, even
+ * if it has not called that collective. */
 uint64_t snapshot_undone(const struct cohort_comm *comm);
+
+/* Store in @r what a snapshot would show of @comm's rank if collective @front
+ * were the front.  Pass 0 for no front. */
 void snapshot_part(struct rank_snapshot *r, const struct cohort_comm *comm,
                    uint64_t front);
 
-/* One rank, with what its thread is doing and what it waits for: all that is
- * known about the rank but its transfers and its stack. */
-void snapshot_closely(struct rank_snapshot *r, struct cohort_comm *comm,
+/* Like snapshot_part(), but also add what the rank's thread is doing and what
+ * it waits for.  Does not set the rank's transfers and stack. */
+void snapshot_details(struct rank_snapshot *r, struct cohort_comm *comm,
                       uint64_t front);
 
-/* Rank @rank in @s; NULL: it is in another process. */
+/* Return rank @rank of @s, or NULL if it is in another process. */
 const struct rank_snapshot *snapshot_rank(const struct snapshot *s, int rank);
 
-/* The first record of the front; its ticket is 0 if none is on record. */
+/* Return the record of the front from the first rank that has one.  Its ticket
+ * is 0 if no rank has one. */
 const struct record *snapshot_front_call(const struct snapshot *s);
 
-/*
- * Transfers, in p2p_snapshot.c:
- *
- * p2p_snapshot_take   - the last part of snapshot_take()
- * p2p_snapshot_next   - set @x to the next transfer in the oldest operation of
- *                       @comm with transfers that waits for its peer, to the
- *                       first one if its number is 0; @front: the rank's oldest
- *                       collective that is not done; false: there is none
- * p2p_snapshot_half   - the half that @comm has, number @number of those that
- *                       it sends to @peer, or else receives from it; false: it
- *                       has not called that
- * p2p_snapshot_awaits - what @out's rank, @comm's, waits for of rank @peer
- * p2p_snapshot_keep   - set s->kept, for @comm's rank and @peer, as it has
- * answered
- * p2p_snapshot_note   - note what the peer of s->transfer, in another process,
- *                       has answered of its half; false: nothing new.  Then the
- *                       next snapshot has the transfer that the operation waits
- *                       for by all that is known
- */
+/* Record the transfers of @clique's ranks in @s, for snapshot_take(). */
 void p2p_snapshot_take(struct snapshot *s, const struct clique *clique);
+
+/*
+ * Find the next transfer that waits for its peer, in the oldest operation of
+ * @comm that has transfers.  Returns false if there is no other such transfer,
+ * or if the rank waits for an older collective.
+ *
+ * @front: the rank's oldest collective that is not done
+ * @x:     the previous transfer, or one with number 0 for the first; set to the
+ *         next one
+ */
 bool p2p_snapshot_next(const struct cohort_comm *comm, uint64_t front,
                        struct transfer_snapshot *x);
+
+/* Store in @out the progress of @comm's half of a transfer: the send @number to
+ * @peer or, if @sends is false, the receive @number from @peer.  Return false
+ * if @comm has not called that half. */
 bool p2p_snapshot_half(const struct cohort_comm *comm, bool sends, int peer,
                        uint64_t number, struct half *out);
-void p2p_snapshot_awaits(const struct cohort_comm *comm, int peer,
-                         struct remote_rank *out);
-void p2p_snapshot_keep(struct snapshot *s, const struct cohort_comm *comm,
-                       const struct remote_rank *peer);
-bool p2p_snapshot_note(struct snapshot *s, const struct clique *clique);
 
-/* Add what the ranks' threads are doing.  This asks the system, which takes its
- * time.  The answer is kept until another thread calls for the rank. */
+/* Store the reply of the peer of s->transfer, a rank of another process, about
+ * its half.  Return false if the reply says nothing new.  If true, the
+ * operation may wait for another of its transfers, so the caller must take the
+ * snapshot again. */
+bool p2p_snapshot_store_reply(struct snapshot *s, const struct clique *clique);
+
+/* Add what the ranks' threads are doing.  This asks the system, which takes
+ * time.  Later snapshots keep the result for a rank until another thread calls
+ * for the rank. */
 void snapshot_threads(struct snapshot *s);
+
+/* Add what the thread of one rank is doing, as snapshot_threads() does. */
 void snapshot_thread(struct rank_snapshot *r);
 
-/* Look for tags that differ between ranks in one of the last collectives before
- * the front: there the ranks were at different places in the program. */
+/* Find tags that differ between ranks in one of the last collectives before the
+ * front.  They show that the ranks were at different places in the program. */
 void snapshot_tags(struct snapshot *s, const struct clique *clique);
 
-/* Add what the ranks wait for in the program. */
+/* Add what the program waits for before each rank's next call. */
 void snapshot_awaited(struct snapshot *s, struct clique *clique);
 
 #endif

@@ -17,63 +17,72 @@
 #include "base/clock.h"
 #include "base/thread.h"
 
-/* The time from one look at an answer to the next. */
+/* Interval between checks for an answer. */
 #define LOOK_NS UINT64_C(50000)
 
-/* Frames that the handler itself has on the stack. */
+/* Frames of the handler itself on the stack. */
 #define OWN_FRAMES 4
 
-/* Bytes of stack for the unwinder.  It takes some 1700, and more in functions
- * for which it keeps several states; it takes 6000 with AddressSanitizer
- * between it and the C library. */
+/* Bytes of stack for the unwinder.  It needs about 1700, and more in functions
+ * for which it keeps several states. */
 #define WALK_ROOM 4096
+
+/* Bytes of stack for the unwinder under AddressSanitizer, which itself needs
+ * 6000 bytes between the unwinder and the C library. */
 #define WALK_ROOM_ASAN 16384
 
-/* Slots for questions.  A question that was given up while the thread was
- * answering it is not reused before the thread is done. */
+/* Number of slots for questions.  If a thread is still answering a question
+ * after the asking thread has given up, the slot stays in use until the answer
+ * is complete. */
 #define QUESTIONS 64
 
-/* Signals under way at a time, and how many of them may be of one number to one
- * thread id: two, because the first may have been for an earlier thread of that
- * id. */
+/* Maximum number of signals that are pending at a time. */
 #define SIGNALS 128
+
+/* Maximum number of pending signals with one signal number for one thread ID.
+ * It is two, because the first signal may have been sent to an earlier thread
+ * that had the same ID. */
 #define SIGNALS_EACH 2
 
+/* States of a question. */
 enum { FREE, ASKED, ANSWERING, ANSWERED };
 
+/* A question to one thread, with room for the answer. */
 struct question {
-	/* Atomic; the thread's id and one of these states.  The asking thread
-	 * sets ASKED.  From there a compare-and-swap leads to ANSWERING, and on
-	 * to ANSWERED, by the thread that is asked, or to FREE by the asking
-	 * one, which gives up.  Its release and acquire publish the fields
-	 * below. */
+	/* Atomic; the thread's ID and the state.  The asking thread sets ASKED.
+	 * From there, the thread that is asked changes it to ANSWERING, and
+	 * then to ANSWERED.  If the asking thread gives up first, it changes
+	 * ASKED back to FREE.  All changes after ASKED are compare-and-swaps,
+	 * with release and acquire for the members below. */
 	_Atomic uint64_t word;
 
-	/* Written by the thread that is asked, in ANSWERING. */
+	/* This and the following members are written by the thread that is
+	 * asked, in state ANSWERING. */
 	void *place;
 	int holds_python;
 	int count;
 	void *frames[STACK_FRAMES + OWN_FRAMES];
 };
 
-/* Held from the first question to the last answer, or to the deadline. */
+/* Held from the first question to the last answer, or until the deadline. */
 static pthread_mutex_t asking = PTHREAD_MUTEX_INITIALIZER;
 
 static struct question questions[QUESTIONS];
 
-/* Atomic; signals under way, each as a thread's id and a number; 0: a free
- * place.  Set by the asking thread before it sends the signal.  Cleared by the
- * handler before it looks at the questions (seq_cst), which the asking thread
- * has set earlier: so a handler whose signal is still in here will see the
- * question. */
+/* Atomic; pending signals, each as a thread ID and a signal number, or 0 if the
+ * entry is free.  The asking thread sets an entry before it sends the signal;
+ * the handler clears it before it reads the questions.  All accesses are
+ * seq_cst.  So if an entry is still set after a question was stored, the
+ * handler will see that question. */
 static _Atomic uint64_t under_way[SIGNALS];
 
-/* Atomic, relaxed, because each start sets it to one value.  What the unwinder
- * needs on a stack; 0: the unwinder takes a lock and is not used. */
+/* Atomic; number of bytes that the unwinder needs on a stack, or 0 if the
+ * unwinder takes a lock and must not be used.  Relaxed, because every start
+ * sets the same value. */
 static atomic_size_t walk_room;
 
-/* Atomic, relaxed, as the above; functions of Python, if that is in the
- * process. */
+/* Atomic; functions of Python if it is in the process, otherwise NULL.
+ * Relaxed, because every start sets the same values. */
 static int (*_Atomic python_is_initialized)(void);
 static int (*_Atomic python_holds_lock)(void);
 
@@ -106,8 +115,8 @@ static void *place_of(const ucontext_t *context)
 #endif
 }
 
-/* Note that one such signal is no longer under way. */
-static void take_out(uint64_t signal)
+/* Remove @signal from under_way, because it is no longer pending. */
+static void clear_pending(uint64_t signal)
 {
 	uint64_t expected;
 	int i;
@@ -119,9 +128,9 @@ static void take_out(uint64_t signal)
 	}
 }
 
-/* False if the unwinder would take a lock, or would overrun the alternate stack
- * that the handler runs on. */
-static bool may_walk(const ucontext_t *context)
+/* Return false if the unwinder would take a lock, or if it would overrun the
+ * alternate stack that the handler runs on. */
+static bool can_unwind(const ucontext_t *context)
 {
 	uintptr_t room = (uintptr_t)__builtin_frame_address(0) -
 	                 (uintptr_t)context->uc_stack.ss_sp;
@@ -130,7 +139,8 @@ static bool may_walk(const ucontext_t *context)
 	return needed && (room >= needed || room >= context->uc_stack.ss_size);
 }
 
-/* Python's two functions read memory, and nothing else. */
+/* Return 1 if the thread holds Python's interpreter lock, 0 if not, and -1
+ * without Python.  Both functions of Python only read memory. */
 static int holds_python(void)
 {
 	int (*is_initialized)(void) = atomic_load_explicit(
@@ -153,19 +163,20 @@ static void answer_one(struct question *q, int tid, const ucontext_t *context)
 	q->place = place_of(context);
 	q->holds_python = holds_python();
 	q->count = 0;
-	if (may_walk(context))
+	if (can_unwind(context))
 		q->count = backtrace(q->frames, STACK_FRAMES + OWN_FRAMES);
 	atomic_store(&q->word, question_word(tid, ANSWERED));
 }
 
-static void answer(int signo, siginfo_t *info, void *context)
+static void record_own_stack(int signo, siginfo_t *info, void *context)
 {
-	/* Not thread_id(): thread-local storage may take memory. */
+	/* Not thread_id(), because thread-local storage may allocate memory. */
 	int error = errno, tid = (int)syscall(SYS_gettid), i;
 
-	/* Others may send the signal, too. */
+	/* Ignore other signals, because another process may send the signal as
+	 * well. */
 	if (info->si_code == SI_TKILL && info->si_pid == getpid()) {
-		take_out(signal_word(tid, signo));
+		clear_pending(signal_word(tid, signo));
 		for (i = 0; i < QUESTIONS; i++)
 			answer_one(&questions[i], tid, context);
 	}
@@ -190,7 +201,7 @@ void stack_prepare(void)
 	                      (int (*)(void))dlsym(RTLD_DEFAULT,
 	                                           "PyGILState_Check"),
 	                      memory_order_relaxed);
-	backtrace(&frame, 1); /* opens a library */
+	backtrace(&frame, 1);
 }
 
 /* ---- the handler ------------------------------------------------------ */
@@ -198,7 +209,7 @@ void stack_prepare(void)
 static bool is_own(const struct sigaction *action)
 {
 	return (action->sa_flags & SA_SIGINFO) &&
-	       action->sa_sigaction == answer;
+	       action->sa_sigaction == record_own_stack;
 }
 
 static bool is_default(const struct sigaction *action)
@@ -207,11 +218,11 @@ static bool is_default(const struct sigaction *action)
 	       action->sa_handler == SIG_DFL;
 }
 
-/* Install the handler.  False if the program has one, even if it has set it
- * just now: then that one is put back. */
+/* Install the handler.  Return false if the program has one for this signal.
+ * If the program installs one at the same time, restore it. */
 static bool install(int signo)
 {
-	struct sigaction action = { .sa_sigaction = answer,
+	struct sigaction action = { .sa_sigaction = record_own_stack,
 		                    .sa_flags = SA_SIGINFO | SA_RESTART |
 		                                SA_ONSTACK };
 	struct sigaction now;
@@ -221,7 +232,8 @@ static bool install(int signo)
 	if (is_own(&now))
 		return true;
 	sigfillset(&action.sa_mask);
-	/* A fault in the handler is for the program's handlers. */
+	/* Leave these unblocked, so that the program's handlers are called if
+	 * this handler faults. */
 	sigdelset(&action.sa_mask, SIGSEGV);
 	sigdelset(&action.sa_mask, SIGBUS);
 	if (!is_default(&now) || sigaction(signo, &action, &now))
@@ -232,8 +244,8 @@ static bool install(int signo)
 	return false;
 }
 
-/* True if a signal is under way.  A thread that has ended will not get its
- * signal. */
+/* Return true if a signal is pending.  Ignore signals for threads that have
+ * ended. */
 static bool is_under_way(int signo)
 {
 	bool any = false;
@@ -252,8 +264,8 @@ static bool is_under_way(int signo)
 	return any;
 }
 
-/* Remove the handler, unless a signal is under way or the program has set its
- * own. */
+/* Remove the handler, unless a signal is pending or the handler is the
+ * program's. */
 static void uninstall(int signo)
 {
 	struct sigaction now, none = { .sa_handler = SIG_DFL };
@@ -267,8 +279,8 @@ static void uninstall(int signo)
 
 /* ---- asking ----------------------------------------------------------- */
 
-/* Copy the frames from the thread's place on, or that place alone if the
- * unwinder has not found it. */
+/* Copy the frames, starting with the place where the thread was interrupted.
+ * If the unwinder has not found that place, copy only the place. */
 static void copy(struct stack *out, const struct question *q)
 {
 	int i = 0;
@@ -288,7 +300,7 @@ static void copy(struct stack *out, const struct question *q)
 	       (size_t)out->count * sizeof(*out->frames));
 }
 
-/* The first question from @from on that is not in use; NULL: there is none. */
+/* Return the first question from @from on that is not in use, or NULL. */
 static struct question *find_free(struct question *from)
 {
 	int state;
@@ -301,7 +313,8 @@ static struct question *find_free(struct question *from)
 	return NULL;
 }
 
-/* Returns NULL, or why the signal is not sent. */
+/* Send the signal to a thread.  Return NULL, or the reason why the signal was
+ * not sent. */
 static const char *send_signal(int signo, int tid)
 {
 	uint64_t word = signal_word(tid, signo), there;
@@ -314,21 +327,22 @@ static const char *send_signal(int signo, int tid)
 			room = &under_way[i];
 		n += there == word;
 	}
+	/* The handler of a pending signal will see the question. */
 	if (n >= SIGNALS_EACH)
-		return NULL; /* one of those signals will do */
+		return NULL;
 	if (!room)
-		return "too many have not answered";
+		return "too many threads have not answered";
 	atomic_store(room, word);
 	if (!syscall(SYS_tgkill, getpid(), tid, signo))
 		return NULL;
-	take_out(word);
-	return "it cannot be asked";
+	clear_pending(word);
+	return "the signal could not be sent";
 }
 
-/* Ask the threads that can be asked; @asked has their questions, NULL: not
- * asked. */
-static void ask(int signo, struct stack *stacks, int n,
-                struct question *asked[STACKS])
+/* Ask the threads that can be asked.  Store their questions in @asked, or NULL
+ * for a thread that is not asked. */
+static void signal_threads(int signo, struct stack *stacks, int n,
+                           struct question *asked[STACKS])
 {
 	struct question *q = questions;
 	int i;
@@ -343,15 +357,15 @@ static void ask(int signo, struct stack *stacks, int n,
 			atomic_store(&asked[i]->word,
 			             question_word(stacks[i].tid, ASKED));
 		else
-			stacks[i].why = "too many have not answered";
+			stacks[i].why = "too many threads have not answered";
 	}
 	for (i = 0; i < n; i++)
 		if (asked[i])
 			stacks[i].why = send_signal(signo, stacks[i].tid);
 }
 
-/* Wait for the answer until @deadline_ns.  Then take the question back, unless
- * the thread is answering it. */
+/* Wait for the answer until @deadline_ns.  After that, withdraw the question,
+ * unless the thread is answering it. */
 static void collect(struct question *q, uint64_t deadline_ns, struct stack *out)
 {
 	const struct timespec pause = clock_timespec(LOOK_NS);
@@ -365,7 +379,7 @@ static void collect(struct question *q, uint64_t deadline_ns, struct stack *out)
 		copy(out, q);
 		out->why = NULL;
 	} else if (!out->why) {
-		out->why = "it does not answer";
+		out->why = "the thread does not answer";
 	}
 }
 
@@ -388,20 +402,20 @@ static void ask_all(int signo, struct stack *stacks, int n,
 		refuse(stacks, n, "the program handles the signal");
 		return;
 	}
-	ask(signo, stacks, n, asked);
+	signal_threads(signo, stacks, n, asked);
 	for (i = 0; i < n; i++)
 		if (asked[i])
 			collect(asked[i], deadline_ns, &stacks[i]);
 	uninstall(signo);
 }
 
-/* Returns NULL, or why the thread is not asked. */
-static const char *hindrance(int tid, int signo)
+/* Return NULL, or the reason why the thread cannot be asked. */
+static const char *reason_unavailable(int tid, int signo)
 {
 	if (thread_blocks(tid, signo))
-		return "it blocks the signal";
-	if (thread_is_cramped(tid))
-		return "its alternate signal stack is too small";
+		return "the thread blocks the signal";
+	if (thread_has_small_signal_stack(tid))
+		return "the thread's alternate signal stack is too small";
 	return NULL;
 }
 
@@ -411,11 +425,11 @@ void stack_take(int signo, struct stack *stacks, int n, uint64_t deadline_ns)
 	int i;
 
 	if (pthread_mutex_clocklock(&asking, CLOCK_MONOTONIC, &until)) {
-		refuse(stacks, n, "others are being asked");
+		refuse(stacks, n, "another request is taking stacks");
 		return;
 	}
 	for (i = 0; i < n; i++)
-		stacks[i].why = hindrance(stacks[i].tid, signo);
+		stacks[i].why = reason_unavailable(stacks[i].tid, signo);
 	ask_all(signo, stacks, n, deadline_ns);
 	pthread_mutex_unlock(&asking);
 }

@@ -4,9 +4,7 @@
 
 #include <string.h>
 
-#include "watch/adaptive.h"
-#include "watch/cycle.h"
-#include "watch/describe.h"
+#include "watch/symbolizer.h"
 
 /* ---- for the front and transfers --------------------------------------- */
 
@@ -14,8 +12,10 @@ int stall_kind_of_absence(const struct rank_snapshot *r)
 {
 	if (rank_has_thread(r) && !r->alive)
 		return COHORT_VERDICT_THREAD_EXITED;
-	if (rank_has_left(r))
+	if (rank_is_gone(r))
 		return COHORT_VERDICT_LEFT;
+	if (*r->elsewhere)
+		return COHORT_VERDICT_DIFFERENT_CALL;
 	if (!r->last.ticket)
 		return COHORT_VERDICT_NEVER_CALLED;
 	if (r->inside && !r->native)
@@ -23,19 +23,18 @@ int stall_kind_of_absence(const struct rank_snapshot *r)
 	return COHORT_VERDICT_OUTSIDE;
 }
 
-void stall_find_cycle(const struct snapshot *s, bool is_transfer,
-                      struct cycle *cycle, struct cohort_verdict *v)
+int stall_kind_of_culprit(const struct culprit *x)
 {
-	cycle_find(s, is_transfer, cycle);
-	if (!cycle->n)
-		return;
-	v->kind = COHORT_VERDICT_CYCLE;
-	v->rank = v->world_rank = -1;
+	if (x->has_called)
+		return COHORT_VERDICT_NOT_STARTED;
+	if (x->at.rank >= 0)
+		return stall_kind_of_absence(&x->at);
+	return x->kind ? x->kind : COHORT_VERDICT_REMOTE;
 }
 
 /* ---- the front: whose fault ------------------------------------------- */
 
-/* True if the front waits for the call of @r, or for its operation. */
+/* Return true if the front waits for @r: for its call or its completion. */
 static bool is_waited_for(const struct snapshot *s,
                           const struct rank_snapshot *r)
 {
@@ -51,8 +50,9 @@ int stall_kind(const struct snapshot *s, const struct rank_snapshot *r)
 	return COHORT_VERDICT_NOT_FINISHED;
 }
 
-/* Which ranks the front waits for, and why.  Once all have called it, the ranks
- * that have not started are the ones that the others wait for. */
+/* Find the ranks that the front waits for, and the reason.  Once all ranks have
+ * called it, blame ranks that have not started rather than ranks that have not
+ * finished. */
 static void find_missing(const struct snapshot *s, struct cohort_verdict *v)
 {
 	const struct rank_snapshot *r, *end = s->ranks + s->size;
@@ -73,7 +73,7 @@ static void find_missing(const struct snapshot *s, struct cohort_verdict *v)
 		if (is_waited_for(s, r) &&
 		    (!s->all_joined || stall_kind(s, r) == v->kind))
 			rank_set_add(v->missing, r->rank);
-	/* All have started and none is done: that is nobody's fault. */
+	/* If all ranks have started and none is done, no rank is at fault. */
 	if (v->kind == COHORT_VERDICT_NOT_FINISHED && n == s->size && n > 1)
 		v->rank = -1;
 }
@@ -86,27 +86,51 @@ bool stall_is_departure(int kind)
 
 bool stall_is_gone(const struct rank_snapshot *r)
 {
-	return stall_is_departure(stall_kind_of_absence(r));
+	return !r->gave_up && stall_is_departure(stall_kind_of_absence(r));
 }
 
-/* The number of ranks of this process that have called the front; 0 if the
- * others are gone or wait themselves. */
+const struct rank_snapshot *stall_lock_holder(const struct snapshot *s)
+{
+	const struct rank_snapshot *r, *holder = NULL;
+	int waiters = 0;
+
+	for (r = s->ranks; r < s->ranks + s->size; r++) {
+		if (r->joined)
+			continue;
+		if (r->stack && r->stack->holds_python == 1 && !holder)
+			holder = r;
+		else if (r->stack && symbolizer_awaits_python(r->stack))
+			waiters++;
+		else
+			return NULL;
+	}
+	return waiters ? holder : NULL;
+}
+
+/* Return the number of ranks of this process that have called the front.
+ * Return 0 if a rank that has not called it waits for another rank, holds up
+ * the others, or is gone.  But if more than half of the ranks have left, they
+ * may be right to leave. */
 static int count_joined(const struct snapshot *s)
 {
 	const struct rank_snapshot *r, *end = s->ranks + s->size;
-	int joined = 0;
+	int joined = 0, left = 0;
 
-	if (!s->front || s->waits.link_count || s->crossing.exists)
+	if (!s->front || s->waits.link_count || s->crossing.exists ||
+	    stall_lock_holder(s))
 		return 0;
 	for (r = s->ranks; r < end; r++) {
-		if (!r->joined && stall_is_gone(r))
-			return 0;
 		joined += r->joined;
+		if (r->joined || !stall_is_gone(r))
+			continue;
+		if (!rank_is_gone(r))
+			return 0; /* its thread has exited */
+		left++;
 	}
-	return joined;
+	return left && 2 * left <= s->world ? 0 : joined;
 }
 
-/* True if the rank of another process is alive, and waits for nothing. */
+/* Return true if a rank of another process is alive and waits for no rank. */
 static bool is_idle(const struct remote_rank *x)
 {
 	return !x->joined && !x->waits &&
@@ -119,8 +143,7 @@ bool stall_is_minority(const struct snapshot *s, const struct cohort_verdict *v)
 	const struct remote_rank *x, *end = s->remote + s->remote_count;
 	int joined = count_joined(s);
 
-	/* A transfer, which has no number among the collectives, waits for one
-	 * rank. */
+	/* A transfer has no collective, and waits for one rank only. */
 	if (!v->collective || !joined || v->kind == COHORT_VERDICT_CYCLE ||
 	    s->remote_count < s->world - s->size)
 		return false;
@@ -140,8 +163,8 @@ bool stall_may_be_minority(const struct snapshot *s)
 	       2 * (joined + s->others_joined) < s->world;
 }
 
-/* Where some of the ranks that the front waits for make no call any more, it is
- * these that are to blame; false: there are none. */
+/* If some of the ranks that the front waits for make no further call, blame
+ * only these and return true. */
 static bool blame_gone(const struct snapshot *s, struct cohort_verdict *v)
 {
 	const struct rank_snapshot *r, *end = s->ranks + s->size;
@@ -160,6 +183,26 @@ static bool blame_gone(const struct snapshot *s, struct cohort_verdict *v)
 	return true;
 }
 
+static bool blame_lock_holder(const struct snapshot *s,
+                              struct cohort_verdict *v)
+{
+	const struct rank_snapshot *r = stall_lock_holder(s);
+
+	if (!r)
+		return false;
+	v->rank = r->rank;
+	v->kind = stall_kind_of_absence(r);
+	memset(v->missing, 0, sizeof(v->missing));
+	rank_set_add(v->missing, r->rank);
+	return true;
+}
+
+static void blame_nobody(struct cohort_verdict *v)
+{
+	v->rank = v->world_rank = -1;
+	memset(v->missing, 0, sizeof(v->missing));
+}
+
 void stall_blame_culprits(const struct snapshot *s, struct cohort_verdict *v)
 {
 	const struct culprit *x = s->waits.culprits;
@@ -170,36 +213,32 @@ void stall_blame_culprits(const struct snapshot *s, struct cohort_verdict *v)
 		v->rank = v->world_rank = -1;
 		return;
 	}
-	if (!s->waits.culprit_count)
+	if (!s->waits.culprit_count) {
+		/* It has left after an end for which no rank was to blame. */
+		if (snapshot_rank(s, v->rank) &&
+		    snapshot_rank(s, v->rank)->gave_up)
+			blame_nobody(v);
 		return;
+	}
 	memcpy(v->missing, s->waits.here, sizeof(v->missing));
 	while (r < s->world && !rank_set_has(v->missing, r))
 		r++;
 	v->rank = r < s->world ? r : -1;
-	v->world_rank = x->world;
-	v->kind = x->has_called     ? COHORT_VERDICT_NOT_STARTED
-	          : x->at.rank >= 0 ? stall_kind_of_absence(&x->at)
-	          : x->kind         ? x->kind
-	                            : COHORT_VERDICT_REMOTE;
+	/* Culprits are not in the order of their numbers. */
+	v->world_rank = v->rank >= 0 ? snapshot_world(s, v->rank) : -1;
+	if (v->world_rank < 0)
+		v->world_rank = x->world;
+	v->kind = stall_kind_of_culprit(x);
 }
 
-static void blame_nobody(struct cohort_verdict *v)
+/* Return true if no rank of this process has started.  All of them may wait for
+ * other processes: in a split, in the native call of the first collective, in
+ * which NCCL connects all ranks, or before a launch. */
+static bool none_has_started(const struct snapshot *s,
+                             const struct cohort_verdict *v)
 {
-	v->rank = v->world_rank = -1;
-	memset(v->missing, 0, sizeof(v->missing));
-}
-
-/* True if all ranks of this process are inside the first collective's native
- * call: NCCL may connect all ranks there, and so wait for the calls of other
- * processes. */
-static bool may_connect_all(const struct snapshot *s)
-{
-	const struct rank_snapshot *r;
-
-	for (r = s->ranks; r < s->ranks + s->size; r++)
-		if (!r->in_call || r->meets)
-			return false;
-	return s->front == 1;
+	return v->kind == COHORT_VERDICT_NOT_STARTED &&
+	       rank_set_count(v->missing) == s->size;
 }
 
 bool stall_is_at_fault(const struct remote_rank *x, bool all_joined)
@@ -210,8 +249,9 @@ bool stall_is_at_fault(const struct remote_rank *x, bool all_joined)
 	       (x->kind == COHORT_VERDICT_NOT_STARTED && !x->is_behind);
 }
 
-/* True if @x is to be blamed rather than the rank of @v: one of a stopped
- * process, whose ranks can do nothing, or else the first. */
+/* Return true if @x is to be blamed rather than the rank of @v.  A rank of a
+ * stopped process, which can do nothing, comes first; among other ranks, the
+ * lowest number does. */
 static bool is_worse(const struct remote_rank *x,
                      const struct cohort_verdict *v)
 {
@@ -223,8 +263,7 @@ static bool is_worse(const struct remote_rank *x,
 	return v->rank < 0 || x->rank < v->rank;
 }
 
-/* The ranks of other processes of which nothing is known.  Returns how many. */
-static int find_unknown(const struct snapshot *s, uint64_t *set)
+int stall_find_unknown(const struct snapshot *s, uint64_t *set)
 {
 	int r, n = 0;
 
@@ -245,18 +284,19 @@ static void find_world(const struct snapshot *s, uint64_t *set)
 		rank_set_add(set, r);
 }
 
-/* The ranks of other processes that are at fault, by what they have answered:
- * into v->missing, and the first one as v->rank.  Also notes which have called.
- * If all have, as far as is known, and nothing is known of some, these may be
- * at fault, and what the others wait for. */
+/* Blame ranks of other processes by their replies.  Store all ranks at fault in
+ * v->missing, and the first of them in v->rank.  Store ranks that have called
+ * in v->joined.  If all ranks that have replied have called, but some have not
+ * replied, blame no rank, because a rank without a reply may be at fault. */
 static void find_remote_fault(const struct snapshot *s, bool all_known,
                               struct cohort_verdict *v)
 {
 	const struct remote_rank *x, *end = s->remote + s->remote_count;
 	uint64_t waiting[COHORT_RANK_WORDS] = { 0 };
-	bool all_joined = true, is_gone = false;
+	bool all_joined = true, is_gone = false, is_stopped = false;
 
 	for (x = s->remote; x < end; x++) {
+		is_stopped |= x->kind == COHORT_VERDICT_PROCESS_STOPPED;
 		all_joined &= x->joined;
 		is_gone |= !x->joined && stall_is_departure(x->kind);
 		if (x->joined)
@@ -266,11 +306,17 @@ static void find_remote_fault(const struct snapshot *s, bool all_known,
 		if (!stall_is_at_fault(x, all_joined) ||
 		    (all_joined && !all_known))
 			continue;
-		/* As in blame_gone(): those that may still call are not to
-		 * blame. */
+		/* If all have called, a stopped process explains why the others
+		 * do not start. */
+		if (all_joined && is_stopped &&
+		    x->kind != COHORT_VERDICT_PROCESS_STOPPED)
+			continue;
+		/* As in blame_gone(), do not blame ranks that may still
+		 * call. */
 		if (is_gone && !stall_is_departure(x->kind))
 			continue;
-		/* The trail leads from it to who is at fault. */
+		/* A rank that waits is not at fault; its trail leads to the
+		 * rank that is. */
 		if (!x->joined && x->waits) {
 			rank_set_add(waiting, x->rank);
 			continue;
@@ -286,8 +332,7 @@ static void find_remote_fault(const struct snapshot *s, bool all_known,
 		memcpy(v->missing, waiting, sizeof(waiting));
 }
 
-/* The digest of what this process's ranks have called, 0: that is not on
- * record. */
+/* Return the digest of the calls of this process's ranks, or 0 if unknown. */
 static uint32_t own_digest(const struct snapshot *s)
 {
 	int i = 0;
@@ -302,7 +347,7 @@ static bool calls_other(const struct remote_rank *x, uint32_t digest)
 	return digest && x->word && (uint32_t)x->word != digest;
 }
 
-static const struct remote_rank *first_different(const struct snapshot *s)
+const struct remote_rank *stall_first_different(const struct snapshot *s)
 {
 	const struct remote_rank *x = s->remote, *end = x + s->remote_count;
 	const uint32_t digest = own_digest(s);
@@ -312,13 +357,9 @@ static const struct remote_rank *first_different(const struct snapshot *s)
 	return x < end ? x : NULL;
 }
 
-bool stall_has_different(const struct snapshot *s)
-{
-	return first_different(s);
-}
-
-/* Ranks of other processes whose calls differ from this one's, which are
- * compared now at the latest.  The smaller side is at fault. */
+/* If calls of ranks of other processes differ from this process's call, make
+ * that the verdict.  Blame the first of these ranks if they are a minority, and
+ * no rank otherwise. */
 static bool find_different(const struct snapshot *s, struct cohort_verdict *v)
 {
 	const struct remote_rank *x, *end = s->remote + s->remote_count;
@@ -343,13 +384,14 @@ static bool find_different(const struct snapshot *s, struct cohort_verdict *v)
 	return true;
 }
 
-/* Blame ranks of other processes: those whose answers show a fault, otherwise
- * those that have not answered.  All ranks here have called. */
+/* Blame ranks of other processes, because all ranks of this process have
+ * called.  Blame ranks whose replies show a fault; if there are none, blame
+ * ranks without a reply. */
 static void blame_remote(const struct snapshot *s, struct cohort_verdict *v)
 {
 	const struct cohort_verdict own = *v;
 	uint64_t unknown[COHORT_RANK_WORDS];
-	const bool all_known = !find_unknown(s, unknown);
+	const bool all_known = !stall_find_unknown(s, unknown);
 
 	v->kind = COHORT_VERDICT_REMOTE;
 	v->rank = -1;
@@ -366,7 +408,7 @@ static void blame_remote(const struct snapshot *s, struct cohort_verdict *v)
 		return;
 	}
 	if (own.kind == COHORT_VERDICT_NOT_STARTED) {
-		/* All that are inside the call wait for each other. */
+		/* All ranks that are inside the call wait for each other. */
 		v->rank = v->rank < 0 ? own.rank : -1;
 		rank_set_add_all(v->missing, own.missing);
 	} else if (v->rank < 0) {
@@ -376,10 +418,29 @@ static void blame_remote(const struct snapshot *s, struct cohort_verdict *v)
 		v->kind = own.kind;
 }
 
-/* Faults that are not of one rank: ranks use two communicators in different
- * orders; or all ranks of this process have come to the front, and those of
- * other processes may not have.  In a crossing a rank is at fault if the
- * majority waits for it. */
+/* Return a rank that uses another order than most ranks in both communicators,
+ * or -1. */
+static int odd_in_crossing(const struct snapshot *s)
+{
+	const struct crossing *x = &s->crossing;
+	const struct rank_snapshot *r;
+
+	if (*x->ended) {
+		for (r = s->ranks; r < s->ranks + s->size; r++)
+			if (r->device == x->culprit)
+				return r->rank;
+		return -1;
+	}
+	if (2 * x->called > x->members && !x->second.here_ns)
+		return x->second.rank;
+	if (2 * x->called_there > x->members && !x->first.there_ns)
+		return x->first.rank;
+	return -1;
+}
+
+/* Find faults that no single rank shows.  If ranks use two communicators in
+ * different orders, blame the odd one.  If all ranks of this process have reached
+ * the front, blame the ranks of other processes that have not. */
 static void find_others(const struct snapshot *s, struct cohort_verdict *v)
 {
 	const struct rank_snapshot *r;
@@ -389,13 +450,14 @@ static void find_others(const struct snapshot *s, struct cohort_verdict *v)
 		waited_for += is_waited_for(s, r);
 	if (s->crossing.exists) {
 		v->kind = COHORT_VERDICT_ORDER;
-		v->rank = -1;
-		if (2 * (s->size - waited_for + s->others_joined) > s->world &&
-		    !*s->crossing.ended && !s->crossing.second.here_ns)
-			v->rank = s->crossing.second.rank;
+		v->rank = odd_in_crossing(s);
+		if (v->rank >= 0) {
+			memset(v->missing, 0, sizeof(v->missing));
+			rank_set_add(v->missing, v->rank);
+		}
 	} else if (s->others_miss || (s->world > s->size && s->all_joined &&
 	                              (v->kind == COHORT_VERDICT_NOT_FINISHED ||
-	                               may_connect_all(s)) &&
+	                               none_has_started(s, v)) &&
 	                              waited_for == s->size)) {
 		blame_remote(s, v);
 	}
@@ -412,44 +474,6 @@ bool stall_is_remote(const struct snapshot *s, bool is_transfer)
 	return v.kind == COHORT_VERDICT_REMOTE;
 }
 
-/* ---- rows of the block ------------------------------------------------- */
-
-/* The start of a row: see render.h. */
-#define ROW "\nnote   "
-
-/* The first rank that is missing only because the thread that would call for it
- * waits in the call of another rank, which is *@caller; NULL: there is no such
- * rank. */
-static const struct rank_snapshot *
-find_held(const struct snapshot *s, const struct rank_snapshot **caller)
-{
-	const struct rank_snapshot *r, *end = s->ranks + s->size;
-	int tid;
-
-	for (r = s->ranks; r < end; r++) {
-		tid = r->tid ? r->tid : s->split_tid;
-		for (*caller = s->ranks; *caller < end && !r->joined; ++*caller)
-			if ((*caller)->meets && (*caller)->inside &&
-			    (*caller)->tid == tid)
-				return r;
-	}
-	return NULL;
-}
-
-/* A thread that calls for several ranks in turn cannot wait in one call for the
- * next. */
-void stall_add_hint(struct text *t, const struct snapshot *s)
-{
-	const struct rank_snapshot *caller, *r = find_held(s, &caller);
-
-	if (r)
-		text_add(t,
-		         "; one thread calls for ranks %d and %d: that needs a "
-		         "group-level call, or options.launch ahead",
-		         snapshot_world(s, caller->rank),
-		         snapshot_world(s, r->rank));
-}
-
 void stall_suspects(const struct snapshot *s, const struct cohort_verdict *v,
                     uint64_t *set)
 {
@@ -461,18 +485,6 @@ void stall_suspects(const struct snapshot *s, const struct cohort_verdict *v,
 			rank_set_add(set, s->ranks[i].rank);
 }
 
-/* What another process's rank has called instead. */
-static void add_different(struct text *t, const struct snapshot *s)
-{
-	const struct remote_rank *x = first_different(s);
-
-	if (!x)
-		return;
-	text_add(t, ROW);
-	describe_number(t, s, x->rank);
-	text_add(t, " calls %s", x->call);
-}
-
 const struct remote_rank *stall_remote_process(const struct snapshot *s,
                                                const struct cohort_verdict *v)
 {
@@ -481,46 +493,11 @@ const struct remote_rank *stall_remote_process(const struct snapshot *s,
 	return x && x->is_process && x->kind == v->kind ? x : NULL;
 }
 
-/* What a group that spans several processes needs to have said. */
-static void add_others(struct text *t, const struct snapshot *s,
-                       const struct cohort_verdict *v)
-{
-	const struct remote_rank *x = snapshot_remote(s, v->rank);
-	uint64_t unknown[COHORT_RANK_WORDS];
-
-	if (v->kind == COHORT_VERDICT_REMOTE)
-		text_add(t, ROW "no rank of this process is missing");
-	else if (s->world > s->size && !s->remote_count)
-		text_add(t, ROW "%d of %d ranks are of other processes",
-		         s->world - s->size, s->world);
-	if (v->kind == COHORT_VERDICT_DIFFERENT_CALL)
-		add_different(t, s);
-	if (x && x != stall_remote_process(s, v))
-		text_add(t, ROW "%s", x->text);
-	if (s->remote_count && find_unknown(s, unknown)) {
-		text_add(t, ROW "nothing is known of ");
-		describe_numbers(t, s, unknown);
-	}
-	if (s->silent)
-		text_add(t, ROW "no answer from %s", s->silent);
-}
-
-void stall_add_notes(struct text *t, const struct snapshot *s,
-                     const struct expiry *due, const struct cohort_verdict *v)
-{
-	if (due->is_transfer) {
-		stall_add_transfer(t, s);
-		return;
-	}
-	add_others(t, s, v);
-	if (*s->tags)
-		text_add(t, ROW "%s", s->tags);
-}
-
 /* ---- the front ---------------------------------------------------------- */
 
-/* True if ranks use this communicator and another in different orders, of which
- * those of other processes are the minority: these are at fault. */
+/* If a minority, in other processes, uses this communicator and another one in
+ * a different order than the other ranks, blame that minority and return
+ * true. */
 static bool blame_order(const struct snapshot *s, struct cohort_verdict *v)
 {
 	if (!s->waits.is_crossing || !s->all_joined ||
@@ -529,6 +506,17 @@ static bool blame_order(const struct snapshot *s, struct cohort_verdict *v)
 	v->kind = COHORT_VERDICT_ORDER;
 	v->rank = rank_set_next(v->missing, -1);
 	return true;
+}
+
+bool stall_is_held_back(const struct snapshot *s)
+{
+	const struct rank_snapshot *r = s->ranks, *end = r + s->size;
+
+	if (!s->section_tid || !s->all_joined)
+		return false;
+	while (r < end && r->meets && r->tid != s->section_tid)
+		r++;
+	return r == end;
 }
 
 void stall_front(const struct snapshot *s, struct cohort_verdict *v)
@@ -541,9 +529,11 @@ void stall_front(const struct snapshot *s, struct cohort_verdict *v)
 	if (stall_is_minority(s, v))
 		blame_nobody(v);
 	else if (!is_found && !s->all_joined)
-		is_found = blame_gone(s, v);
+		is_found = blame_gone(s, v) || blame_lock_holder(s, v);
 	if (!is_found && !blame_order(s, v))
 		stall_blame_culprits(s, v);
 	if (v->rank >= 0 && v->world_rank < 0)
 		v->world_rank = snapshot_world(s, v->rank);
+	if (stall_is_held_back(s))
+		v->rank = v->world_rank = -1;
 }

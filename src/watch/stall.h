@@ -3,90 +3,99 @@
 #define WATCH_STALL_H
 
 /*
- * Why the front, or a transfer, makes no progress: the ranks that are to blame
+ * Finds out why the front (snapshot.h) or a transfer makes no progress, and
+ * which ranks are to blame
  */
 
 #include "watch/verdict.h"
 
-struct cycle;
-
-/* Store in @v which ranks have called the front, or the transfer, and which
- * ranks it waits for. */
+/* Set in @v the verdict on the front of @s: its kind, the rank to blame, the
+ * ranks that have called the front, and the ranks that the front waits for. */
 void stall_front(const struct snapshot *s, struct cohort_verdict *v);
+
+/* Return true if all ranks are about to launch the front, and a memory section
+ * of another thread holds them back. */
+bool stall_is_held_back(const struct snapshot *s);
+
+/* Set in @v the verdict on the transfer of @s: its kind, the rank to blame, the
+ * ranks that have called the transfer, and the ranks that the transfer waits
+ * for. */
 void stall_transfer(const struct snapshot *s, struct cohort_verdict *v);
 
-/* True if nobody is to blame because less than half of the ranks have called
- * the front, and the others are alive and do something else: these may be
- * right. */
+/* Return true if no rank is to blame, because less than half of the ranks have
+ * called the front, and the other ranks are alive and do something else, or
+ * most ranks have left.  The majority may be right. */
 bool stall_is_minority(const struct snapshot *s,
                        const struct cohort_verdict *v);
 
-/* True if that may be so by what can be seen of other processes, which must be
- * asked. */
+/* Return the rank that holds up all other ranks that have not called the front,
+ * because it holds Python's interpreter lock and they wait for it.  Return NULL
+ * if there is none, or if not all of these ranks have a stack. */
+const struct rank_snapshot *stall_lock_holder(const struct snapshot *s);
+
+/* Return true if stall_is_minority() could become true with replies of other
+ * processes, so that they must be asked. */
 bool stall_may_be_minority(const struct snapshot *s);
 
-/* If a rank is missing only because the thread that would call for it waits in
- * the call of another rank, add "; one thread calls for ranks 0 and 1: ...". */
-void stall_add_hint(struct text *t, const struct snapshot *s);
-
-/* The ranks whose threads may tell why: those to blame, or all that have not
- * called. */
+/* Store in @set the ranks whose threads may show the reason for the stall: the
+ * blamed ranks or, if there are none, all ranks that have not called. */
 void stall_suspects(const struct snapshot *s, const struct cohort_verdict *v,
                     uint64_t *set);
 
-/* Add rows to the block of a verdict: see render.h. */
-void stall_add_notes(struct text *t, const struct snapshot *s,
-                     const struct expiry *due, const struct cohort_verdict *v);
-void stall_add_transfer(struct text *t, const struct snapshot *s);
-
-/* True if the rank makes no call any more, which needs no other evidence. */
+/* Return true if the rank makes no further call.  This alone shows that it is
+ * at fault. */
 bool stall_is_gone(const struct rank_snapshot *r);
 
-/* What a rank is at fault for if the front waits for it: enum
- * cohort_verdict_kind. */
+/* Return the cohort_verdict_kind of a rank that the front waits for. */
 int stall_kind(const struct snapshot *s, const struct rank_snapshot *r);
 
-/* And if the transfer waits for its half @h of it. */
+/* Return the cohort_verdict_kind of a rank whose half @h the transfer waits
+ * for. */
 int stall_half_kind(const struct snapshot *s, const struct half *h);
 
-/* "rank 1 (...) has started, and not finished"; with @h NULL: "rank 1 (...) has
- * not called its send: ...", or its receive if not @sends. */
-void stall_add_half(struct text *t, const struct snapshot *s,
-                    const struct rank_snapshot *r, bool sends,
-                    const struct half *h);
+/* Return the first rank of another process whose call differs from the call of
+ * this process's ranks, or NULL.  If there is one, the verdict is
+ * COHORT_VERDICT_DIFFERENT_CALL. */
+const struct remote_rank *stall_first_different(const struct snapshot *s);
 
-/* True if ranks of other processes have called something else than this one's:
- * that is the verdict then, whatever else they wait for. */
-bool stall_has_different(const struct snapshot *s);
+/* Store in @set the ranks of other processes without a reply.  Return their
+ * number. */
+int stall_find_unknown(const struct snapshot *s, uint64_t *set);
 
-/* True if no rank of this process is at fault, so that the others' may tell
- * more: about the front, or about the transfer. */
+/* Return true if the rank is inside its first send to a rank of another
+ * process, or its first receive from one.  NCCL connects the two ranks in such
+ * a call, and waits for the peer's call. */
+bool stall_may_connect(const struct transfer_snapshot *x);
+
+/* Return true if no rank of this process is at fault for the front or, if
+ * @is_transfer, for the transfer.  Ranks of other processes may be at fault. */
 bool stall_is_remote(const struct snapshot *s, bool is_transfer);
 
 /* ---- for the front and transfers --------------------------------------- */
 
-/* What keeps a rank from calling. */
+/* Return the cohort_verdict_kind of a rank that has not called. */
 int stall_kind_of_absence(const struct rank_snapshot *r);
 
-/* True if a rank of that kind cannot call any more. */
+/* Return the cohort_verdict_kind of a culprit at the end of waits. */
+int stall_kind_of_culprit(const struct culprit *x);
+
+/* Return true if a rank that is at fault for @kind can make no further call. */
 bool stall_is_departure(int kind);
 
-/* True if others wait for @x, of another process: it has not called, or, if
- * @all_joined, it has not started, or its process is stopped. */
+/* Return true if @x, a rank of another process, keeps the front from finishing.
+ * If @all_joined is false, return true if @x has not called.  If it is true,
+ * return true if @x has not started, though no older collective delays it, or
+ * if its process is stopped. */
 bool stall_is_at_fault(const struct remote_rank *x, bool all_joined);
 
-/* The rank to blame if its whole process is at fault, because that is stopped
- * or has closed its group; NULL if that is not so. */
+/* Return the blamed rank if the fault is that its process is stopped or has
+ * closed its group; otherwise NULL. */
 const struct remote_rank *stall_remote_process(const struct snapshot *s,
                                                const struct cohort_verdict *v);
 
-/* If ranks that the front, or the transfer, waits for wait for others
- * themselves, blame the last ones of that chain. */
+/* If the ranks that the front or the transfer waits for also wait for other
+ * ranks, blame the ranks at the ends of these waits.  Blame no rank instead of
+ * one that has left after an end for which no rank was to blame. */
 void stall_blame_culprits(const struct snapshot *s, struct cohort_verdict *v);
-
-/* Ranks that wait for each other are at fault together: a cycle takes the place
- * of what was found before. */
-void stall_find_cycle(const struct snapshot *s, bool is_transfer,
-                      struct cycle *cycle, struct cohort_verdict *v);
 
 #endif

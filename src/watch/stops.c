@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-/* Make room: merge the two oldest stops into one that ends with the second and
- * is as long as both. */
+/* Make room by merging the two oldest stops.  The merged stop ends when the
+ * second did, and is as long as both together. */
 static void merge_oldest(struct stops *s)
 {
 	struct stop *a = &s->kept[0], *b = &s->kept[1];
@@ -23,8 +23,8 @@ uint64_t stops_active_ns(const struct activity *before,
 	return ran > delayed ? ran : delayed;
 }
 
-bool stops_note(struct stops *s, uint64_t from_ns, uint64_t asked_ns,
-                uint64_t now_ns, uint64_t gross_ns)
+bool stops_record(struct stops *s, uint64_t from_ns, uint64_t asked_ns,
+                  uint64_t now_ns, uint64_t gross_ns)
 {
 	if (now_ns <= asked_ns || now_ns - asked_ns <= gross_ns) {
 		if (asked_ns > from_ns)
@@ -44,8 +44,9 @@ uint64_t stops_shift(const struct stops *s, uint64_t since_ns)
 {
 	const struct stop *x, *end = s->kept + s->n;
 
-	/* The stops are in order: a start that one stop has moved is not later
-	 * than that stop's end, and so not later than the next stop's begin. */
+	/* The stops are in order.  If one stop moves the clock's start, the new
+	 * start is not later than the end of that stop, and so not later than
+	 * the start of the next stop. */
 	for (x = s->kept; x < end; x++)
 		if (since_ns < x->from_ns)
 			since_ns += x->to_ns - x->from_ns;

@@ -3,17 +3,19 @@
 #define WATCH_STOPS_H
 
 /*
- * Stops: when this process did not run, although one of its threads meant to.
- * A signal or a debugger stopped it, or the machine stood still.  Such time is
- * nobody's fault and counts for no deadline.  Pure functions
+ * Finds stops: periods during which this process was not running although one
+ * of its threads was due to run
+ *
+ * The cause is a signal, a debugger, or a suspended machine.  Deadlines do not
+ * count this time.  All functions are pure.
  *
  *  A. A clock is never moved past the end of the last stop, so a hang is found
  *     at most one full deadline after that.
- *  B. A clock is moved only by time that nobody has watched, so it goes on
- *     between stops, however many there are.
+ *  B. A clock is moved only by the length of stops, and runs between them, no
+ *     matter how many there are.
  *  C. A thread that always oversleeps is on a busy machine, not in a process
  *     that was stopped: after STOPS_IN_A_ROW stops without an ordinary sleep in
- *     between, no more stops are found.
+ *     between, no more stops are recorded.
  */
 
 #include <stdbool.h>
@@ -23,42 +25,49 @@
 #define STOPS_IN_A_ROW 64
 
 struct stops {
-	/* The last stops, in order of time; they do not overlap. */
+	/* A period during which the process was not running.  Stops are in
+	 * chronological order and do not overlap. */
 	struct stop {
-		uint64_t from_ns; /* the thread ran at this time, */
-		uint64_t to_ns;   /* and next at this one */
+		uint64_t from_ns; /* the thread last ran at this time */
+		uint64_t to_ns;   /* the thread ran again at this time */
 	} kept[STOPS_KEPT];
 	int n;
 	unsigned in_a_row;
 };
 
-/* What the kernel says about a process and one of its threads; both times only
- * grow. */
+/* CPU use of a process and one thread, as the kernel reports it.  Both times
+ * only grow. */
 struct activity {
-	uint64_t cpu_ns; /* that the process's threads have run, all together */
-	/* That the thread was ready to run, and waited for a core. */
+	uint64_t cpu_ns; /* CPU time of all threads together */
+	/* Time that the thread was ready to run, but waited for a core. */
 	uint64_t delayed_ns;
 };
 
 /*
- * Return for how long, between two readings, the process was certainly not
- * stopped: its threads ran on at most @cores cores, and a thread of a stopped
- * process is not ready to run.  A thread that is late by no more than that was
- * starved on a busy machine.
+ * Return how long, between two readings, the process was certainly not stopped.
+ * This is computed from the CPU time and from the thread's wait for a core:
+ * threads on @cores cores need at least the CPU time divided by @cores, and a
+ * thread of a stopped process is never ready to run.  A thread that wakes late
+ * by no more than this was starved on a busy machine.
  */
 uint64_t stops_active_ns(const struct activity *before,
                          const struct activity *now, int cores);
 
 /*
- * The thread ran at @from_ns, meant to run again at @asked_ns (equal to
- * @from_ns: it did not mean to sleep), and runs now, at @now_ns.  If it is more
- * than @gross_ns late, note a stop and return true.
+ * Record a stop and return true if the thread runs again more than @gross_ns
+ * late.
+ *
+ * @from_ns:  time at which the thread last ran
+ * @asked_ns: time at which it was due to run again; equal to @from_ns if it did
+ *            not sleep
+ * @now_ns:   the time now
+ * @gross_ns: delay that is normal on a busy machine
  */
-bool stops_note(struct stops *s, uint64_t from_ns, uint64_t asked_ns,
-                uint64_t now_ns, uint64_t gross_ns);
+bool stops_record(struct stops *s, uint64_t from_ns, uint64_t asked_ns,
+                  uint64_t now_ns, uint64_t gross_ns);
 
-/* Move the start of a clock, @since_ns, forward by the time that the process
- * stood still since then. */
+/* Return @since_ns, the start of a clock, moved forward by the length of the
+ * stops after it. */
 uint64_t stops_shift(const struct stops *s, uint64_t since_ns);
 
 #endif

@@ -6,26 +6,30 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/pages.h"
 #include "base/text.h"
 #include "base/util.h"
 #include "core/cause.h"
 
-/* The time to take all stacks. */
+/* Maximum time to take all stacks. */
 #define TAKE_NS (50 * UINT64_C(1000000))
 
-/* Frames of the program in the brief form. */
+/* Maximum number of frames of the program in the brief form. */
 #define BRIEF 8
 
-/* What stands between two frames. */
+/* Separates two frames. */
 #define CALLER " < "
 
-/* Threads of the process that are considered. */
+/* Maximum number of threads of the process that are considered. */
 #define OTHERS_LISTED 1024
 
-/* Bytes for a name, for all names of the brief form, and the shortest length to
- * which a name is cut. */
+/* Size of a name in bytes. */
 #define NAME_ROOM 512
+
+/* Total size of all names of the brief form, in bytes. */
 #define ALL_ROOM 8192
+
+/* Shortest length to which a name is cut. */
 #define LEAST 8
 
 bool (*symbol_more)(struct text *t, uintptr_t address);
@@ -39,9 +43,8 @@ static const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* True if the address is in the C library, in the linker or the kernel's page
- * beside it, or in this library where that is a shared one: not in the
- * program. */
+/* Return true if the address is in the C library, the dynamic linker, the
+ * kernel's page, or this library if it is a shared one. */
 static bool is_plumbing(const struct places *p, uintptr_t address)
 {
 	static const char *const starts[] = {
@@ -62,7 +65,7 @@ static bool is_plumbing(const struct places *p, uintptr_t address)
 	return false;
 }
 
-/* Add "function+0x2a", or "library+0x1234" if the function is not known. */
+/* Add "function+0x2a", or "library+0x1234" if the function is unknown. */
 static void add_symbol(struct text *t, const struct places *p,
                        uintptr_t address, bool named)
 {
@@ -80,8 +83,8 @@ static void add_symbol(struct text *t, const struct places *p,
 
 /* ---- frames ----------------------------------------------------------- */
 
-/* The address of a frame.  A return address stands for the call in front of
- * it. */
+/* Return a frame's address.  For a return address, which follows its call, this
+ * is an address in the call. */
 static uintptr_t address_of(const struct stack *stack, int i)
 {
 	return (uintptr_t)stack->frames[i] - (i > 0);
@@ -93,7 +96,8 @@ static bool is_of_program(const struct places *p, const struct stack *stack,
 	return !is_plumbing(p, address_of(stack, i));
 }
 
-/* The innermost frame of the program; the number of frames: there is none. */
+/* Return the index of the innermost frame of the program, or the number of
+ * frames if there is none. */
 static int first_of_program(const struct places *p, const struct stack *stack)
 {
 	int i = 0;
@@ -114,7 +118,6 @@ static void add_frame(struct text *t, const struct places *p, uintptr_t address,
 	text_add(t, "%s", name);
 }
 
-/* Where the frame at @at ends. */
 static const char *end_of(const char *at)
 {
 	const char *end = strstr(at, CALLER);
@@ -122,7 +125,7 @@ static const char *end_of(const char *at)
 	return end ? end : at + strlen(at);
 }
 
-/* The length of @frames if each name is cut to @most bytes. */
+/* Return the length of @frames if each name is cut to @most bytes. */
 static size_t length_of(const char *frames, size_t most)
 {
 	size_t bytes = 0, n;
@@ -181,7 +184,7 @@ void symbolizer_name(const struct places *places, const struct stack *stack,
 	struct text t = { out->text, sizeof(out->text) };
 	int i, n = 0;
 
-	/* Only the frames that fit are looked up. */
+	/* Look up only the frames that fit. */
 	for (i = is_there ? program : 0; i < stack->count && n < BRIEF; i++) {
 		if (*all)
 			text_add(&names, CALLER);
@@ -196,7 +199,7 @@ void symbolizer_name(const struct places *places, const struct stack *stack,
 	}
 }
 
-/* Name all stacks, and publish the names. */
+/* Name all stacks in the detail of @stage, and publish the names. */
 static void name_all(struct symbolizer *s, enum symbolizer_stage stage)
 {
 	int i;
@@ -209,12 +212,17 @@ static void name_all(struct symbolizer *s, enum symbolizer_stage stage)
 	cause_wake();
 }
 
+static void name_files(struct symbolizer *s)
+{
+	symbolizer_map(&s->places, s->stacks, s->n);
+	name_all(s, SYMBOLIZER_FILES);
+}
+
 static bool name_stages(void *arg)
 {
 	struct symbolizer *s = arg;
 
-	symbolizer_map(&s->places, s->stacks, s->n);
-	name_all(s, SYMBOLIZER_FILES);
+	name_files(s);
 	places_name(&s->places);
 	name_all(s, SYMBOLIZER_FUNCTIONS);
 	if (symbol_more)
@@ -239,8 +247,9 @@ static bool is_asked(const struct symbolizer *s, int tid)
 	return false;
 }
 
-/* Add the other threads of the process that do not block the signal, as all
- * threads of the library do.  Returns how many there was no room for. */
+/* Add the other threads of the process, except threads that block the signal,
+ * as all threads of the library do.  Return the number of threads that there
+ * was no room for. */
 static int add_others(struct symbolizer *s)
 {
 	int tids[OTHERS_LISTED], i, left_out = 0;
@@ -286,13 +295,30 @@ bool symbolizer_has_all(struct symbolizer *s)
 	       (symbol_more ? SYMBOLIZER_LINES : SYMBOLIZER_FUNCTIONS) + 1;
 }
 
+bool symbolizer_awaits_python(const struct stack_report *r)
+{
+	/* A stripped file has only the names of exported functions. */
+	static const char *const names[] = {
+		"take_gil",
+		"PyEval_RestoreThread",
+		"PyEval_AcquireThread",
+		"PyGILState_Ensure",
+	};
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(names); i++)
+		if (strstr(r->text, names[i]))
+			return r->holds_python == 0;
+	return false;
+}
+
 void symbolizer_refuse(struct stack_report *r, const char *why)
 {
 	snprintf(r->text, sizeof(r->text), STACK_UNAVAILABLE "%s", why);
 	snprintf(r->brief, sizeof(r->brief), STACK_UNAVAILABLE "%s", why);
 }
 
-/* Write the names of stack @i as far as they are found, or why there are
+/* Write the names that were found for stack @i, or the reason why there are
  * none. */
 static void put_names(const struct symbolizer *s, int i, int stage,
                       struct stack_report *to)
@@ -303,7 +329,7 @@ static void put_names(const struct symbolizer *s, int i, int stage,
 	if (s->stacks[i].why) {
 		symbolizer_refuse(to, s->stacks[i].why);
 	} else if (stage < 0) {
-		symbolizer_refuse(to, "no names in time");
+		symbolizer_refuse(to, "its functions were not named in time");
 	} else {
 		from = &s->names[stage][i];
 		memcpy(to->text, from->text, sizeof(to->text));
@@ -328,7 +354,7 @@ static void put_frames(const struct symbolizer *s, int i,
 	to->count = stack->count;
 }
 
-/* Fill in the traces: @reports are those of the first @n. */
+/* Fill in the traces.  @reports are the reports of the first @n stacks. */
 static void put_traces(struct symbolizer *s, const struct stack_report *reports,
                        int n, int stage)
 {
@@ -371,11 +397,28 @@ void symbolizer_collect(struct symbolizer *s, struct stack_report *reports)
 	put_traces(s, reports, s->asked, stage);
 }
 
+bool symbolizer_trace(int signo, struct stack_report *reports, int n,
+                      struct stack_traces *out)
+{
+	struct symbolizer *s = pages_alloc(sizeof(*s));
+
+	if (!s)
+		return false;
+	s->signo = signo;
+	symbolizer_take(s, reports, n);
+	name_files(s);
+	symbolizer_collect(s, reports);
+	*out = s->traces;
+	pages_free(s, sizeof(*s));
+	return true;
+}
+
 /* ---- life ------------------------------------------------------------- */
 
 void symbolizer_start(struct symbolizer *s, int signo)
 {
-	/* The rest is zero, and takes no memory before it is used. */
+	/* The remaining members are zero, and use no memory until they are
+	 * written. */
 	s->all = signo & COHORT_STACK_ALL;
 	s->signo = signo & ~COHORT_STACK_ALL;
 	if (s->signo)

@@ -3,12 +3,11 @@
 #define WATCH_SYMBOLIZER_H
 
 /*
- * Stacks of threads as text, and as places in files
+ * Names the frames of threads' stacks: functions, and places in files
  *
- * A job looks up the names of functions, because that may need what a hung
- * thread has: memory, a lock, or a disk.  It looks up more and more: files,
- * then functions, then lines.  The verdict has the names that are found in
- * time.
+ * A job looks up the names of functions, because a lookup may need memory, a
+ * lock or a disk that a hung thread holds.  The job works in stages: files,
+ * then functions, then lines.  A verdict has the names that were found in time.
  */
 
 #include <stdatomic.h>
@@ -21,10 +20,10 @@
 #include "watch/places.h"
 #include "watch/stack.h"
 
-/* Ranks that are asked for their stacks at a time. */
+/* Maximum number of ranks whose stacks are taken at a time. */
 #define STACK_RANKS 8
 
-/* What the text begins with if there is no stack. */
+/* Start of the text of a report without a stack. */
 #define STACK_UNAVAILABLE "stack unavailable: "
 
 #define STACK_TEXT 1000
@@ -33,15 +32,17 @@
 struct stack_report {
 	int rank;
 	int tid;
-	bool bound; /* the rank was bound to the thread when it was asked */
+	/* The rank was bound to the thread when the stack was requested. */
+	bool bound;
 	int holds_python; /* as in struct stack */
 
-	/* Frames from the program's innermost one on: "f (a.c:1) < g+0x2a <
-	 * main+0x51"; or STACK_UNAVAILABLE and why. */
+	/* Frames, starting with the program's innermost one: "f (a.c:1) <
+	 * g+0x2a < main+0x51".  If there is no stack, STACK_UNAVAILABLE and the
+	 * reason. */
 	char text[STACK_TEXT];
 
-	/* The first of these frames, up to eight of the program's.  If their
-	 * names are too long together, the longest ones are cut. */
+	/* The first frames of .text, with up to eight frames of the program.
+	 * If they do not fit, the longest names are truncated. */
 	char brief[STACK_TEXT];
 };
 
@@ -51,15 +52,20 @@ static inline bool symbolizer_has_stack(const struct stack_report *r)
 	       0;
 }
 
-/* A stack as a dump has it. */
+/* Return true if the thread waits for Python's interpreter lock, according to
+ * the names of its functions. */
+bool symbolizer_awaits_python(const struct stack_report *r);
+
+/* A stack as a dump shows it. */
 struct stack_trace {
-	int rank; /* -1 for a thread that is not asked as a rank's */
+	int rank; /* -1 if the stack was not taken for a rank */
 	int tid;
 	char thread[THREAD_NAME_SIZE];
 	char state[THREAD_STATE_SIZE];
 	int holds_python;
 	char text[STACK_TEXT];
-	/* 0 if there is no stack, or its files were not found in time. */
+	/* Number of frames.  0 if there is no stack, or if the files of its
+	 * frames were not found in time. */
 	int count;
 	struct {
 		int module; /* -1 if the address is in no file */
@@ -67,92 +73,107 @@ struct stack_trace {
 	} frames[STACK_FRAMES];
 };
 
-/* All stacks that were taken at a time, of the ranks first. */
+/* All stacks that were taken at one time.  Stacks of ranks come first. */
 struct stack_traces {
 	int n, n_modules;
-	/* Other threads that were not asked, as there were too many. */
+	/* Number of other threads whose stacks did not fit. */
 	int left_out;
 	struct stack_trace at[STACKS];
 	struct place_module modules[PLACE_MODULES];
 };
 
-/* How far the names of a question are. */
+/* Stages of looking up the names of one set of stacks. */
 enum symbolizer_stage {
 	SYMBOLIZER_FILES,     /* "prog+0x1234" */
 	SYMBOLIZER_FUNCTIONS, /* "f+0x2a" */
-	SYMBOLIZER_LINES,     /* "f (a.c:12)", by symbol_more */
+	SYMBOLIZER_LINES,     /* "f (a.c:12)", from symbol_more */
 	SYMBOLIZER_STAGES,
 };
 
+/* Takes and names the stacks of one clique's threads. */
 struct symbolizer {
 	/* Constant after the start. */
 	int signo; /* 0 if no stacks are taken */
-	bool all;  /* also ask other threads */
+	bool all;  /* also take the stacks of threads that belong to no rank */
 
 	struct job naming;
 
-	/* Atomic; how many stages of .names are complete.  Release and acquire:
-	 * what is in them, and the files in .places. */
+	/* Atomic; number of stages of .names that are complete.  The release
+	 * and acquire publish the contents of these stages, and the files in
+	 * .places. */
 	atomic_int found;
 
-	/* Owned by the caller while symbolizer_is_free(), else by the job; how
-	 * many of the stacks are of the caller's reports. */
+	/* Owned by the job, or by the caller while symbolizer_is_free(). */
+	/* Number of stacks for the caller's reports; they come first. */
 	int asked;
-	int n;
+	int n; /* number of all stacks */
 	struct stack stacks[STACKS];
 	struct stack_report names[SYMBOLIZER_STAGES][STACKS];
 	struct places places;
 
-	/* Owned by the thread that asks. */
+	/* Owned by the thread that takes the stacks. */
 	struct stack_traces traces;
 };
 
-/* A better way to name an address: "function (file.c:12)"; false if nothing is
- * known.  It may take memory and locks.  Set before any group is opened, else
- * NULL. */
+/* A hook that returns a better name for an address: "function (file.c:12)".  It
+ * returns false if it knows no name.  It may allocate memory and take locks.
+ * Set before any group is opened, otherwise NULL. */
 extern bool (*symbol_more)(struct text *t, uintptr_t address);
 
-/* Prepare to take stacks by @signo, which may have COHORT_STACK_ALL; 0 if none
- * are to be taken.  @s is zeroed. */
+/* Prepare to take stacks with signal @signo, which may include
+ * COHORT_STACK_ALL.  If @signo is 0, no stacks are taken.  @s must be
+ * zeroed. */
 void symbolizer_start(struct symbolizer *s, int signo);
 
-/* False while the names of the last question are still being looked up. */
+/* Return false while a job is still looking up names for the last stacks. */
 bool symbolizer_is_free(struct symbolizer *s);
 
-/* How long to wait for names. */
+/* Maximum time that a verdict waits for names. */
 #define NAME_NS (45 * UINT64_C(1000000))
 
 /*
- * Take the stacks of @n threads, at most STACK_RANKS: blocks for 50 ms at most,
- * and must be free.  Then have the crew find names for them, and wake the
- * watchdog.  Then fill in the reports, in which only the rank and the thread
- * are set, with what has been found.  One thread at a time.
+ * Take the stacks of the @n threads in @reports, at most STACK_RANKS.  Blocks
+ * for at most 50 ms.  Call it only while symbolizer_is_free() is true, and from
+ * one thread at a time.
  */
 void symbolizer_take(struct symbolizer *s, const struct stack_report *reports,
                      int n);
+
+/* Start the job that finds names.  It wakes the watchdog after each stage. */
 void symbolizer_name_all(struct symbolizer *s);
+
+/* Fill in @reports and s->traces with the names that were found so far.  The
+ * ranks and threads in @reports are set by the caller. */
 void symbolizer_collect(struct symbolizer *s, struct stack_report *reports);
 
-/* True if all names have been looked up. */
+/* Take the stacks of @n threads with signal @signo, and name only the files of
+ * their frames.  The caller has set the ranks and thread IDs in @reports.
+ * Needs no symbolizer and takes no lock.  Return false if there is no
+ * memory. */
+bool symbolizer_trace(int signo, struct stack_report *reports, int n,
+                      struct stack_traces *out);
+
+/* Return true if all names have been looked up. */
 bool symbolizer_has_all(struct symbolizer *s);
 
-/* Say in the report why there is no stack. */
+/* Store in the report the reason why there is no stack. */
 void symbolizer_refuse(struct stack_report *report, const char *why);
 
-/* Find the places of the @n stacks' frames. */
+/* Find the file of each frame of all @n stacks. */
 void symbolizer_map(struct places *places, const struct stack *stacks, int n);
 
-/* Name the frames of @stack in @out.  Frames of the C library and of this
- * library in front of the program's first one are left out, unless there are no
- * others. */
+/* Name the frames of @stack in @out.  Omit frames of the C library and of this
+ * library that are called by the program's innermost frame, unless there are no
+ * other frames. */
 void symbolizer_name(const struct places *places, const struct stack *stack,
                      struct stack_report *out, enum symbolizer_stage stage);
 
-/* Add @frames, or the reason why there are none, in @room bytes: the longest
- * names are cut, and end in "...", until all fit. */
+/* Add @frames, or the reason why there are none, in at most @room bytes.  If
+ * the frames do not fit, the longest names are cut and end in "...". */
 void symbolizer_add(struct text *t, const char *frames, size_t room);
 
-/* Stop; false if a lookup of names hangs until @deadline_ns. */
+/* Stop the symbolizer.  Return false if a lookup of names has not ended by
+ * @deadline_ns. */
 bool symbolizer_stop(struct symbolizer *s, uint64_t deadline_ns);
 
 #endif

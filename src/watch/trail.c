@@ -13,31 +13,39 @@
 #include "watch/stall.h"
 #include "watch/waits.h"
 
-/* Operations on a trail; a longer one is not followed to its end. */
+/* Maximum number of operations on a trail.  A longer trail is cut short. */
 #define MAX_STEPS 256
 
-/* How long a trail may take, in the time that one question waits for a silent
- * process. */
-#define MAX_PATIENCES 5
+/* Time after which a trail is not followed further.  The last question may take
+ * a second longer, see remote->ask(). */
+#define TRAIL_NS NS_PER_S
 
-/* How often a trail that leads nowhere is followed, and the time in between. */
+/* Maximum number of tries to follow a trail that leads to no rank at fault. */
 #define MAX_TRIES 5
+
+/* Time after which no further try begins. */
+#define TRIES_NS UINT64_C(200000000)
+
+/* Time between two tries to follow a trail. */
 #define RETRY_NS UINT64_C(5000000)
 
 /* ---- this process ------------------------------------------------------- */
 
-/* A look for a clique, and for its ranks that are missing. */
+/* A search for a clique, and for ranks that are missing in one of its
+ * operations. */
 struct lookup {
 	const struct clique *root;
 	uint64_t identity;
-	const struct missing *m; /* or NULL */
+	const struct missing *m; /* the operation, or NULL */
+	/* True to find ranks that have called but not started, instead of ranks
+	 * that have not called. */
 	bool with_called;
-	struct clique *q;                    /* with a reference */
-	uint64_t missing[COHORT_RANK_WORDS]; /* places in q */
+	struct clique *q;                    /* the clique, with a reference */
+	uint64_t missing[COHORT_RANK_WORDS]; /* indexes into q->comms */
 };
 
-/* True if @c has not called what @m says; or, if @with_called, if it has called
- * it but its stream has not reached it. */
+/* Return true if @c has not called operation @m.  If @with_called, return true
+ * instead if @c has called it but its stream has not reached it. */
 static bool is_missing(const struct cohort_comm *c, const struct missing *m,
                        bool with_called)
 {
@@ -63,7 +71,7 @@ static bool is_missing(const struct cohort_comm *c, const struct missing *m,
 	       (r.in_call || r.meets || (q->starts_are_marked && !r.started));
 }
 
-static void look_up(const struct clique *first, void *arg)
+static void look_up_clique(const struct clique *first, void *arg)
 {
 	struct lookup *l = arg;
 	const struct clique *q = first;
@@ -81,14 +89,14 @@ static void look_up(const struct clique *first, void *arg)
 			rank_set_add(l->missing, i);
 }
 
-/* The clique of that identity in the family of @root, with a reference to be
- * put; NULL if there is none here.  One that has just ended still shows who has
- * not called. */
+/* Return a reference to the clique with @identity in the family of @root, or
+ * NULL if this process has none.  A clique that has just ended still shows
+ * which ranks have not called. */
 static struct clique *get_clique(const struct clique *root, uint64_t identity)
 {
 	struct lookup l = { .root = root, .identity = identity };
 
-	clique_tree_look_at_all(look_up, &l);
+	clique_tree_call_all(look_up_clique, &l);
 	return l.q;
 }
 
@@ -98,9 +106,9 @@ static bool ends_here(const struct waits *w)
 	       (w->culprits->at.rank >= 0 || !w->culprits->in.identity);
 }
 
-/* What the ranks of this process that are missing in @m wait for: the first
- * that waits for nobody, or else the last.  Returns false if none is
- * missing. */
+/* Store in @out the waits of a rank of this process that is missing in @m: the
+ * first rank whose waits end in this process or, if there is none, the last
+ * rank.  Return false if no rank is missing. */
 static bool find_local_waits(const struct clique *root, const struct missing *m,
                              bool with_called, struct waits *out)
 {
@@ -113,7 +121,7 @@ static bool find_local_waits(const struct clique *root, const struct missing *m,
 	int i;
 
 	memset(out, 0, sizeof(*out));
-	clique_tree_look_at_all(look_up, &l);
+	clique_tree_call_all(look_up_clique, &l);
 	for (i = rank_set_next(l.missing, -1); i >= 0 && !ends_here(out);
 	     i = rank_set_next(l.missing, i))
 		waits_of(&l.q->comms[i], m->is_transfer ? 0 : m->number,
@@ -125,18 +133,18 @@ static bool find_local_waits(const struct clique *root, const struct missing *m,
 
 /* ---- other processes ---------------------------------------------------- */
 
-/* Evidence against a rank. */
+/* Evidence against a rank, from the weakest to the strongest. */
 enum evidence {
-	HAS_DONE_ITS_PART, /* as far as is known */
-	HAS_NOT_STARTED,   /* what it has called */
+	HAS_DONE_ITS_PART, /* the rank has done its part, as far as is known */
+	HAS_NOT_STARTED,   /* the rank has called, but not started */
 	WAITS_ITSELF,
 	HAS_NOT_CALLED,
-	CANNOT_CALL, /* it has left, or is stopped */
+	CANNOT_CALL, /* the rank has left, or its process is stopped */
 };
 
 static enum evidence evidence_against(const struct remote_rank *x)
 {
-	if (x->joined)
+	if (x->joined && !x->waits)
 		return stall_is_at_fault(x, true) ? HAS_NOT_STARTED
 		                                  : HAS_DONE_ITS_PART;
 	if (x->kind == COHORT_VERDICT_PROCESS_STOPPED)
@@ -146,16 +154,16 @@ static enum evidence evidence_against(const struct remote_rank *x)
 	return stall_is_departure(x->kind) ? CANNOT_CALL : HAS_NOT_CALLED;
 }
 
-/* The answers of other processes about an operation. */
+/* Replies of other processes about an operation. */
 struct answers {
 	struct remote_rank *of;
 	int n;
-	bool is_complete; /* all ranks of all processes */
+	bool is_complete; /* true if there is a reply for every rank */
 };
 
-/* The rank to follow; NULL: none is missing.  Ranks that have called are at
- * fault only if no other is missing, and some have done their part: else they
- * wait alike. */
+/* Return the rank whose waits to follow, or NULL if no rank is at fault.  Ranks
+ * that have called but not started are at fault only if all ranks have called
+ * and some have done their part.  If none has done its part, all wait alike. */
 static const struct remote_rank *choose(const struct answers *a)
 {
 	const struct remote_rank *x, *best = NULL;
@@ -174,46 +182,43 @@ static const struct remote_rank *choose(const struct answers *a)
 	                                                                : best;
 }
 
-/* Ask about @m, an operation of @q; NULL: of a clique that this process does
- * not have. */
-static void ask(const struct remote *remote, const struct clique *q,
-                const struct missing *m, int room, uint64_t end_ns,
-                struct text *silent, struct answers *a)
+/* Ask other processes about @m, an operation of @q.  @q is NULL if this process
+ * does not have the operation's clique. */
+static void ask_processes(const struct remote *remote, const struct clique *q,
+                          const struct missing *m, int room,
+                          struct text *silent, struct answers *a)
 {
-	const uint64_t deadline_ns = clock_deadline(remote->patience_ns);
 	const char *begin = silent->at;
 
-	a->n = remote->ask(remote, q, m, a->of, room,
-	                   deadline_ns < end_ns ? deadline_ns : end_ns, silent);
+	a->n = remote->ask(remote, q, m, a->of, room, silent);
 	a->is_complete = silent->at == begin && silent->room &&
 	                 (!q || a->n + q->size >= q->world_size);
 }
 
-/* Ask about the next operation on the trail. */
 static void ask_next(const struct clique *root, const struct missing *m,
-                     uint64_t end_ns, struct answers *a)
+                     struct answers *a)
 {
 	struct clique *q = get_clique(root, m->identity);
-	char some[8];
+	char some[TEXT_LEAST];
 	struct text silent = { some, sizeof(some) };
 
-	ask(root->remote, q, m, COHORT_MAX_RANKS, end_ns, &silent, a);
+	ask_processes(root->remote, q, m, COHORT_MAX_RANKS, &silent, a);
 	if (q)
 		clique_put(q);
 }
 
 /* ---- the trail ---------------------------------------------------------- */
 
-/* How far a trail has been followed. */
+/* State of following a trail. */
 struct walk {
-	const struct clique *root; /* of the family */
+	const struct clique *root; /* root of the family */
 	struct trail *t;
-	struct waits *w;       /* its */
-	struct missing m;      /* the operation that it has reached */
-	char call[WAITS_CALL]; /* the name of that */
+	struct waits *w;       /* the member .waits of .t */
+	struct missing m;      /* the operation that the trail has reached */
+	char call[WAITS_CALL]; /* name of that operation */
 	struct {
 		struct missing m;
-		int links; /* how many there were before */
+		int links; /* number of links before the current step */
 	} steps[MAX_STEPS];
 	int n;
 };
@@ -228,7 +233,7 @@ static void append_link(struct waits *w, const struct wait_link *link)
 	rank_set_add_all(w->links[WAITS_LINKS - 1].behind, link->behind);
 }
 
-/* The wait of the rank @x, or of one in its process that it waits for. */
+/* Add the wait of rank @x, or of a rank in its process that it waits for. */
 static void add_remote_link(struct waits *w, const struct remote_rank *x)
 {
 	struct wait_link link = {
@@ -247,10 +252,10 @@ static void add_remote_link(struct waits *w, const struct remote_rank *x)
 	append_link(w, &link);
 }
 
-/* The trail ends with rank @rank of its clique, and number @world of the group,
- * which is at fault for @kind in the last operation. */
-static struct culprit *end_with(struct walk *k, int world, int rank, int kind,
-                                const char *text)
+/* End the trail with a culprit: rank @rank of its clique, with the number
+ * @world in the root group.  Its fault in the last operation is @kind. */
+static struct culprit *end_trail(struct walk *k, int world, int rank, int kind,
+                                 const char *text)
 {
 	struct culprit *x = &k->w->culprits[k->w->culprit_count++];
 
@@ -267,7 +272,20 @@ static struct culprit *end_with(struct walk *k, int world, int rank, int kind,
 	return x;
 }
 
-/* The trail has returned to step @i.  Drop the links that lead to the cycle. */
+/* Return the number of ranks of the clique with @identity, or 0 if this process
+ * does not have it. */
+static int world_size_of(const struct walk *k, uint64_t identity)
+{
+	struct clique *q = get_clique(k->root, identity);
+	const int size = q ? q->world_size : 0;
+
+	if (q)
+		clique_put(q);
+	return size;
+}
+
+/* End a trail that has returned to the operation of step @i.  Drop the links
+ * that lead to the cycle. */
 static void end_in_cycle(struct walk *k, int i)
 {
 	const struct missing *m = &k->steps[i].m;
@@ -282,13 +300,17 @@ static void end_in_cycle(struct walk *k, int i)
 	waits_fill(w, m, world);
 	w->is_cycle = true;
 	k->t->returns = !i;
+	/* If other ranks are in one of the communicators only, their number
+	 * does not show which order is right. */
 	w->is_crossing = !i && k->n == 2 && !m->is_transfer &&
 	                 !k->steps[1].m.is_transfer &&
-	                 m->identity != k->steps[1].m.identity;
+	                 m->identity != k->steps[1].m.identity &&
+	                 world_size_of(k, m->identity) ==
+	                         world_size_of(k, k->steps[1].m.identity);
 }
 
-/* Record the operation that the trail has reached.  Returns false if the trail
- * is over: it has been there before, or is too long. */
+/* Record the operation that the trail has reached.  Return false if the trail
+ * ends here, because it has reached the operation before or is too long. */
 static bool add_step(struct walk *k)
 {
 	int i = 0;
@@ -305,9 +327,9 @@ static bool add_step(struct walk *k)
 	return true;
 }
 
-/* Add the waits @here of ranks of this process that are missing in the
- * operation, and go on to what they wait for in other processes.  Returns false
- * if the trail is over. */
+/* Add the waits @here of this process's ranks that are missing in the
+ * operation, and continue with the operation that they wait for in other
+ * processes.  Return false if the trail ends here. */
 static bool add_local_waits(struct walk *k, const struct waits *here,
                             bool with_called)
 {
@@ -327,7 +349,7 @@ static bool add_local_waits(struct walk *k, const struct waits *here,
 	if (here->link_count)
 		text_set(k->call, WAITS_CALL, "%s", from->call);
 	if (ends_here(here)) {
-		x = end_with(k, from->world, from->rank, from->kind, "");
+		x = end_trail(k, from->world, from->rank, from->kind, "");
 		x->at = from->at;
 		x->has_called =
 			here->link_count ? from->has_called : with_called;
@@ -337,37 +359,47 @@ static bool add_local_waits(struct walk *k, const struct waits *here,
 	return true;
 }
 
+/* Continue with the ranks of this process.  A half of a transfer that is called
+ * but not started waits for what is before it in its stream.  Return false if
+ * the trail ends here. */
 static bool follow_local(struct walk *k)
 {
 	struct waits here;
+	bool with_called;
 
 	while (add_step(k)) {
-		if (!find_local_waits(k->root, &k->m, false, &here))
-			return true;
-		if (!add_local_waits(k, &here, false))
+		with_called = false;
+		if (!find_local_waits(k->root, &k->m, false, &here)) {
+			with_called = k->m.is_transfer;
+			if (!with_called ||
+			    !find_local_waits(k->root, &k->m, true, &here))
+				return true;
+		}
+		if (!add_local_waits(k, &here, with_called))
 			return false;
 	}
 	return false;
 }
 
-/* No other process has a rank that is missing in the operation.  If all have
- * answered, one here may have called it and not started. */
+/* End a trail at an operation that every rank of the other processes has called.
+ * If all processes have replied, blame a rank of this process that has called
+ * but not started, if there is one. */
 static void end_late(struct walk *k, bool is_complete)
 {
 	struct waits here;
 
 	if (!is_complete || !find_local_waits(k->root, &k->m, true, &here) ||
 	    add_local_waits(k, &here, true))
-		end_with(k, -1, -1, COHORT_VERDICT_REMOTE, "");
+		end_trail(k, -1, -1, COHORT_VERDICT_REMOTE, "");
 }
 
-/* Go on from the rank @x of another process.  Returns false if the trail is
- * over. */
+/* Continue from rank @x of another process.  Return false if the trail ends
+ * here. */
 static bool follow_remote(struct walk *k, const struct remote_rank *x)
 {
 	waits_fill(k->w, &k->m, x->world);
 	if (!x->waits) {
-		end_with(k, x->world, x->rank, x->kind, remote_words(x));
+		end_trail(k, x->world, x->rank, x->kind, remote_words(x));
 		return false;
 	}
 	if (x->in_cycle)
@@ -381,18 +413,17 @@ static bool follow_remote(struct walk *k, const struct remote_rank *x)
 	k->m = x->waits_in;
 	if (k->m.identity)
 		return follow_local(k);
-	end_with(k, x->end, -1, x->end_kind, "");
+	end_trail(k, x->end, -1, x->end_kind, "");
 	return false;
 }
 
-/* Follow the waits of the ranks at @x, which have answered about @t->from,
- * which is @call; until @of has a cause. */
+/* Follow the waits of the ranks whose replies are in @first, about the
+ * operation t->from with the name @call.  Stop once @of has a cause. */
 static void follow_trail(struct trail *t, const char *call,
                          const struct clique *of, const struct answers *first)
 {
 	const struct clique *root = clique_tree_root(of);
-	const uint64_t end_ns =
-		clock_deadline(MAX_PATIENCES * of->remote->patience_ns);
+	const uint64_t end_ns = clock_deadline(TRAIL_NS);
 	const size_t bytes = COHORT_MAX_RANKS * sizeof(struct remote_rank);
 	const struct remote_rank *x = choose(first);
 	struct answers a = { .of = pages_alloc(bytes) };
@@ -412,7 +443,10 @@ static void follow_trail(struct trail *t, const char *call,
 		is_open = follow_remote(k, x);
 		if (!is_open)
 			break;
-		ask_next(root, &k->m, end_ns, &a);
+		a.n = 0;
+		a.is_complete = false;
+		if (clock_now() < end_ns)
+			ask_next(root, &k->m, &a);
 		x = choose(&a);
 		if (!x)
 			end_late(k, a.is_complete);
@@ -423,7 +457,7 @@ static void follow_trail(struct trail *t, const char *call,
 
 /* ---- asking ------------------------------------------------------------- */
 
-/* True if other processes can be asked about the culprit @x. */
+/* Return true if other processes can be asked about the culprit @x. */
 static bool is_elsewhere(const struct culprit *x)
 {
 	return x->at.rank < 0 && x->in.identity &&
@@ -454,7 +488,8 @@ enum trail_start trail_start(const struct snapshot *s, const struct clique *q,
 	return TRAIL_FRONT;
 }
 
-/* True if the waits lead to a rank that nobody has told of. */
+/* Return true if the waits lead to a rank about which no process has
+ * replied. */
 static bool is_lost(const struct waits *w)
 {
 	return w->culprit_count && w->culprits->kind == COHORT_VERDICT_REMOTE;
@@ -467,13 +502,14 @@ static void begin_trail(struct trail *t, const struct missing *from)
 	t->world = -1;
 }
 
-/* Ask one question; see trail_follow(). */
+/* Ask other processes one question, and follow the trail from its replies; see
+ * trail_follow(). */
 static int follow_one(struct trail *t, const struct clique *of,
                       const struct missing *question, const char *call,
                       struct remote_rank *out, int room, struct text *silent)
 {
 	struct clique *q = get_clique(clique_tree_root(of), question->identity);
-	const uint64_t until = clock_deadline(of->remote->patience_ns);
+	const uint64_t until = clock_deadline(TRIES_NS);
 	const char *begin = silent->at;
 	struct answers a = { .of = out };
 	struct backoff b = BACKOFF;
@@ -483,10 +519,10 @@ static int follow_one(struct trail *t, const struct clique *of,
 	if (!q)
 		return 0;
 	for (tries = 1;; tries++) {
-		ask(of->remote, q, question, room, UINT64_MAX, silent, &a);
+		ask_processes(of->remote, q, question, room, silent, &a);
 		follow_trail(t, call, of, &a);
-		/* A clique on the way may just have ended: those that waited in
-		 * it know soon who was to blame. */
+		/* A clique on the trail may have just ended.  The ranks that
+		 * waited in it will soon know which rank was to blame. */
 		if (!is_lost(&t->waits) || silent->at != begin ||
 		    cause_or_closing(of->end) || clock_now() > until ||
 		    tries == MAX_TRIES)
@@ -506,7 +542,8 @@ int trail_follow(struct trail *t, const struct clique *of,
 	const char *begin = silent->at;
 	int n;
 
-	/* A trail that leads nowhere: they have called, and are not late. */
+	/* If a trail leads to no rank at fault, the ranks in question have
+	 * called and are not late, so ask the next question. */
 	do
 		n = follow_one(t, of, &x->in, x->call, out, room, silent);
 	while (!t->waits.culprit_count && !t->waits.is_cycle &&

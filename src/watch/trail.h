@@ -3,47 +3,57 @@
 #define WATCH_TRAIL_H
 
 /*
- * The waits of other processes' ranks, followed from process to process
+ * Follows the waits of ranks from process to process
  *
- * Ranks here wait for a rank of another process, which may wait in a
- * communicator that this process has no rank in, for a rank of a third process.
- * Each process is asked in turn, until one has a rank that waits for nobody, or
- * the trail comes back to where it has been: then the ranks wait in a cycle.
+ * If a rank of this process waits for a rank of another process, the other rank
+ * may itself wait for a rank of a third process, in a communicator that this
+ * process has no part in.  So each process is asked in turn, until one has a
+ * rank that waits for no other, or until the trail reaches an operation for the
+ * second time, which shows that the ranks wait in a cycle.
  */
 
 #include "watch/snapshot.h"
 
-/* What to ask other processes for a verdict on the front, or the transfer. */
+/* Subject of the questions to other processes before a verdict on the front or
+ * the transfer. */
 enum trail_start {
-	TRAIL_NONE,      /* nothing: a rank here is at fault */
-	TRAIL_FRONT,     /* what their ranks do about it */
-	TRAIL_ELSEWHERE, /* about what ranks here wait in instead */
+	TRAIL_NONE,  /* no question: a rank of this process is at fault */
+	TRAIL_FRONT, /* the front or the transfer */
+	/* Operations in which ranks of this process wait, instead of calling
+	 * the front or the transfer. */
+	TRAIL_ELSEWHERE,
 };
 
-/* What to ask: about the front or the transfer, or about what ranks here wait
- * in, in the order of the snapshot's culprits; and its names, for texts. */
+/* Questions to other processes: operations that their ranks may not have
+ * called, in the order of the snapshot's culprits. */
 struct trail_questions {
 	int n;
 	struct trail_question {
 		struct missing in;
-		char call[WAITS_CALL];
+		char call[WAITS_CALL]; /* the operation's name, for messages */
 	} of[WAITS_CULPRITS];
 };
 
+/* Return the kind of question to ask other processes about @s, a snapshot of
+ * @q, and store the questions in @questions. */
 enum trail_start trail_start(const struct snapshot *s, const struct clique *q,
                              bool is_transfer,
                              struct trail_questions *questions);
 
 /*
- * Ask the other processes the questions in turn, until the ranks in one of them
- * are at fault; store what they answer in @out, which has room for @room ranks,
- * and follow the waits of those that have not called.  May be called from any
- * thread; blocks, until @of has a cause at most, and takes the lock of
- * clique_tree.c.  Returns how many ranks there are.  If an answer is missing,
- * the trail ends with a culprit whose rank is -1.
- * @trail:  set to where the waits lead
- * @of:     the clique that there will be a verdict on
- * @silent: see struct remote
+ * trail_follow - ask other processes until the ranks at fault are found
+ * @trail:     set to the waits that lead to the ranks at fault
+ * @of:        clique that the verdict is on
+ * @questions: asked in turn, until one leads to the ranks at fault
+ * @out:       set to the replies to the last question
+ * @room:      number of replies that fit in @out
+ * @silent:    set to the processes that do not reply, see struct remote
+ *
+ * Any thread.  Blocks, at most until @of has a cause.  Takes the lock of
+ * clique_tree.c.
+ *
+ * Returns the number of ranks in @out.  If a reply that the trail needs is
+ * missing, the trail ends with a culprit whose rank is -1.
  */
 int trail_follow(struct trail *trail, const struct clique *of,
                  const struct trail_questions *questions,

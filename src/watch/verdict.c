@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "watch/cycle.h"
 #include "watch/describe.h"
 #include "watch/render.h"
 #include "watch/stall.h"
@@ -40,10 +39,11 @@ static struct text verdict_start(const struct snapshot *s, struct verdict *out)
 		.size = s->size,
 		.ranks = out->ranks,
 		.rank_size = sizeof(*out->ranks),
+		.call = out->call,
 		.line = out->line,
 		.text = out->text,
 	};
-	out->line[0] = out->text[0] = '\0';
+	out->call[0] = out->line[0] = out->text[0] = '\0';
 	text_add(&(struct text){ out->group, sizeof(out->group) }, "%s",
 	         s->group);
 	return (struct text){ out->text, sizeof(out->text) };
@@ -88,8 +88,8 @@ static void report_ranks(const struct snapshot *s, struct verdict *out)
 		verdict_report(s, &s->ranks[i], &out->ranks[i]);
 }
 
-/* True if the ranks that others wait for wait for these, or differ from them,
- * so that nobody is to blame. */
+/* Return true if no rank is to blame, because ranks wait for each other or
+ * their calls differ from each other. */
 static bool blames_nobody(const struct cohort_verdict *v)
 {
 	return v->rank < 0 && v->world_rank < 0 &&
@@ -102,26 +102,26 @@ void verdict_stalled(const struct snapshot *s, const struct expiry *due,
                      struct verdict *out)
 {
 	struct cohort_verdict *v = &out->v;
-	struct cycle cycle;
+	struct text call = { out->call, sizeof(out->call) };
 
 	verdict_start(s, out);
 	report_ranks(s, out);
-	v->stage = due->what == EXPIRY_SLOW      ? COHORT_STAGE_SLOW
-	           : due->what == EXPIRY_WARNING ? COHORT_STAGE_WARNING
-	                                         : COHORT_STAGE_EXPIRED;
+	v->stage = due->what == EXPIRY_SLOW ? COHORT_STAGE_SLOW
+	                                    : COHORT_STAGE_EXPIRED;
 	v->since_ns = due->since_ns;
 	v->deadline_ns = due->deadline_ns;
 	if (due->is_transfer)
 		stall_transfer(s, v);
 	else
 		stall_front(s, v);
-	stall_find_cycle(s, due->is_transfer, &cycle, v);
-	render_stall(s, due, &cycle, out);
+	render_missed(&call, s, due, v);
+	render_stall(s, due, out);
 	if (blames_nobody(v))
 		memset(v->missing, 0, sizeof(v->missing));
 }
 
-/* Other verdicts than those on stalls have one text. */
+/* Copy the verdict's text to its line.  Only verdicts about stalls have a
+ * separate line. */
 static void copy_line(struct verdict *out)
 {
 	text_set(out->line, sizeof(out->line), "%s", out->text);
@@ -149,11 +149,11 @@ void verdict_ended(const struct snapshot *s, const struct cohort_cause *cause,
 	         *cause->details ? cause->details : cause->text);
 }
 
-/* Ranks that keep the clique from its end and are described one by one, at
- * most: the text needs room for the reaper, the prober and the callback. */
+/* Maximum number of ranks that are described one by one when a clique's end
+ * does not complete.  The text must also have room for the reaper, the prober
+ * and the callback. */
 #define MAX_BLOCKERS 4
 
-/* What keeps the rank from being idle. */
 static void add_blocker(struct text *t, const struct snapshot *s,
                         const struct rank_snapshot *r)
 {
@@ -161,7 +161,7 @@ static void add_blocker(struct text *t, const struct snapshot *s,
 
 	describe_name_of(t, s, r);
 	if (r->native) {
-		text_add(t, " is inside its native communicator");
+		text_add(t, " is using its native communicator");
 	} else if (is_in && r->last.ticket &&
 	           r->last.outcome == COHORT_TIMED_OUT) {
 		text_add(t, " has been inside %s for ", record_name(&r->last));
@@ -177,10 +177,10 @@ static void add_blocker(struct text *t, const struct snapshot *s,
 		describe_thread(t, r);
 }
 
-/* A rank that has captured calls into CUDA graphs.  If those are alive, the end
- * of NCCL's communicators waits for them.  NULL: there is none, or something
- * else keeps the end. */
-static const struct rank_snapshot *captor(const struct snapshot *s)
+/* Return a rank whose CUDA graphs may delay the end: NCCL does not end a
+ * communicator while graphs with its calls exist.  Return NULL if there is
+ * none, or if something else delays the end. */
+static const struct rank_snapshot *graph_holder(const struct snapshot *s)
 {
 	int i;
 
@@ -195,19 +195,19 @@ static const struct rank_snapshot *captor(const struct snapshot *s)
 
 static int kind_of_wedge(const struct snapshot *s)
 {
-	if (captor(s))
+	if (graph_holder(s))
 		return COHORT_VERDICT_GRAPH_ALIVE;
 	return s->closing ? COHORT_VERDICT_CLOSE_STUCK : COHORT_VERDICT_WEDGED;
 }
 
-static void add_captor(struct text *t, const struct snapshot *s,
-                       const struct rank_snapshot *r)
+static void add_graph_holder(struct text *t, const struct snapshot *s,
+                             const struct rank_snapshot *r)
 {
 	text_add(t, "; ");
 	describe_name_of(t, s, r);
 	text_add(t,
-	         " has captured %llu call%s into CUDA graphs: those that are "
-	         "alive have to be destroyed first",
+	         " has captured %llu call%s into CUDA graphs: destroy these "
+	         "graphs first",
 	         (unsigned long long)r->captured, r->captured == 1 ? "" : "s");
 }
 
@@ -232,7 +232,7 @@ void verdict_wedged(const struct snapshot *s, struct verdict *out)
 		if (v->rank < 0)
 			v->rank = r.rank;
 		else
-			r.stack = NULL; /* there is room for one */
+			r.stack = NULL; /* there is room for one stack only */
 		rank_set_add(v->missing, r.rank);
 		if (++n > MAX_BLOCKERS)
 			continue;
@@ -241,9 +241,9 @@ void verdict_wedged(const struct snapshot *s, struct verdict *out)
 	}
 	if (n > MAX_BLOCKERS)
 		text_add(&t, "; and %d more ranks", n - MAX_BLOCKERS);
-	if (captor(s)) {
-		v->rank = captor(s)->rank;
-		add_captor(&t, s, captor(s));
+	if (graph_holder(s)) {
+		v->rank = graph_holder(s)->rank;
+		add_graph_holder(&t, s, graph_holder(s));
 	}
 	if (s->reaping)
 		text_add(&t, "; the reaper is inside %s", s->reaping);
@@ -255,9 +255,9 @@ void verdict_wedged(const struct snapshot *s, struct verdict *out)
 		text_add(&t, "; the prober is inside %s of ", s->asking);
 		describe_number(&t, s, s->probing);
 	}
-	if (s->telling_since_ns) {
-		text_add(&t, "; %s has not returned for ", s->telling);
-		describe_age(&t, s, s->telling_since_ns);
+	if (s->callback_since_ns) {
+		text_add(&t, "; on_verdict has not returned for ");
+		describe_age(&t, s, s->callback_since_ns);
 	}
 	copy_line(out);
 }
@@ -300,7 +300,7 @@ struct cohort_cause verdict_cause(const struct verdict *verdict)
 	return cause;
 }
 
-/* Copy the texts of stacks, which the reports point to. */
+/* Copy the texts of stacks that the reports point to. */
 static void copy_stacks(struct verdict *to, const struct verdict *from)
 {
 	int i, n = 0;
@@ -322,9 +322,11 @@ void verdict_copy(struct verdict *to, const struct verdict *from)
 	       (size_t)from->v.size * sizeof(*to->ranks));
 	copy_stacks(to, from);
 	memcpy(to->group, from->group, sizeof(to->group));
+	memcpy(to->call, from->call, sizeof(to->call));
 	memcpy(to->line, from->line, sizeof(to->line));
 	memcpy(to->text, from->text, sizeof(to->text));
 	to->v = from->v;
+	to->v.call = to->call;
 	to->v.line = to->line;
 	to->v.group = to->group;
 	to->v.ranks = to->ranks;

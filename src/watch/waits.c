@@ -6,71 +6,106 @@
 
 #include "base/clock.h"
 #include "base/pages.h"
+#include "base/thread.h"
+#include "base/util.h"
 #include "core/clique_tree.h"
 #include "core/pair.h"
-#include "watch/cycle.h"
 #include "watch/stall.h"
 
-/* Nodes that a walk visits at most; the others count as reached. */
+/* Maximum number of nodes of a walk.  Further ranks are ignored. */
 #define MAX_NODES COHORT_MAX_RANKS
 
-/* A rank, as the communicator shows it in which another rank waits for it. */
+/* A rank, as seen in the communicator in which another rank waits for it. */
 struct node {
 	const struct clique *q;
-	int rank;                    /* in q */
-	const struct cohort_comm *c; /* NULL if it is in another process */
-	uint64_t number;  /* of q's collective that it is missing in, or 0 */
-	const char *name; /* of that operation */
-	bool has_called;
-	bool has_ended; /* it was to blame for the end of that clique, */
-	int kind;       /* at fault for this */
-	bool in_cycle;  /* some rank of another process, in a cycle */
+	/* The rank's number in q; -1 for an unknown rank of another process. */
+	int rank;
+	/* NULL if the rank is in another process */
+	const struct cohort_comm *c;
+	/* Collective of q in which the rank is missing, or 0. */
+	uint64_t number;
+	/* Name of the operation in which the rank is missing. */
+	const char *name;
+	bool has_called; /* the rank has called, but not started */
+	/* Another communicator, in which the rank's thread is inside a call or
+	 * waits for one; or NULL. */
+	const struct cohort_comm *elsewhere;
+	/* If the rank has left, a clique that had ended before and in which it
+	 * had waited; or NULL. */
+	const struct clique *left_after;
 
-	/* If it is missing in a transfer: the number of its half, otherwise 0;
-	 * the other rank, in q; and whether it is the half that sends. */
+	/* The clique for whose end the rank was blamed, and its number in the
+	 * root of that clique.  NULL if it was blamed for none. */
+	const struct clique *ended;
+	int world;
+	int kind; /* kind of the fault that the rank was blamed for */
+	/* True if the node stands for ranks of another process in a cycle. */
+	bool in_cycle;
+
+	/* Number of the transfer half that the rank has not called or reached,
+	 * or 0. */
 	uint64_t half;
-	int other;
-	bool sends;
+	int other;  /* the rank at the other end of the transfer, in q */
+	bool sends; /* true if the rank's half is the send */
 
-	/* The first rank that it waits for, and the operation; to is -1 if it
-	 * waits for nobody. */
+	/* True if rank @other waits for the rank in cohort_comm_subset(), and
+	 * the rank is in another process. */
+	bool in_subset;
+
+	/* Index of the first node that this node waits for, or -1 if it waits
+	 * for none. */
 	int to;
+	/* Doubt about that edge.  1 if the rank has not called, and its thread
+	 * may wait for an operation that it has queued; or if another thread of
+	 * the rank waits, and the rank's thread is asleep in a futex, and so
+	 * may wait for that thread.  2 if it is not asleep in a futex.  0 for
+	 * any other edge. */
+	int doubt;
+	/* Clique of the operation in which the node waits. */
 	const struct clique *in;
 	uint64_t in_number;
 	const char *in_name;
 	enum wait_way way;
 };
 
+/* State of a walk along the waits, from some ranks to the ranks that they wait
+ * for. */
 struct walk {
-	const struct clique *all; /* the first of the list */
+	const struct clique *all; /* first clique in the list of all cliques */
 	struct waits *out;
-	const struct snapshot *s; /* the ranks that its front, */
-	/* Or its transfer, waits for are the starts; or NULL. */
+	/* Snapshot whose front determines the first nodes, which are the ranks
+	 * that the front waits for; or NULL. */
+	struct snapshot *s;
+	/* True if the first node is instead the rank that the transfer in that
+	 * snapshot waits for. */
 	bool is_transfer;
-	const struct cohort_comm *start; /* the only one, */
-	uint64_t number;                 /* in this collective */
-	const struct clique *here;
-	bool with_queued;  /* follow operations that no thread waits for, too */
-	uint64_t since_ns; /* when the first rank called the front */
-	int links;         /* nodes that wait for another */
+	/* First node if .s is NULL. */
+	const struct cohort_comm *start;
+	uint64_t number; /* the collective that .start has not called */
+	const struct clique *here; /* clique of the snapshot, or of .start */
+	bool with_queued;  /* also follow operations that no thread waits for */
+	uint64_t since_ns; /* time at which the first rank called the front */
+	int links;         /* number of nodes that wait for another */
 	int n;
 	struct node nodes[MAX_NODES];
 };
 
 /* ---- ranks in several communicators ------------------------------------ */
 
-static int world_of(const struct clique *q, const struct cohort_comm *c,
-                    int rank)
+static int world_of(const struct node *x)
 {
-	if (c)
-		return c->world_rank;
-	return clique_is_child(q) ? -1 : rank;
+	if (x->c)
+		return x->c->world_rank;
+	if (x->ended)
+		return x->world;
+	return clique_is_child(x->q) ? -1 : x->rank;
 }
 
-/* True if both are the same rank, and one thread calls for both. */
+/* Return true if both communicators belong to one node.  This is so if they are
+ * the same rank in one family, or if one thread calls for both. */
 static bool is_same(const struct cohort_comm *a, const struct cohort_comm *b)
 {
-	const int t = atomic_load(&a->lock.tid), u = atomic_load(&b->lock.tid);
+	const int t = comm_thread(a), u = comm_thread(b);
 
 	if (a == b)
 		return true;
@@ -87,9 +122,9 @@ static bool is_node(const struct node *x, const struct clique *q, int rank,
 	return x->q == q && x->rank == rank;
 }
 
-/* The index of the node, which is added if it is new; -1 if there is no
- * room. */
-static int reach(struct walk *w, struct node node)
+/* Return the index of the node, after adding it if it is new.  Return -1 if
+ * there is no room. */
+static int find_or_add_node(struct walk *w, struct node node)
 {
 	int i;
 
@@ -105,12 +140,13 @@ static int reach(struct walk *w, struct node node)
 
 /* ---- edges -------------------------------------------------------------- */
 
-/* Add an edge from node @from to the rank @node, which it waits for in @name,
- * number @number of @in. */
+/* Add an edge from node @from to @node.  Node @from waits for @node in the
+ * operation named @name, collective @number of clique @in.  Keep only the first
+ * edge of a node. */
 static void add_edge(struct walk *w, int from, struct node node,
                      const struct clique *in, uint64_t number, const char *name)
 {
-	int to = reach(w, node);
+	int to = find_or_add_node(w, node);
 	struct node *x = &w->nodes[from];
 
 	if (to < 0 || to == from || x->to >= 0)
@@ -123,13 +159,13 @@ static void add_edge(struct walk *w, int from, struct node node,
 	x->way = !node.half ? WAITS_FOR : node.sends ? WAITS_FROM : WAITS_TO;
 }
 
-/* True if @r has reached its operation in its stream, as far as marks tell. */
+/* Return true if @r has reached its operation, as far as marks show. */
 static bool is_at(const struct clique *q, const struct rank_snapshot *r)
 {
 	return r->started || r->in_call || r->meets || !q->starts_are_marked;
 }
 
-/* The name of collective @number of @c; "call" if it is not on record. */
+/* Return the name of collective @number of @c, or "call" if unknown. */
 static const char *name_of(const struct cohort_comm *c, uint64_t number)
 {
 	struct record r;
@@ -141,33 +177,130 @@ static const char *name_of(const struct cohort_comm *c, uint64_t number)
 	return record_name(&r);
 }
 
-/* The edges of @c in its oldest collective that is not done. */
+/* Return the name of the last operation of @c, or "call" if unknown. */
+static const char *last_name(const struct cohort_comm *c)
+{
+	struct record r;
+
+	return recorder_read(&c->recorder, atomic_load(&c->tickets.last), &r)
+	               ? record_name(&r)
+	               : "call";
+}
+
+static bool is_blocked(const struct cohort_comm *c)
+{
+	struct rank_snapshot r;
+
+	snapshot_part(&r, c, snapshot_undone(c));
+	return rank_is_blocked(&r);
+}
+
+/* Return true if @peer is one of the ranks that wait for the first nodes. */
+static bool waits_for_start(const struct walk *w,
+                            const struct cohort_comm *peer)
+{
+	const struct snapshot *s = w->s;
+	const struct cohort_comm *c;
+	int i;
+
+	if (!s)
+		return false;
+	if (w->is_transfer) {
+		c = clique_rank(w->here, s->transfer.rank);
+		return c && w->nodes->c != c && is_same(c, peer) &&
+		       is_blocked(c);
+	}
+	for (i = 0; i < s->size && !s->all_joined; i++)
+		if (s->ranks[i].joined && rank_is_blocked(&s->ranks[i]) &&
+		    is_same(&w->here->comms[i], peer))
+			return true;
+	return false;
+}
+
+/* Return true if @peer waits, perhaps through other ranks, for node @from. */
+static bool waits_for_node(const struct walk *w, int from,
+                           const struct cohort_comm *peer)
+{
+	int i, n, at;
+
+	for (i = 0; i < w->n; i++) {
+		if (!w->nodes[i].c || !is_same(w->nodes[i].c, peer))
+			continue;
+		for (at = w->nodes[i].to, n = 0; n < w->n && at >= 0; n++) {
+			if (at == from)
+				return true;
+			at = w->nodes[at].to;
+		}
+	}
+	return waits_for_start(w, peer);
+}
+
+/* Return true if @c waits for @peer in collective @number.  Store the state of
+ * @peer in @p. */
+static bool is_missing(const struct cohort_comm *peer,
+                       const struct cohort_comm *c, uint64_t number,
+                       struct rank_snapshot *p)
+{
+	if (peer == c)
+		return false;
+	snapshot_part(p, peer, number);
+	return !p->joined || (!p->done && !is_at(c->clique, p));
+}
+
+/* Return true if the ranks that have called collective @number have waited for
+ * the other ranks as long as they may. */
+static bool is_overdue(const struct cohort_comm *c, uint64_t number)
+{
+	const struct clique *q = c->clique;
+	uint64_t first_ns = UINT64_MAX;
+	struct rank_snapshot r;
+	int i;
+
+	for (i = 0; i < q->size; i++) {
+		snapshot_part(&r, &q->comms[i], number);
+		if (r.joined)
+			first_ns = MIN(first_ns, r.arrived_ns);
+	}
+	return clock_now() >=
+	       clock_after(first_ns, comm_limits(c, false).join_ns);
+}
+
+static void set_rank(struct node *node, const struct cohort_comm *c,
+                     const struct rank_snapshot *r)
+{
+	node->rank = c->rank;
+	node->c = c;
+	node->has_called = r->joined;
+}
+
+/* Add the edges of @c in collective @number, which is the oldest collective of
+ * @c that is not done. */
 static void add_collective(struct walk *w, int from,
                            const struct cohort_comm *c, uint64_t number)
 {
 	const struct clique *q = c->clique;
 	const char *name = name_of(c, number);
-	const struct cohort_comm *peer;
+	struct node node = { .q = q, .number = number, .name = name };
+	const bool is_late = is_overdue(c, number);
 	struct rank_snapshot p;
 	int i, before = w->links;
 
-	for (i = 0; i < q->size; i++) {
-		peer = &q->comms[i];
-		if (peer == c)
-			continue;
-		snapshot_part(&p, peer, number);
-		if (p.joined && (p.done || is_at(q, &p)))
-			continue;
-		add_edge(w, from,
-		         (struct node){ .q = q,
-		                        .rank = peer->rank,
-		                        .c = peer,
-		                        .number = number,
-		                        .name = name,
-		                        .has_called = p.joined },
-		         q, number, name);
-	}
-	/* All here have called: some rank of another process may have not. */
+	/* Ranks that wait for each other never continue.  Any other missing
+	 * rank may just be slow, as long as the deadline has not passed. */
+	for (i = 0; i < q->size && !is_late; i++)
+		if (is_missing(&q->comms[i], c, number, &p) &&
+		    waits_for_node(w, from, &q->comms[i])) {
+			set_rank(&node, &q->comms[i], &p);
+			add_edge(w, from, node, q, number, name);
+			return;
+		}
+	for (i = 0; i < q->size; i++)
+		if (is_missing(&q->comms[i], c, number, &p)) {
+			set_rank(&node, &q->comms[i], &p);
+			add_edge(w, from, node, q, number, name);
+		}
+	/* If all ranks here have called, a rank of another process may not
+	 * have. */
 	if (q->world_size > q->size && w->links == before &&
 	    w->nodes[from].to < 0)
 		add_edge(w, from,
@@ -183,8 +316,8 @@ static const char *half_name(bool sends)
 	return sends ? "send" : "recv";
 }
 
-/* The other half of transfer @number that rank @rank of @q sends to @peer, or
- * receives from it. */
+/* Return the node of the peer in transfer @number, which rank @rank of @q sends
+ * to @peer or receives from it. */
 static struct node other_half(const struct clique *q, int rank, bool sends,
                               int peer, uint64_t number)
 {
@@ -197,9 +330,9 @@ static struct node other_half(const struct clique *q, int rank, bool sends,
 		              .sends = !sends };
 }
 
-/* The edges of @c, whose oldest collective that is not done is @number, in its
- * oldest operation with sends or receives: to ranks of this process, or to
- * others. */
+/* Add the edges of @c in its oldest operation with sends or receives: to ranks
+ * of this process if @is_local, otherwise to ranks of other processes.  @number
+ * is the oldest collective of @c that is not done. */
 static void add_transfers(struct walk *w, int from, const struct cohort_comm *c,
                           uint64_t number, bool is_local)
 {
@@ -215,22 +348,24 @@ static void add_transfers(struct walk *w, int from, const struct cohort_comm *c,
 	}
 }
 
-/* The rank that has the number @world in the root of @q's family: in @q, if it
- * is one there, or in the root. */
+static struct node node_of_rank(const struct clique *q, int rank)
+{
+	return (struct node){ .q = q, .rank = rank, .c = clique_rank(q, rank) };
+}
+
+/* Return the node of rank @world of the root group: in @q if the rank is in
+ * that clique, otherwise in the root group. */
 static struct node node_of_world(const struct clique *q, int world)
 {
 	const struct cohort_comm *c = clique_rank_of_world(q, world);
 
 	if (c)
-		return (struct node){ .q = q, .rank = c->rank, .c = c };
-	q = clique_tree_root(q);
-	return (struct node){ .q = q,
-		              .rank = world,
-		              .c = clique_rank(q, world) };
+		return node_of_rank(q, c->rank);
+	return node_of_rank(clique_tree_root(q), world);
 }
 
-/* The ticket of the last operation of @c, whose call may not have returned, if
- * it has transfers; or 0. */
+/* Return the ticket of the last operation of @c if that operation has
+ * transfers, otherwise 0.  The operation's call may not have returned yet. */
 static uint64_t last_transfers(const struct cohort_comm *c)
 {
 	struct transfer t;
@@ -242,7 +377,7 @@ static uint64_t last_transfers(const struct cohort_comm *c)
 }
 
 /* If the last operation of @c has a transfer with rank @x of its clique, make
- * @x the other half of that. */
+ * @x the other half of that transfer and return true. */
 static bool find_last(const struct cohort_comm *c, struct node *x)
 {
 	const uint64_t ticket = last_transfers(c);
@@ -259,9 +394,9 @@ static bool find_last(const struct cohort_comm *c, struct node *x)
 	return false;
 }
 
-/* Add an edge to the rank @node, which had not called @name before its clique
- * ended.  In another process that is the end of the walk, and nobody is to
- * blame. */
+/* Add an edge to the rank @node, which had not called @name when its clique
+ * ended.  If the rank is in another process, the walk ends there without a
+ * culprit. */
 static void add_edge_in_cycle(struct walk *w, int from, struct node node,
                               const char *name)
 {
@@ -269,9 +404,9 @@ static void add_edge_in_cycle(struct walk *w, int from, struct node node,
 	add_edge(w, from, node, node.q, node.number, name);
 }
 
-/* True if the rank has called nothing since the collective, or since its last
- * transfer: its thread may wait for that without the library's knowledge, in
- * cudaStreamSynchronize(). */
+/* Return true if the rank's last call is its collective in @r, or its last
+ * transfer.  Its thread may wait for that operation in a function outside the
+ * library, such as cudaStreamSynchronize(). */
 static bool has_called_last(const struct cohort_comm *c,
                             const struct rank_snapshot *r)
 {
@@ -283,31 +418,36 @@ static bool has_called_last(const struct cohort_comm *c,
 	         t.ticket == r->last.ticket));
 }
 
-/* @c waited for its last operation in a clique that has ended as part of a
- * cycle: for the ranks that had not called their part of it. */
+/* Add the edges of @c in a clique that has ended because of a cycle.  @c waited
+ * for the ranks that had not called their part of its oldest operation. */
 static void add_ended_cycle(struct walk *w, int from,
                             const struct cohort_comm *c)
 {
 	const struct clique *q = c->clique;
-	const uint64_t ticket = last_transfers(c), number = agree_called(c);
+	const uint64_t number = agree_called(c);
 	const char *name = name_of(c, number);
 	struct node node;
 	struct transfer t;
-	uint64_t k, of;
+	uint64_t k, ticket = 0, of;
 	int i;
 
-	for (k = pair_count(c); pair_read(c, k, &t) && t.ticket == ticket &&
-	                        !comm_ticket_was_done(c, ticket);
-	     k--) {
+	for (k = pair_count(c);
+	     pair_read(c, k, &t) && !comm_ticket_was_done(c, t.ticket); k--)
+		ticket = t.ticket;
+	of = number && agree_has(c, number)
+	             ? atomic_load(&agree_slot(c, number)->ticket)
+	             : 0;
+	if (comm_ticket_was_done(c, of))
+		of = 0;
+	for (k++;
+	     (!of || ticket < of) && pair_read(c, k, &t) && t.ticket == ticket;
+	     k++) {
 		node = other_half(q, c->rank, t.sends, t.peer, t.number);
 		if (!node.c ||
 		    pair_number(node.c, !t.sends, c->rank) < t.number)
 			add_edge_in_cycle(w, from, node, half_name(t.sends));
 	}
-	if (!number || !agree_has(c, number))
-		return;
-	of = atomic_load(&agree_slot(c, number)->ticket);
-	if (of < atomic_load(&c->tickets.last) || comm_ticket_was_done(c, of))
+	if (!of || (ticket && ticket < of))
 		return;
 	node = (struct node){ .q = q, .number = number, .name = name };
 	for (i = 0; i < q->size; i++) {
@@ -322,8 +462,7 @@ static void add_ended_cycle(struct walk *w, int from,
 		add_edge_in_cycle(w, from, node, name);
 }
 
-/* True if @c waited for its last operation when its clique ended, or may
- * have. */
+/* Return true if @c waited when its clique ended, or may have waited. */
 static bool has_waited(const struct walk *w, const struct cohort_comm *c)
 {
 	struct rank_snapshot r;
@@ -331,74 +470,197 @@ static bool has_waited(const struct walk *w, const struct cohort_comm *c)
 	clique_record_completions((struct clique *)(uintptr_t)c->clique);
 	snapshot_part(&r, c, agree_called(c));
 	return c->tickets.was_blocked ||
-	       (w->with_queued && has_called_last(c, &r));
+	       (w->with_queued && has_called_last(c, &r) &&
+	        !comm_ticket_was_done(c, r.last.ticket));
 }
 
-/* @c waited in a clique that has ended since the front was called, and since
- * its last call, at
- * @called_ns: for the rank that is to blame for that end, or on in a cycle. */
+/* Return the cause that has ended the clique of @c, if that was not before
+ * @after_ns and @c waited; otherwise NULL.  An earlier end cannot explain what
+ * the rank does. */
+static const struct cohort_cause *
+end_after(const struct walk *w, const struct cohort_comm *c, uint64_t after_ns)
+{
+	const struct cohort_cause *cause = clique_cause(c->clique);
+
+	return cause && cause->time_ns >= after_ns && has_waited(w, c) ? cause
+	                                                               : NULL;
+}
+
+/* Add an edge from @c, which waited when its clique ended, to the rank that was
+ * blamed.  If a cycle was the cause, add edges to the next ranks in the cycle
+ * instead. */
 static void add_ended(struct walk *w, int from, const struct cohort_comm *c,
-                      const struct cohort_cause *cause, uint64_t called_ns)
+                      const struct cohort_cause *cause)
 {
 	const int world = cause->world_rank;
 	const char *name;
 	struct node node;
 
-	if (cause->time_ns < w->since_ns || cause->time_ns < called_ns)
-		return;
-	if (cause->kind == COHORT_VERDICT_CYCLE && has_waited(w, c))
+	if (cause->kind == COHORT_VERDICT_CYCLE)
 		add_ended_cycle(w, from, c);
-	if (world < 0 || world == c->world_rank)
+	if (world == c->world_rank ||
+	    (world < 0 && cause->kind != COHORT_VERDICT_REMOTE))
 		return;
-	node = node_of_world(c->clique, world);
-	node.number = cause->collective;
+	node = cause->rank >= 0 || world < 0
+	               ? node_of_rank(c->clique, cause->rank)
+	               : node_of_world(c->clique, world);
+	/* The cause's number is of a collective of @c, not of the root. */
+	node.number = node.q == c->clique ? cause->collective : 0;
 	node.name = name_of(c, cause->collective);
-	name = node.name;
+	name = cause->collective ? node.name : last_name(c);
 	if (!node.number && find_last(c, &node))
 		name = half_name(!node.sends);
-	node.has_ended = true;
+	node.ended = c->clique;
+	node.world = world;
 	node.kind = cause->kind;
 	add_edge(w, from, node, c->clique, cause->collective, name);
 }
 
-/* The edges of node @from, which called last at @called_ns, in the communicator
- * @c. */
-static void add_edges(struct walk *w, int from, const struct cohort_comm *c,
-                      uint64_t called_ns)
+/* Add the edges of a rank that waits in cohort_comm_subset(), or that has made
+ * no call since one has timed out.  @called_ns is the time of its last call. */
+static void add_subset(struct walk *w, int from, const struct cohort_comm *c,
+                       uint64_t called_ns)
 {
-	const struct cohort_cause *cause = clique_cause(c->clique);
+	const bool has_failed = atomic_load(&c->subset.failed_ns) > called_ns;
+	const struct clique *q = c->clique;
+	uint64_t set[COHORT_RANK_WORDS];
+	struct node node = { .q = q, .name = SUBSET, .other = c->rank };
+	int i, r;
+
+	for (i = 0; i < COHORT_RANK_WORDS; i++)
+		set[i] = atomic_load(&c->subset.awaits[i]) |
+		         (has_failed ? atomic_load(&c->subset.missed[i]) : 0);
+	for (i = 0; i < q->size; i++) {
+		node.c = &q->comms[i];
+		node.rank = node.c->rank;
+		if (rank_set_has(set, node.rank))
+			add_edge(w, from, node, q, 0, SUBSET);
+	}
+	/* A rank of another process may have called. */
+	node.c = NULL;
+	node.in_subset = true;
+	for (r = rank_set_next(set, -1); r >= 0 && w->nodes[from].to < 0;
+	     r = rank_set_next(set, r)) {
+		node.rank = r;
+		add_edge(w, from, node, q, 0, SUBSET);
+	}
+}
+
+/* Add the edges of node @from in its communicator @c.  @called_ns is the time
+ * of the node's last call in any communicator.  If @with_helped, also add those
+ * of another thread that waits for the rank. */
+static void add_edges(struct walk *w, int from, const struct cohort_comm *c,
+                      uint64_t called_ns, bool with_helped)
+{
+	/* An end explains the node's wait only if it came after the node's last
+	 * call and after the first call of the front. */
+	const struct cohort_cause *cause =
+		end_after(w, c, MAX(w->since_ns, called_ns));
 	const uint64_t number = snapshot_undone(c);
+	struct node *x = &w->nodes[from];
 	struct rank_snapshot r;
+	bool is_blocked, is_first;
 
 	if (cause)
-		add_ended(w, from, c, cause, called_ns);
+		add_ended(w, from, c, cause);
+	add_subset(w, from, c, called_ns);
 	if (cause_or_closing(c->clique->end))
 		return;
 	snapshot_part(&r, c, number);
-	if (!cycle_is_blocked(&r) &&
-	    !(w->with_queued && has_called_last(c, &r)))
+	is_blocked = rank_is_blocked(&r) || (with_helped && r.helped);
+	if (!is_blocked && !(w->with_queued && has_called_last(c, &r)))
 		return;
+	is_first = x->to < 0;
 	if (r.joined && !r.done && is_at(c->clique, &r))
 		add_collective(w, from, c, number);
 	add_transfers(w, from, c, number, true);
-	if (w->nodes[from].to < 0)
+	if (x->to < 0)
 		add_transfers(w, from, c, number, false);
+	/* A stream carries out what is queued on it, but the thread that has
+	 * queued it may make further calls. */
+	if (is_first && x->to >= 0 && !is_blocked && !x->has_called)
+		x->doubt = 1;
+}
+
+/* Return true if @c has waited for at least half as long as it may. */
+static bool has_waited_long(const struct cohort_comm *c)
+{
+	const uint64_t limit_ns = comm_limits(c, false).join_ns;
+	struct rank_snapshot r;
+
+	snapshot_part(&r, c, snapshot_undone(c));
+	return clock_now() >=
+	       clock_after(r.joined ? r.arrived_ns : r.last.submitted_ns,
+	                   limit_ns / 2);
+}
+
+/* Return true if thread @tid, to which another rank is bound, waits for a ticket
+ * of @c. */
+static bool is_helped_by(const struct cohort_comm *c, int tid)
+{
+	return atomic_load(&c->thread.helpers) &&
+	       atomic_load(&c->thread.helper_tid) == tid;
+}
+
+/* Add the edges of node @from if its thread @tid waits for tickets of other
+ * ranks. */
+static void add_waits_for_others(struct walk *w, int from, int tid,
+                                 uint64_t called_ns)
+{
+	const struct clique *q;
+	int i;
+
+	for (q = tid ? w->all : NULL; q; q = q->next_entered)
+		for (i = 0; i < q->size; i++)
+			if (is_helped_by(&q->comms[i], tid))
+				add_edges(w, from, &q->comms[i], called_ns,
+				          true);
+}
+
+/* Add the edges of other threads that call for the rank of node @from in other
+ * communicators of the family: of the thread that the rank's own thread joins,
+ * and of threads that have waited for long, because one of these may be the
+ * thread that will make the missing call. */
+static void add_other_threads(struct walk *w, int from, uint64_t called_ns)
+{
+	const struct cohort_comm *c = w->nodes[from].c, *x;
+	const int tid = comm_thread(c);
+	const int awaited = tid ? thread_awaits(tid) : 0;
+	const struct clique *root = clique_tree_root(c->clique), *q;
+	bool is_other;
+	int u;
+
+	add_waits_for_others(w, from, tid, called_ns);
+	if (w->nodes[from].to >= 0)
+		return;
+	for (q = tid ? w->all : NULL; q; q = q->next_entered) {
+		x = clique_rank_of_world(q, c->world_rank);
+		if (!x || clique_tree_root(q) != root)
+			continue;
+		u = comm_thread(x);
+		is_other = (u && u != tid) || atomic_load(&x->thread.helpers);
+		if (is_other && (u == awaited || is_helped_by(x, awaited) ||
+		                 has_waited_long(x)))
+			add_edges(w, from, x, called_ns, true);
+	}
+	if (w->nodes[from].to >= 0 && awaited <= 0)
+		w->nodes[from].doubt = awaited ? 1 : 2;
 }
 
 static void follow(struct walk *w, int from)
 {
 	const struct cohort_comm *comms[MAX_NODES];
 	const struct clique *q;
+	const struct cohort_cause *cause;
 	struct rank_snapshot r;
 	uint64_t called_ns = 0;
+	bool has_left;
 	int i, n = 0;
 
 	if (!w->nodes[from].c)
 		return;
-	/* Whatever a rank that has left does now, it will not call. */
 	snapshot_part(&r, w->nodes[from].c, 0);
-	if (rank_has_left(&r))
-		return;
+	has_left = rank_has_left(&r);
 	for (q = w->all; q; q = q->next_entered)
 		for (i = 0; i < q->size && n < MAX_NODES; i++)
 			if (q->platform == w->here->platform &&
@@ -408,13 +670,57 @@ static void follow(struct walk *w, int from)
 		snapshot_part(&r, comms[i], 0);
 		if (r.last.ticket && r.last.submitted_ns > called_ns)
 			called_ns = r.last.submitted_ns;
+		if (comms[i] != w->nodes[from].c &&
+		    ((r.inside && !r.native) || r.waiting))
+			w->nodes[from].elsewhere = comms[i];
 	}
-	for (i = 0; i < n; i++)
-		add_edges(w, from, comms[i], called_ns);
+	for (i = 0; i < n && !has_left; i++)
+		add_edges(w, from, comms[i], called_ns, false);
+	/* A rank that has left will not call, no matter what its thread does,
+	 * but another rank may be the reason. */
+	for (i = 0; i < n && has_left; i++) {
+		cause = end_after(w, comms[i], called_ns);
+		if (!cause || cause->world_rank == comms[i]->world_rank)
+			continue;
+		add_ended(w, from, comms[i], cause);
+		w->nodes[from].left_after = comms[i]->clique;
+	}
+	if (w->nodes[from].to < 0 && !has_left)
+		add_other_threads(w, from, called_ns);
 }
 
-/* Visit all that can be reached from the first @starts nodes.  Returns how many
- * of them wait for nobody, and are in no cycle. */
+/* If the walk from the first node leads to a cycle with doubtful edges, remove
+ * the most doubtful one, and return 1: its node may be the culprit for which
+ * the others wait.  If several are equally doubtful, remove the first one if
+ * @any, and none otherwise. */
+static int cut_cycle(struct walk *w, bool any)
+{
+	struct node *nodes = w->nodes;
+	int i, at = 0, first, cut, equal = 0;
+
+	for (i = 0; i < w->n && nodes[at].to >= 0; i++)
+		at = nodes[at].to;
+	if (nodes[at].to < 0)
+		return 0;
+	first = cut = at;
+	do {
+		if (nodes[at].doubt > nodes[cut].doubt)
+			equal = 0;
+		equal += nodes[at].doubt >= nodes[cut].doubt;
+		if (nodes[at].doubt > nodes[cut].doubt ||
+		    (nodes[at].doubt == nodes[cut].doubt && at < cut))
+			cut = at;
+		at = nodes[at].to;
+	} while (at != first);
+	if (!nodes[cut].doubt || (equal > 1 && !any))
+		return 0;
+	nodes[cut].to = -1;
+	w->links--;
+	return 1;
+}
+
+/* Visit all nodes that can be reached from the first @starts nodes.  Return the
+ * number of nodes that wait for no rank and are not in a cycle. */
 static int visit(struct walk *w, int starts, bool with_queued)
 {
 	int i, ends = 0;
@@ -422,19 +728,21 @@ static int visit(struct walk *w, int starts, bool with_queued)
 	w->n = starts;
 	w->with_queued = with_queued;
 	w->links = 0;
-	for (i = 0; i < starts; i++)
+	for (i = 0; i < starts; i++) {
 		w->nodes[i].to = -1;
+		w->nodes[i].doubt = 0;
+	}
 	for (i = 0; i < w->n; i++) {
 		follow(w, i);
 		ends += w->nodes[i].to < 0 && !w->nodes[i].in_cycle;
 	}
-	return ends;
+	return ends ? ends : cut_cycle(w, !with_queued);
 }
 
 /* ---- results ------------------------------------------------------------ */
 
-static void spell_call(char *to, const char *name, uint64_t number,
-                       const struct clique *q, const char *group)
+static void format_call(char *to, const char *name, uint64_t number,
+                        const struct clique *q, const char *group)
 {
 	struct text t = { to, WAITS_CALL };
 
@@ -444,20 +752,28 @@ static void spell_call(char *to, const char *name, uint64_t number,
 	text_add(&t, " of %s\"%s\"", group, q->name);
 }
 
-/* What the culprit @x has not called. */
-static void spell_missing(char *to, const struct node *x)
+/* Write the name of the operation that the culprit @x has not called. */
+static void format_missing(char *to, const struct node *x)
 {
 	struct text t = { to, WAITS_CALL };
+	const struct cohort_cause *cause =
+		x->ended ? clique_cause(x->ended) : NULL;
 
-	if (!x->half)
-		spell_call(to, x->name, x->number, x->q, "");
+	if (cause && cause->since_ns == x->ended->missed_since_ns)
+		text_add(&t, "%s", x->ended->missed);
+	else if (cause && !x->half && !x->number)
+		text_add(&t, "its part of \"%s\", which has ended",
+		         x->ended->name);
+	else if (!x->half)
+		format_call(to, x->name, x->number, x->q, "");
 	else
 		text_add(&t, "%s %llu %s rank %d of \"%s\"", x->name,
 		         (unsigned long long)x->half, x->sends ? "to" : "from",
 		         x->other, x->q->name);
 }
 
-/* The rank that node @x is in the clique @q, -1 if it is none there. */
+/* Return the number in clique @q of the rank of node @x, or -1 if it has
+ * none. */
 static int rank_in(const struct clique *q, const struct node *x)
 {
 	int i;
@@ -469,12 +785,43 @@ static int rank_in(const struct clique *q, const struct node *x)
 		    (x->c->world_rank == q->comms[i].world_rank &&
 		     clique_tree_root(x->q) == clique_tree_root(q)))
 			return q->comms[i].rank;
-	return -1;
+	/* A rank of another process that was blamed for an end. */
+	return !x->c && x->ended && !clique_is_child(q) &&
+	                       clique_tree_root(x->ended) == q
+	               ? x->world
+	               : -1;
+}
+
+/* Write what the node's thread does in another communicator. */
+static void format_elsewhere(char *to, const struct node *x)
+{
+	const struct cohort_comm *c = x->elsewhere;
+	struct rank_snapshot r;
+
+	if (!c)
+		return;
+	snapshot_part(&r, c, 0);
+	text_set(to, ELSEWHERE_SIZE, "%s %s of \"%s\"",
+	         r.inside && !r.staged ? "is inside" : "waits in",
+	         r.last.ticket ? record_name(&r.last) : "a call",
+	         c->clique->name);
 }
 
 static uint64_t age_since(uint64_t since_ns)
 {
 	return since_ns && since_ns != UINT64_MAX ? clock_now() - since_ns : 0;
+}
+
+/* Describe the culprit by the start of @cause, if that blames a process that is
+ * stopped: "process 1 (pid 4711), which drives rank 3, is stopped". */
+static void add_stop(struct culprit *to, const struct cohort_cause *cause)
+{
+	const char *end = strstr(cause->text, " is stopped");
+
+	end = end ? strstr(end, " (") : NULL;
+	if (cause->kind == COHORT_VERDICT_PROCESS_STOPPED && end)
+		text_set(to->text, sizeof(to->text), "%.*s",
+		         (int)(end - cause->text), cause->text);
 }
 
 static void add_culprit(struct walk *w, const struct node *x)
@@ -489,7 +836,7 @@ static void add_culprit(struct walk *w, const struct node *x)
 		return;
 	to = &out->culprits[out->culprit_count++];
 	*to = (struct culprit){
-		.world = world_of(x->q, x->c, x->rank),
+		.world = world_of(x),
 		.rank = x->rank,
 		.at = { .rank = -1 },
 		.has_called = x->has_called,
@@ -504,15 +851,23 @@ static void add_culprit(struct walk *w, const struct node *x)
 			.age_ns = age_since(w->since_ns),
 		},
 	};
-	/* Its clique has ended, so that nobody can be asked about it. */
-	if (x->has_ended)
+	if (x->in_subset)
+		to->in = missing_any(x->q->identity, x->rank, x->other,
+		                     age_since(w->since_ns));
+	/* The clique of this node has ended, so no process can be asked about
+	 * the operation. */
+	if (x->ended)
 		to->in.identity = 0;
+	if (x->ended && !x->c && clique_cause(x->ended))
+		add_stop(to, clique_cause(x->ended));
 	if (x->c)
 		snapshot_part(&to->at, x->c, x->number);
-	spell_missing(to->call, x);
+	format_elsewhere(to->at.elsewhere, x);
+	format_missing(to->call, x);
 }
 
-/* Add the link, or its ranks to that of the same operation. */
+/* Add a link.  If there is a link with the same operation and awaited rank,
+ * merge them. */
 static void put_link(struct waits *out, const struct wait_link *link)
 {
 	struct wait_link *to = out->links, *end = to + out->link_count;
@@ -533,16 +888,16 @@ static void add_link(struct walk *w, const struct node *x)
 {
 	const struct node *y = &w->nodes[x->to];
 	struct wait_link link = {
-		.for_world = world_of(y->q, y->c, y->rank),
+		.for_world = world_of(y),
 		.way = x->way,
 		.identity = x->in->identity,
 		.number = x->in_number,
 	};
-	const int world = world_of(x->q, x->c, x->rank);
+	const int world = world_of(x);
 
 	if (x->way == WAITS_FOR)
-		spell_call(link.call, x->in_name, x->in_number, x->in,
-		           "group ");
+		format_call(link.call, x->in_name, x->in_number, x->in,
+		            "group ");
 	else
 		text_set(link.call, sizeof(link.call), "%s", x->in_name);
 	if (world >= 0)
@@ -561,7 +916,7 @@ void waits_fill(struct waits *w, const struct missing *m, int world)
 			l->for_world = world;
 }
 
-/* The links of the cycle that the walk from the first node ends in. */
+/* Add the links of the cycle that the walk from the first node leads to. */
 static void add_cycle(struct walk *w)
 {
 	int i, first, at = 0;
@@ -575,23 +930,25 @@ static void add_cycle(struct walk *w)
 	} while (at != first);
 }
 
-/* The link of the transfer's rank to its peer. */
+/* Add the link from the transfer's rank to its peer. */
 static void add_own(struct walk *w)
 {
 	const struct transfer_snapshot *x = &w->s->transfer;
 	const struct clique *q = w->here;
 	struct waits *out = w->out;
 	struct wait_link *link = &out->links[out->link_count++];
+	const struct node peer = node_of_rank(q, x->peer);
 
 	*link = (struct wait_link){
-		.for_world = world_of(q, clique_rank(q, x->peer), x->peer),
+		.for_world = world_of(&peer),
 		.way = x->sends ? WAITS_TO : WAITS_FROM,
 	};
 	text_set(link->call, sizeof(link->call), "%s", half_name(x->sends));
 	rank_set_add(link->worlds, clique_rank(q, x->rank)->world_rank);
 }
 
-/* True if the walk has come to no end. */
+/* Return true if every node waits for another, in which case there must be a
+ * cycle. */
 static bool is_closed(const struct walk *w)
 {
 	int i;
@@ -604,14 +961,14 @@ static bool is_closed(const struct walk *w)
 
 static void add_all(struct walk *w)
 {
-	const bool goes_round = is_closed(w);
+	const bool is_circular = is_closed(w);
 	const struct node *x;
 
-	if (goes_round)
+	if (is_circular)
 		add_cycle(w);
 	else if (w->is_transfer && w->nodes->rank != w->s->transfer.rank)
 		add_own(w);
-	for (x = w->nodes; !goes_round && x < w->nodes + w->n; x++)
+	for (x = w->nodes; !is_circular && x < w->nodes + w->n; x++)
 		if (x->to >= 0)
 			add_link(w, x);
 		else if (!x->in_cycle)
@@ -621,7 +978,7 @@ static void add_all(struct walk *w)
 
 /* ---- the front ---------------------------------------------------------- */
 
-/* The ranks that the front waits for, as the first nodes. */
+/* Add the ranks that the front waits for as the first nodes. */
 static void add_starts(struct walk *w, const struct clique *q)
 {
 	const struct snapshot *s = w->s;
@@ -636,17 +993,18 @@ static void add_starts(struct walk *w, const struct clique *q)
 			w->since_ns = r->arrived_ns;
 		if (s->all_joined ? r->done || is_at(q, r) : r->joined)
 			continue;
-		reach(w, (struct node){ .q = q,
-		                        .rank = r->rank,
-		                        .c = &q->comms[i],
-		                        .number = s->front,
-		                        .name = name,
-		                        .has_called = r->joined });
+		find_or_add_node(w, (struct node){ .q = q,
+		                                   .rank = r->rank,
+		                                   .c = &q->comms[i],
+		                                   .number = s->front,
+		                                   .name = name,
+		                                   .has_called = r->joined });
 	}
 }
 
-/* The rank that the transfer waits for, as the first node: the peer, or the
- * rank itself if that has not come to its half. */
+/* Add the rank that the transfer waits for as the first node.  This is the
+ * peer, unless the peer has called and the transfer's rank has not reached its
+ * own half. */
 static void add_transfer_start(struct walk *w, const struct clique *q)
 {
 	const struct transfer_snapshot *x = &w->s->transfer;
@@ -659,16 +1017,18 @@ static void add_transfer_start(struct walk *w, const struct clique *q)
 	w->since_ns = x->since_ns;
 	node.has_called = x->met;
 	if (node.c && !(x->met && !is_own && x->other.done))
-		reach(w, node);
+		find_or_add_node(w, node);
 }
 
-static void take(const struct clique *all, void *arg)
+static void follow_waits(const struct clique *all, void *arg)
 {
 	struct walk *w = arg;
 	const struct clique *q = all;
+	struct rank_snapshot *r;
+	const struct node *x;
 	int starts;
 
-	/* The memory of its words may go once it has left the list. */
+	/* Memory of a clique that has left the list may be freed. */
 	while (q && q != w->here)
 		q = q->next_entered;
 	if (!q)
@@ -679,21 +1039,35 @@ static void take(const struct clique *all, void *arg)
 	else if (w->s)
 		add_starts(w, w->here);
 	else
-		reach(w, (struct node){ .q = w->here,
-		                        .rank = w->start->rank,
-		                        .c = w->start,
-		                        .number = w->number,
-		                        .name = "call" });
+		find_or_add_node(w, (struct node){ .q = w->here,
+		                                   .rank = w->start->rank,
+		                                   .c = w->start,
+		                                   .number = w->number,
+		                                   .name = "call" });
 	starts = w->n;
 	if (!visit(w, starts, true))
 		visit(w, starts, false);
 	if (w->links || !w->s)
 		add_all(w);
+	for (x = w->nodes; w->s && x < w->nodes + starts; x++) {
+		if (!x->c)
+			continue;
+		r = &w->s->ranks[x->c - q->comms];
+		format_elsewhere(r->elsewhere, x);
+		r->gave_up = x->left_after;
+		if (x->left_after)
+			text_set(r->elsewhere, sizeof(r->elsewhere),
+			         "has left after \"%s\" had ended (%s)",
+			         x->left_after->name,
+			         cohort_verdict_text(
+					 clique_cause(x->left_after)->kind));
+	}
 }
 
-/* Walk from the ranks that the front of @s, or its transfer, waits for, or from
- * @start if @s is NULL.  Without memory nothing is found. */
-static void find(struct waits *out, const struct snapshot *s, bool is_transfer,
+/* Follow the waits from the ranks that the front of @s waits for or, if
+ * @is_transfer, the transfer of @s.  If @s is NULL, start at @start.  Store
+ * nothing if out of memory. */
+static void find(struct waits *out, struct snapshot *s, bool is_transfer,
                  const struct clique *here, const struct cohort_comm *start,
                  uint64_t number, uint64_t age_ns)
 {
@@ -710,15 +1084,16 @@ static void find(struct waits *out, const struct snapshot *s, bool is_transfer,
 	w->start = start;
 	w->number = number;
 	w->since_ns = s ? UINT64_MAX : age_ns ? clock_now() - age_ns : 0;
-	clique_tree_look_at_all(take, w);
+	clique_tree_call_all(follow_waits, w);
 	pages_free(w, sizeof(*w));
-	/* Asking the system takes time, so it is done without the lock. */
+	/* Asking the system takes time, so this is done without the lock. */
 	for (x = out->culprits; x < out->culprits + out->culprit_count; x++)
 		if (x->at.rank >= 0)
 			snapshot_thread(&x->at);
 }
 
-/* The wait for @from is one for @to, in the same batch. */
+/* In links that wait for @from, replace the operation with @to, another
+ * transfer of the same batch. */
 static void change_links(struct waits *w, const struct culprit *from,
                          const struct missing *to)
 {
@@ -736,7 +1111,6 @@ static void change_links(struct waits *w, const struct culprit *from,
 	}
 }
 
-/* Forget the first @n culprits. */
 static void drop_culprits(struct waits *w, int n)
 {
 	w->culprit_count -= n;
@@ -744,8 +1118,8 @@ static void drop_culprits(struct waits *w, int n)
 	        (size_t)w->culprit_count * sizeof(*w->culprits));
 }
 
-/* The culprit that the trail begins at: those before it have called.  -1: there
- * is none. */
+/* Return the index of the culprit at which the trail starts, or -1 if there is
+ * none.  The culprits before this one have called. */
 static int find_trail(const struct waits *w, const struct trail *t)
 {
 	int i;
@@ -756,14 +1130,15 @@ static int find_trail(const struct waits *w, const struct trail *t)
 	return -1;
 }
 
-/* Put the trail, which begins at what the first culprit has not called, in the
- * place of that: it stands for ranks of other processes. */
+/* Replace the first culprit, which stands for ranks of other processes, with
+ * the trail.  The trail starts at the operation that this culprit has not
+ * called. */
 static void put_trail(struct waits *w, const struct trail *t)
 {
 	int i;
 
 	if (t->waits.is_cycle && w->culprit_count > 1) {
-		drop_culprits(w, 1); /* another one is to blame */
+		drop_culprits(w, 1); /* another culprit is to blame */
 		return;
 	}
 	waits_fill(w, &t->from, t->world);
@@ -772,7 +1147,7 @@ static void put_trail(struct waits *w, const struct trail *t)
 		w->culprit_count = 0;
 	else
 		*w->culprits = *t->waits.culprits;
-	/* These links only lead to the cycle. */
+	/* The links so far lead to the cycle, but are not in it. */
 	if (w->is_cycle && !t->returns)
 		w->link_count = 0;
 	for (i = 0; i < t->waits.link_count; i++)
@@ -807,8 +1182,12 @@ struct missing waits_question(const struct snapshot *s, const struct clique *q,
 	};
 }
 
-/* Add the trail, if it begins where the waits of this process end, or at the
- * front, or the transfer. */
+/* Add the trail of @s to the waits of @s, if it starts at one of two places:
+ *
+ *  - at a culprit, where the waits of this process end
+ *  - without culprits, at the operation that the snapshot is about: the front,
+ *    or the transfer if @is_transfer
+ */
 static void add_trail(struct snapshot *s, const struct clique *q,
                       bool is_transfer)
 {
@@ -829,7 +1208,7 @@ static void add_trail(struct snapshot *s, const struct clique *q,
 		put_trail(w, t);
 	} else if (!w->culprit_count && !w->is_cycle && t->waits.link_count &&
 	           is_same_missing(&here, &t->from) &&
-	           !stall_has_different(s)) {
+	           !stall_first_different(s)) {
 		*w = t->waits;
 	} else {
 		return;

@@ -3,15 +3,17 @@
 #define WATCH_WATCH_H
 
 /*
- * Watching over a clique.  One watchdog reads the memory of all cliques and
- * decides; nothing can hang it.  What can hang is done elsewhere:
+ * Watches a clique (core/clique.h) for hangs and failures
+ *
+ * The process has one watchdog thread, which reads memory and decides which
+ * deadlines have passed.  It cannot hang, because it leaves all work that can
+ * hang to others:
  *
  *  prober      a thread that asks NCCL and CUDA whether they have failed
- *  notifier    a job that calls on_verdict, on_abort and on_slow, and logs
- *  verdicts
- * 	            if options.log asks for them
- * 	symbolizer  a job that finds names for the stacks of ranks' threads
- * 	dumper      a job that writes files
+ *  notifier    a job that calls on_verdict, and logs verdicts if options.log
+ *              asks for them
+ *  symbolizer  a job that finds names for the stacks of ranks' threads
+ *  dumper      a job that writes files
  */
 
 #include "base/log.h"
@@ -21,48 +23,51 @@
 
 struct watch_options {
 	int policy;
-	unsigned warn_percent;
-	int stack_signal;             /* 0: no stacks are taken */
-	cohort_verdict_fn on_verdict; /* of these three each may be NULL */
-	cohort_cause_fn on_abort;
-	cohort_verdict_fn on_slow;
-	bool is_deferred; /* they are not called before watch_release() */
-	uint64_t slow_ns; /* what takes longer is slow; 0: nothing is */
+	int stack_signal;             /* 0 if no stacks are taken */
+	cohort_verdict_fn on_verdict; /* may be NULL */
+	bool is_deferred; /* no callback runs before watch_release() */
+	/* Time after which an operation is reported as slow, 0 for never. */
+	uint64_t slow_ns;
 	struct adaptive adaptive;
 	void *user;
 	struct dump_options dump;
-	struct log log; /* where the end is reported */
+	struct log log; /* log for the report of the clique's end */
 };
 
 struct watch;
 
-/* Watch over @clique from now on.  On error nothing is left behind. */
+/* Start watching @clique.  Return COHORT_OK or an error.  On error, all
+ * resources are freed. */
 int watch_start(struct clique *clique, const struct watch_options *options,
                 struct watch **out);
 
-/* Call the callbacks from now on: the program gets the clique. */
+/* Run the callbacks that options->is_deferred has held back, because the
+ * program is about to get the clique. */
 void watch_release(struct watch *watch);
 
 /*
- * Stop, once the clique has its cause or is closing.  Returns NULL, or the name
- * of what has not come back by @deadline_ns: its thread and the watch then stay
- * for ever, and so must the clique unless it is reclaimed.
+ * Stop watching a clique that has ended or is closing.  Return NULL, or the
+ * name of the part that has not returned by @deadline_ns.  Its thread may still
+ * run and use the watch, so the watch is leaked on purpose, and the clique must
+ * not be freed unless it is RECLAIMED.
  */
 const char *watch_stop(struct watch *watch, uint64_t deadline_ns);
 
-/* COHORT_STATE on a thread that calls on_verdict, on_abort or on_slow for
- * @clique or for a clique that was split from it, which must not wait for its
- * end. */
+/* Return COHORT_STATE if the calling thread is in on_verdict of @clique or of a
+ * clique that was split from it, because such a
+ * thread must not wait for the end of @clique.  Otherwise return COHORT_OK. */
 int watch_check_callback(const struct clique *clique);
 
-/* Have the watchdog look at the deadlines again, as one has become shorter. */
+/* Have the watchdog check the deadlines of @clique, because one of them has
+ * become shorter. */
 void watch_wake(struct clique *clique);
 
-/* The same for the cliques that were split from @root, too, as a rank of @root
- * has left. */
+/* Have the watchdog check the deadlines of @root and of all cliques that were
+ * split from it, because a rank of @root will make no further call. */
 void watch_wake_all(const struct clique *root);
 
-/* Write down what keeps the clique from its end: "rank 2 is inside ...". */
+/* Store in @text why the end of the clique is not complete: "rank 2 is inside
+ * ...". */
 void watch_explain(struct watch *watch, char *text, size_t size);
 
 #endif

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The watchdog's work for one clique: take a sample of memory, decide which
- * deadline has passed, and report it
+ * Does the watchdog's work for one clique: takes a sample of memory, decides
+ * whether a deadline has passed, and reports it
  *
  * The watchdog makes no native call, takes no lock that a hung call could hold,
- * and calls nothing that could hang.  What a verdict needs beyond memory is
- * gathered by jobs of the crew, while the watchdog looks at other cliques.
+ * and calls no function that could hang.  If a verdict needs more than memory,
+ * jobs of the crew gather it while the watchdog checks other cliques.
  *
- * A collective that is submitted does not wake the watchdog.  Instead the
- * watchdog wakes at least once within the shortest deadline, so it sees each
- * collective before that one's deadline, and then sleeps until exactly the
+ * A collective call does not wake the watchdog.  Instead the watchdog wakes
+ * several times within the shortest deadline.  So it sees each collective
+ * before that collective's deadline, and then sleeps until exactly the
  * deadline.
  */
 
@@ -24,61 +24,67 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "base/util.h"
+#include "core/launch_lock.h"
 #include "core/remote.h"
-#include "watch/cycle.h"
+#include "watch/crossing.h"
+#include "watch/render.h"
 #include "watch/stall.h"
 #include "watch/waits.h"
 
-/* The time between samples once a rank has left, for which others may wait at
- * any time. */
+/* Interval between samples once a rank will make no further call, because
+ * another rank may start to wait for it at any time. */
 #define LEFT_NS UINT64_C(5000000)
 
-/* However short a deadline is, the watchdog does not spin. */
+/* Minimum time to sleep, even with a very short deadline, so that the watchdog
+ * does not spin. */
 #define MIN_PERIOD_NS UINT64_C(100000)
 
-/* Samples within the shortest deadline.  A queued collective's clock starts at
- * the last sample before it became the oldest, so its verdict is early by the
- * time between two samples at most. */
+/* Number of samples within the shortest deadline.  The clock of a queued
+ * collective starts at the last sample before the collective became the oldest,
+ * so a verdict is early by at most the time between two samples. */
 #define SAMPLES 8
 
 /*
- * How late the watchdog has to wake up to conclude that the process, or the
- * machine, did not run.  A thread that mostly sleeps is woken within
- * milliseconds on a busy machine, and within tenths of a second on one with far
- * more threads than cores: it has used so little of its share that it goes
- * first.
+ * Threshold for stops: if the watchdog wakes this late, it assumes that the
+ * process, or the machine, did not run.  On a busy machine, a thread that
+ * mostly sleeps is woken within milliseconds, because the scheduler prefers
+ * threads that have used little CPU time.  With far more threads than cores,
+ * it is woken within tenths of a second.
  *
  * A stop below the threshold counts against the deadline, which matters little
- * for a deadline of seconds.  For a short deadline the threshold is half of it,
- * but no less than a busy machine may need.  An oversleep that is wrongly taken
- * for a stop moves a deadline by as much, and does not lose it: see stops.h.
+ * for a deadline of seconds.  For a short deadline the threshold is half of the
+ * deadline, but at least MIN_GROSS_NS.  If a late wakeup is mistaken for a
+ * stop, the deadline moves by that delay, but is not lost: see stops.h.
  */
 #define GROSS_NS NS_PER_S
 #define MIN_GROSS_NS (NS_PER_S / 10)
 
-/* The longest sleep, so that any stop much longer than this shows as an
- * oversleep. */
+/* Maximum time to sleep, so that a much longer stop shows as a late wakeup. */
 #define HEARTBEAT_NS NS_PER_S
 
-/* The time that a verdict with stacks, and answers of other processes, may
- * take. */
-#define TELLING_NS NS_PER_S
+/* Maximum time to prepare a verdict with stacks and replies of other
+ * processes, see trail_follow(). */
+#define TELLING_NS (3 * NS_PER_S)
 
-/* How long to wait for a worker that begins to gather these: on a busy machine,
- * an idle one takes its time. */
-#define BEGIN_NS (100 * UINT64_C(1000000))
+/* Maximum time to wait until a worker starts to gather stacks and replies.  On
+ * a busy machine, even an idle worker may take hundreds of milliseconds. */
+#define BEGIN_NS NS_PER_S
+
+/* Maximum time to postpone a verdict while the rank that it blames still
+ * changes or makes progress; see is_settled(). */
+#define SETTLE_NS (8 * UINT64_C(1000000))
 
 /* ---- samples ---------------------------------------------------------- */
 
-/* Add to the snapshot what is not in the clique. */
+/* Add to the snapshot what the prober and the notifier are doing. */
 static void add_helper_threads(const struct watch *g, struct snapshot *s)
 {
+	s->section_tid = memory_section_thread();
 	s->probing_since_ns = atomic_load(&g->prober.since_ns);
 	if (!s->probing_since_ns)
-		s->probing = -1; /* the prober has come back since */
+		s->probing = -1; /* the prober has returned in the meantime */
 	s->asking = atomic_load(&g->prober.asking);
-	s->telling_since_ns = atomic_load(&g->notifier.since_ns);
-	s->telling = atomic_load(&g->notifier.calling);
+	s->callback_since_ns = atomic_load(&g->notifier.since_ns);
 }
 
 static void forget_stacks(struct watch *g)
@@ -87,7 +93,7 @@ static void forget_stacks(struct watch *g)
 	g->subject = (struct subject){ .number = 0 };
 }
 
-/* Add the stack of the rank's thread, if it was taken. */
+/* Add the stack of the rank's thread to @r, if it was taken. */
 static void add_stack(const struct watch *g, struct rank_snapshot *r)
 {
 	int k;
@@ -98,8 +104,7 @@ static void add_stack(const struct watch *g, struct rank_snapshot *r)
 			r->stack = &g->stacks[k];
 }
 
-/* Add the stacks that were taken to the snapshot, if the rank still has the
- * thread. */
+/* Add the stacks that were taken, for ranks that still have the same thread. */
 static void add_stacks(const struct watch *g, struct snapshot *s)
 {
 	struct rank_snapshot *r;
@@ -113,22 +118,22 @@ static void add_stacks(const struct watch *g, struct snapshot *s)
 	                                                : NULL;
 }
 
-/* Have the thread of @r asked for its stack, as number @n. */
-static void want_stack(struct watch *g, const struct rank_snapshot *r, int n)
+static void request_stack(struct watch *g, const struct rank_snapshot *r, int n)
 {
 	g->stacks[n].rank = r->rank;
 	g->stacks[n].bound = r->bound;
 	g->stacks[n].tid = r->tid;
 }
 
-/* True if the rank's thread may say why the rank does not go on, as that of a
- * rank that has left does not. */
-static bool may_tell(const struct rank_snapshot *r)
+/* Return true if the stack of the rank's thread may show why the rank makes no
+ * progress.  It does not if the rank has left. */
+static bool stack_is_useful(const struct rank_snapshot *r)
 {
 	return r->alive == 1 && (r->inside || !rank_has_left(r));
 }
 
-/* Choose the threads of the first few ranks in @set. */
+/* Choose the threads whose stacks are taken: threads of the first few ranks in
+ * @set, and of culprits. */
 static void choose_threads(struct watch *g, const uint64_t *set)
 {
 	const struct snapshot *s = &g->now;
@@ -139,19 +144,21 @@ static void choose_threads(struct watch *g, const uint64_t *set)
 		return;
 	for (i = 0; i < s->size && n < STACK_RANKS; i++) {
 		if (!rank_set_has(set, s->ranks[i].rank) ||
-		    !may_tell(&s->ranks[i]))
+		    !stack_is_useful(&s->ranks[i]))
 			continue;
-		want_stack(g, &s->ranks[i], n++);
+		request_stack(g, &s->ranks[i], n++);
 	}
 	for (i = 0; i < s->waits.culprit_count && n < STACK_RANKS; i++)
-		if (may_tell(&s->waits.culprits[i].at))
-			want_stack(g, &s->waits.culprits[i].at, n++);
+		if (stack_is_useful(&s->waits.culprits[i].at))
+			request_stack(g, &s->waits.culprits[i].at, n++);
 	g->stack_count = n;
 }
 
-/* The signal may have ended a sleep and by that a worker, whose rank is then
- * bound to no thread.  The verdict is about the thread as it was when it was
- * asked. */
+/*
+ * Show each rank as bound to the thread that it was bound to when the stacks
+ * were taken.  The signal may have ended a thread's sleep and, as a result, its
+ * worker; the rank is then bound to no thread.
+ */
 static void restore_bound(struct snapshot *s)
 {
 	struct rank_snapshot *r;
@@ -161,15 +168,14 @@ static void restore_bound(struct snapshot *s)
 			r->bound |= r->stack->bound;
 }
 
-/* Take the watchdog's own snapshot. */
 static void sample(struct watch *g)
 {
 	snapshot_take(&g->now, g->clique);
-	observer_look(&g->observer, &g->now, g->clique);
+	observer_update(&g->observer, &g->now, g->clique);
 }
 
-/* Take the snapshot again, after some time, and keep what it has about
- * threads. */
+/* Take the snapshot again, but keep its information about threads.  Add
+ * everything else that a verdict needs, except stacks and waits. */
 static void sample_details(struct watch *g, struct snapshot *s)
 {
 	if (s == &g->now)
@@ -182,8 +188,8 @@ static void sample_details(struct watch *g, struct snapshot *s)
 	add_helper_threads(g, s);
 }
 
-/* Take a snapshot with all that a text tells but stacks.  What ranks do is read
- * last. */
+/* Take a snapshot with all that a text needs except stacks.  Read the ranks'
+ * progress last, because asking the system about threads takes time. */
 static void sample_with_threads(struct watch *g, struct snapshot *s)
 {
 	snapshot_take(s, g->clique);
@@ -196,8 +202,8 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* The shortest deadline that the rank has pushed for a call in flight or for
- * its next one. */
+/* Return the shortest deadline that the rank has pushed for its next call or a
+ * call in flight. */
 static uint64_t shortest_own(const struct watch *g, int rank)
 {
 	const struct cohort_comm *c = &g->clique->comms[rank], *above;
@@ -217,14 +223,14 @@ static uint64_t shortest_own(const struct watch *g, int rank)
 	return ns;
 }
 
-/* The shortest deadline that a call made since the last sample may have. */
+/* Return the shortest deadline of any call made since the last sample. */
 static uint64_t shortest(const struct watch *g)
 {
 	const struct cohort_deadlines *d = &g->clique->deadlines;
 	uint64_t ns = earlier(d->join_ns, d->exec_ns);
 	int r;
 
-	/* The prober's questions have one, too: see judge_prober(). */
+	/* The prober's queries have this deadline, see judge_prober(). */
 	ns = earlier(ns, d->abort_ns);
 	if (g->options.adaptive.factor)
 		ns = earlier(ns, g->options.adaptive.floor_ns);
@@ -233,17 +239,17 @@ static uint64_t shortest(const struct watch *g)
 	return ns;
 }
 
-/* The time between samples, so that a warning comes before the verdict. */
+/* Return the time between samples. */
 static uint64_t period(const struct watch *g)
 {
 	uint64_t ns = shortest(g);
 
 	if (ns == COHORT_FOREVER && !g->options.slow_ns)
 		return ns;
-	ns = earlier(ns / 100 * g->options.warn_percent, ns / SAMPLES);
+	ns /= SAMPLES;
 	if (g->now.has_left)
 		ns = earlier(ns, LEFT_NS);
-	/* What is slow is told of soon after it is. */
+	/* Report a slow operation soon after it becomes slow. */
 	if (g->options.slow_ns)
 		ns = earlier(ns, g->options.slow_ns);
 	if (g->options.adaptive.factor)
@@ -254,8 +260,8 @@ static uint64_t period(const struct watch *g)
 
 /* ---- stops ------------------------------------------------------------ */
 
-/* How often the kernel is asked what the process does: more often than a stop
- * may be short. */
+/* Interval between readings of the activity; shorter than any stop that
+ * counts. */
 #define ACTIVITY_NS (MIN_GROSS_NS / 10)
 
 static void read_activity(struct watch *g, uint64_t now_ns)
@@ -265,8 +271,9 @@ static void read_activity(struct watch *g, uint64_t now_ns)
 	g->activity_ns = now_ns;
 }
 
-/* The time since the last run in which, by the kernel, the process was not
- * stopped; 0 if that run was a moment ago or no deadline is running. */
+/* Return how long the process was certainly not stopped since the watchdog last
+ * ran, according to the kernel.  Return 0 if the watchdog ran just now or no
+ * deadline is running. */
 static uint64_t active_ns(struct watch *g, uint64_t now_ns)
 {
 	const struct activity before = g->activity;
@@ -279,10 +286,10 @@ static uint64_t active_ns(struct watch *g, uint64_t now_ns)
 }
 
 /*
- * Note that the watchdog runs now and meant to run by @asked_ns.  Between two
- * calls no other reading of the clock may decide anything: a stop just before
- * such a reading would count against a deadline.  It would be noted late, or
- * never, if the next @asked_ns is computed from that reading.
+ * Record a stop if the watchdog runs much later than @asked_ns, when it was due
+ * to run.  Call this between each reading of the clock and the decision that
+ * uses the reading.  Otherwise a stop just before the reading would count
+ * against a deadline.
  */
 static void detect_stop(struct watch *g, uint64_t asked_ns)
 {
@@ -291,23 +298,23 @@ static void detect_stop(struct watch *g, uint64_t asked_ns)
 	uint64_t active = active_ns(g, now);
 
 	gross = MAX(gross, MIN_GROSS_NS);
-	/* As if the thread had run, and slept, for that much longer. */
-	if (stops_note(&g->now.stops, g->ran_ns + active,
-	               clock_after(asked_ns, active), now, gross))
+	/* Count the active time as if the thread had run first and slept
+	 * afterward. */
+	if (stops_record(&g->now.stops, g->ran_ns + active,
+	                 clock_after(asked_ns, active), now, gross))
 		count_up(&g->clique->counts.stops);
 	else if (now > asked_ns && now - asked_ns > gross)
 		count_up(&g->clique->counts.starved);
 	g->ran_ns = now;
 }
 
-/* The time @ns after @since_ns, where only time in which the process ran
- * counts. */
+/* Return the time at which the process has run for @ns since @since_ns. */
 static uint64_t due_after(const struct watch *g, uint64_t since_ns, uint64_t ns)
 {
 	return clock_after(stops_shift(&g->now.stops, since_ns), ns);
 }
 
-/* ---- telling ---------------------------------------------------------- */
+/* ---- reports ---------------------------------------------------------- */
 
 /* Count a verdict for cohort_stats().  Verdicts are counted only here. */
 static void count(struct watch *g, int stage, int kind)
@@ -316,25 +323,23 @@ static void count(struct watch *g, int stage, int kind)
 
 	if (stage == COHORT_STAGE_SLOW)
 		count_up(&n->slow);
-	else if (stage == COHORT_STAGE_WARNING)
-		count_up(&n->warnings);
 	else
 		count_up(&n->verdicts[kind % COUNTED_KINDS]);
 }
 
-/* Tell the verdict.  Returns its number, see notifier_tell(). */
-static uint64_t tell(struct watch *g)
+/* Return the verdict's number, see notifier_post(). */
+static uint64_t post_verdict(struct watch *g)
 {
 	count(g, g->verdict.v.stage, g->verdict.v.kind);
 	if (g->verdict.v.stage >= COHORT_STAGE_EXPIRED)
-		dumper_tell(g->dumper, &g->verdict.v,
+		dumper_post(g->dumper, &g->verdict.v,
 		            g->stack_count ? &g->symbolizer.traces : NULL);
-	return notifier_tell(&g->notifier, &g->verdict);
+	return notifier_post(&g->notifier, &g->verdict);
 }
 
 /* ---- acting ----------------------------------------------------------- */
 
-/* How often the deadline has passed. */
+/* Return the number of times that the deadline has passed. */
 static unsigned expirations(const struct snapshot *s, const struct expiry *due)
 {
 	uint64_t n = due->deadline_ns
@@ -346,6 +351,7 @@ static unsigned expirations(const struct snapshot *s, const struct expiry *due)
 
 static void apply_policy(struct watch *g, const struct expiry *due)
 {
+	struct clique *q = g->clique;
 	struct cohort_cause cause;
 	uint64_t number;
 
@@ -355,12 +361,14 @@ static void apply_policy(struct watch *g, const struct expiry *due)
 		g->now.expired = expirations(&g->now, due);
 	if (g->options.policy == COHORT_POLICY_ABORT) {
 		cause = verdict_cause(&g->verdict);
-		/* This wakes the watchdog: look_at_all() starts the reaper, and
-		 * tell_end() reports the verdict. */
-		cause_set(g->clique->end, &cause);
+		memcpy(q->missed, g->verdict.call, sizeof(q->missed));
+		q->missed_since_ns = cause.since_ns;
+		/* This wakes the watchdog, which then starts the reaper and
+		 * reports the verdict: see check_all() and report_end(). */
+		cause_set(q->end, &cause);
 		return;
 	}
-	number = tell(g);
+	number = post_verdict(g);
 	if (g->options.policy != COHORT_POLICY_ASK || g->question)
 		return;
 	g->question = number;
@@ -368,13 +376,10 @@ static void apply_policy(struct watch *g, const struct expiry *due)
 	g->asked = verdict_cause(&g->verdict);
 }
 
-/* Remember that the front, or the transfer, was told of. */
-static void remember(struct snapshot *s, const struct expiry *due)
+/* Record that the front or the transfer was reported as slow. */
+static void mark_as_slow(struct snapshot *s, const struct expiry *due)
 {
-	bool *slow = due->is_transfer ? &s->transfer.slow : &s->slow;
-	bool *warned = due->is_transfer ? &s->transfer.warned : &s->warned;
-
-	*(due->what == EXPIRY_SLOW ? slow : warned) = true;
+	*(due->is_transfer ? &s->transfer.slow : &s->slow) = true;
 }
 
 static struct subject subject_of(const struct snapshot *s,
@@ -387,13 +392,64 @@ static struct subject subject_of(const struct snapshot *s,
 	};
 }
 
-/* True if the subject still does not go on in @s. */
+/* Return true if the subject still makes no progress in @s. */
 static bool is_stuck(const struct subject *what, const struct snapshot *s)
 {
 	if (what->rank < 0)
 		return what->number == s->front;
 	return s->transfer.number && what->rank == s->transfer.rank &&
 	       what->number == s->transfer.index;
+}
+
+/* Return true if a rank has left, few have called, and others may still do
+ * either: then it is open whether the ranks that have left or those that wait
+ * are the odd ones. */
+static bool may_all_leave(const struct snapshot *s,
+                          const struct cohort_verdict *v)
+{
+	const struct rank_snapshot *r;
+	int joined = 0, others = 0;
+
+	if (v->kind != COHORT_VERDICT_LEFT || s->size < s->world)
+		return false;
+	for (r = s->ranks; r < s->ranks + s->size; r++) {
+		joined += r->joined;
+		others += !r->joined && !rank_is_gone(r);
+	}
+	return others && 2 * joined < s->world;
+}
+
+static struct suspect suspect_of(const struct snapshot *s,
+                                 const struct cohort_verdict *v)
+{
+	const struct culprit *x = s->waits.culprits;
+	const struct rank_snapshot *r =
+		s->waits.culprit_count && x->at.rank >= 0
+			? &x->at
+			: snapshot_rank(s, v->rank);
+
+	return (struct suspect){
+		.rank = v->rank,
+		.world = v->world_rank,
+		.ticket = r ? r->last.ticket : 0,
+		.waits = (r && !r->joined && (r->waiting || *r->elsewhere)) ||
+		         may_all_leave(s, v),
+	};
+}
+
+/* Return true if the verdict blames the same rank as when the evidence was
+ * begun, and that rank has not moved.  A rank that arrives at its deadline sets
+ * the ranks that wait for it in motion, one after the other. */
+static bool is_settled(const struct watch *g)
+{
+	const struct suspect now = suspect_of(&g->now, &g->verdict.v);
+
+	if (g->ran_ns >= g->settles_ns)
+		return true;
+	/* Before other processes were asked, the rank was not known. */
+	return !now.waits && (g->asks || (now.rank == g->suspect.rank &&
+	                                  now.world == g->suspect.world &&
+	                                  now.ticket == g->suspect.ticket));
 }
 
 static bool gather(void *arg)
@@ -408,7 +464,7 @@ static bool gather(void *arg)
 		g->remote_count =
 			trail_follow(&g->trail, g->clique, &g->questions,
 		                     g->remote, COHORT_MAX_RANKS, &silent);
-	/* Release: the above. */
+	/* The release publishes everything that was gathered. */
 	atomic_store_explicit(&g->is_gathered, true, memory_order_release);
 	cause_wake();
 	return true;
@@ -424,9 +480,11 @@ static void refuse_stacks(struct watch *g, const char *why)
 		symbolizer_refuse(&g->stacks[i], why);
 }
 
-/* Have the crew take the stacks of ranks in @set, and ask the other processes
- * if no rank here is at fault for what is due (NULL: do not ask).  False if
- * there is nothing to gather. */
+/*
+ * Have the crew take the stacks of the ranks in @set and, if no rank of this
+ * process is at fault for @due, ask the other processes.  If @due is NULL, the
+ * other processes are not asked.  Return false if there is nothing to gather.
+ */
 static bool begin_evidence(struct watch *g, const uint64_t *set,
                            const struct expiry *due)
 {
@@ -437,7 +495,8 @@ static bool begin_evidence(struct watch *g, const uint64_t *set,
 	                                &g->questions)
 	                  : TRAIL_NONE;
 	if (g->stack_count && !symbolizer_is_free(&g->symbolizer))
-		refuse_stacks(g, "names are still being looked up");
+		refuse_stacks(
+			g, "names of earlier stacks are still being looked up");
 	if (!g->takes_stacks && !g->asks)
 		return false;
 	g->evidence = EVIDENCE_GATHERING;
@@ -447,14 +506,16 @@ static bool begin_evidence(struct watch *g, const uint64_t *set,
 	return true;
 }
 
-/* True once the crew has gathered, or no worker has begun to. */
+/* Return true once the evidence is gathered, or if no worker was free to gather
+ * it. */
 static bool has_gathered(struct watch *g)
 {
 	if (atomic_load_explicit(&g->is_gathered, memory_order_acquire))
 		return true;
 	if (clock_now() < g->evidence_due_ns)
 		return false;
-	g->evidence_due_ns = UINT64_MAX; /* the job ends soon, and wakes us */
+	/* If the job has started, it ends soon and then wakes the watchdog. */
+	g->evidence_due_ns = UINT64_MAX;
 	if (!crew_cancel(&g->gathering))
 		return false;
 	if (g->stack_count)
@@ -463,7 +524,7 @@ static bool has_gathered(struct watch *g)
 	return true;
 }
 
-/* True once all evidence is here, or the time for it is over. */
+/* Return true once all evidence is complete, or its time has passed. */
 static bool evidence_is_complete(struct watch *g)
 {
 	if (g->evidence == EVIDENCE_GATHERING) {
@@ -483,7 +544,7 @@ static bool evidence_is_complete(struct watch *g)
 	return true;
 }
 
-/* Add the other processes' answers to the snapshot. */
+/* Add the replies of other processes to the snapshot. */
 static void add_answers(struct watch *g)
 {
 	struct snapshot *s = &g->now;
@@ -495,15 +556,11 @@ static void add_answers(struct watch *g)
 		return;
 	s->remote_count = g->remote_count;
 	s->remote = g->remote;
-	s->kept.exists = false;
-	if (g->asked_about.rank >= 0 && s->remote_count)
-		p2p_snapshot_keep(s, clique_rank(g->clique, s->transfer.rank),
-		                  s->remote);
 	s->silent = g->silent[0] ? g->silent : NULL;
 }
 
-/* Act on the verdict, for which there is evidence now.  That took its time: the
- * ranks may have gone on meanwhile, and there is nothing to report. */
+/* Act on the verdict, now that its evidence is complete.  If the ranks made
+ * progress while the evidence was gathered, there is nothing to report. */
 static void judge_with_evidence(struct watch *g)
 {
 	struct expiry due;
@@ -515,7 +572,7 @@ static void judge_with_evidence(struct watch *g)
 	if (due.what != EXPIRY_VERDICT ||
 	    due.is_transfer != (g->asked_about.rank >= 0) ||
 	    !is_stuck(&g->asked_about, &g->now) ||
-	    (due.is_transfer && p2p_snapshot_note(&g->now, g->clique))) {
+	    (due.is_transfer && p2p_snapshot_store_reply(&g->now, g->clique))) {
 		forget_stacks(g);
 		return;
 	}
@@ -524,55 +581,65 @@ static void judge_with_evidence(struct watch *g)
 	add_stacks(g, &g->now);
 	restore_bound(&g->now);
 	verdict_stalled(&g->now, &due, &g->verdict);
-	apply_policy(g, &due);
+	if (is_settled(g))
+		apply_policy(g, &due);
+	else
+		forget_stacks(g);
 }
 
-/* Report what is due about the front or a transfer.  Returns when to look
- * again. */
+/* Report the verdict that is due on the front or a transfer.  Return the time
+ * at which to check again. */
 static uint64_t judge(struct watch *g)
 {
 	struct expiry due = expiry_next(&g->now);
 	uint64_t suspects[COHORT_RANK_WORDS];
+	struct subject subject;
 
 	if (due.what == EXPIRY_NOTHING)
 		return due.next_ns;
-	/* The ranks may go on meanwhile, so the snapshot that is reported also
-	 * decides. */
+	/* The ranks may have made progress, so decide again from the snapshot
+	 * that the report will show. */
 	sample_with_threads(g, &g->now);
 	detect_stop(g, g->ran_ns);
 	due = expiry_next(&g->now);
 	if (due.what == EXPIRY_NOTHING)
 		return due.next_ns;
-	g->now.remote_count = 0; /* of an earlier verdict */
+	g->now.remote_count = 0; /* drop replies about an earlier verdict */
 	g->now.trail = NULL;
 	g->now.silent = NULL;
 	g->now.traces = NULL;
 	waits_take(&g->now, g->clique, due.is_transfer);
 	verdict_stalled(&g->now, &due, &g->verdict);
-	if (due.what != EXPIRY_VERDICT) {
-		remember(&g->now, &due);
-		tell(g);
+	if (due.what == EXPIRY_SLOW) {
+		mark_as_slow(&g->now, &due);
+		post_verdict(g);
 		return expiry_next(&g->now).next_ns;
 	}
-	g->asked_about = subject_of(&g->now, &due);
+	subject = subject_of(&g->now, &due);
+	if (subject.since_ns != g->asked_about.since_ns)
+		g->settles_ns = clock_deadline(SETTLE_NS);
+	g->asked_about = subject;
+	g->suspect = suspect_of(&g->now, &g->verdict.v);
 	stall_suspects(&g->now, &g->verdict.v, suspects);
 	if (begin_evidence(g, suspects, &due))
 		return g->evidence_due_ns;
+	if (!is_settled(g))
+		return g->ran_ns + SETTLE_NS / 8;
+	/* If no stacks can be taken, the verdict gives the reason. */
 	if (g->stack_count)
-		judge_with_evidence(
-			g); /* with the reason why there are no stacks */
+		judge_with_evidence(g);
 	else
 		apply_policy(g, &due);
 	return expiry_next(&g->now).next_ns;
 }
 
-/* Tell, once, of a prober that does not come back.  Returns when to look
- * again. */
+/* Report, once, a prober that does not return.  Return the time at which to
+ * check again. */
 static uint64_t judge_prober(struct watch *g)
 {
 	uint64_t since = atomic_load(&g->prober.since_ns), due;
 
-	if (!since || g->prober_is_told)
+	if (!since || g->prober_is_reported)
 		return UINT64_MAX;
 	due = due_after(g, since, g->clique->deadlines.abort_ns);
 	if (g->ran_ns < due)
@@ -580,14 +647,14 @@ static uint64_t judge_prober(struct watch *g)
 	sample_with_threads(g, &g->now);
 	if (g->now.probing < 0)
 		return UINT64_MAX;
-	g->prober_is_told = true;
+	g->prober_is_reported = true;
 	verdict_prober(&g->now, &g->verdict);
-	tell(g);
+	post_verdict(g);
 	return UINT64_MAX;
 }
 
-/* End the clique if on_verdict was asked and has not answered in time.  Returns
- * when to look again. */
+/* End the clique if on_verdict was asked and has not returned in time.  Return
+ * the time at which to check again. */
 static uint64_t judge_question(struct watch *g)
 {
 	uint64_t due = due_after(g, g->asked_ns, g->clique->deadlines.abort_ns);
@@ -608,8 +675,9 @@ static uint64_t judge_question(struct watch *g)
 
 /* ---- the end ---------------------------------------------------------- */
 
-/* True if the stacks that were taken last are evidence for the end: they are of
- * the verdict that caused it, or of a subject that still does not go on. */
+/* Return true if the stacks that were taken last are evidence for the end: they
+ * were taken for the verdict that caused it, or for a subject that still makes
+ * no progress. */
 static bool has_evidence(const struct watch *g,
                          const struct cohort_cause *cause)
 {
@@ -628,15 +696,14 @@ void watch_log_end(struct watch *g, unsigned event)
 	         q->name, q->generation, clique_explained_cause(q)->text);
 }
 
-/* Report that the clique has ended. */
-static void tell_end(struct watch *g)
+static void report_end(struct watch *g)
 {
 	const struct cohort_cause *cause = clique_explained_cause(g->clique);
 
 	if (!cause)
 		return;
 	if (g->clique->remote)
-		g->clique->remote->tell(g->clique, cause, 0);
+		g->clique->remote->send_cause(g->clique, cause, 0);
 	watch_log_end(g, WATCH_HAS_ENDED);
 	if (!g->notifier.is_wanted && !g->dumper) {
 		count(g, COHORT_STAGE_ENDED, cause->kind);
@@ -647,16 +714,17 @@ static void tell_end(struct watch *g)
 		forget_stacks(g);
 	add_stacks(g, &g->now);
 	verdict_ended(&g->now, cause, &g->verdict);
-	tell(g);
+	memcpy(g->verdict.call, g->clique->missed, sizeof(g->verdict.call));
+	post_verdict(g);
 }
 
-static bool has_come_to_end(struct clique *q)
+static bool has_ended_or_leaked(struct clique *q)
 {
 	return clique_update_state(q) >= CLIQUE_RECLAIMED &&
 	       clique_update_state(q) != CLIQUE_WEDGED;
 }
 
-/* When an end that does not complete is reported. */
+/* Return the time at which to report an end that does not complete. */
 static uint64_t end_due(const struct clique *q)
 {
 	uint64_t ns = q->deadlines.abort_ns,
@@ -665,18 +733,18 @@ static uint64_t end_due(const struct clique *q)
 	return ns < UINT64_MAX - began ? began + ns + 1 : UINT64_MAX;
 }
 
-/* Report that the end did not complete in time, with the stacks of those who
- * keep it. */
-static void tell_wedged(struct watch *g)
+/* Report that the end is late, with the stacks of the ranks that delay it. */
+static void report_wedged(struct watch *g)
 {
-	if (has_come_to_end(g->clique))
+	if (has_ended_or_leaked(g->clique))
 		return;
 	add_stacks(g, &g->now);
 	verdict_wedged(&g->now, &g->verdict);
-	tell(g);
+	post_verdict(g);
 }
 
-/* The reaper wakes the watchdog once all is freed, or cannot be. */
+/* Report the end if it does not complete in time.  The reaper wakes the
+ * watchdog once all resources are freed, or cannot be freed. */
 static void watch_end(struct watch *g)
 {
 	struct clique *q = g->clique;
@@ -685,34 +753,33 @@ static void watch_end(struct watch *g)
 	if (clique_update_state(q) < CLIQUE_RECLAIMED &&
 	    clock_now() < g->next_ns)
 		return;
-	if (!has_come_to_end(q)) {
+	if (!has_ended_or_leaked(q)) {
 		sample_with_threads(g, &g->now);
 		verdict_wedged(&g->now, &g->verdict);
 		if (begin_evidence(g, g->verdict.v.missing, NULL)) {
 			g->next_ns = g->evidence_due_ns;
 			return;
 		}
-		tell_wedged(g);
+		report_wedged(g);
 	}
 	g->phase = WATCH_OVER;
 }
 
-/* ---- looking ---------------------------------------------------------- */
+/* ---- checking --------------------------------------------------------- */
 
-/* Take a sample and act on it. */
 static void sample_and_judge(struct watch *g)
 {
 	uint64_t next, due, soon;
 
 	sample(g);
-	/* The sample tells whether a rank has left. */
+	/* period() needs the sample, which shows whether a rank has left. */
 	next = clock_deadline(earlier(period(g), HEARTBEAT_NS));
 	detect_stop(g, g->ran_ns);
-	judge_question(g); /* before judge() asks the next one */
+	judge_question(g); /* before judge() asks the next question */
 	due = judge(g);
 	/* Reading the activity opens a file.  A program that closes all its
-	 * descriptors could close that one and reuse its number, so do it only
-	 * while a deadline is running. */
+	 * descriptors could close this one and reuse its number, so read the
+	 * activity only while a deadline is running. */
 	if (due == UINT64_MAX)
 		g->activity_ns = 0;
 	else if (!g->activity_ns)
@@ -721,28 +788,28 @@ static void sample_and_judge(struct watch *g)
 	if (!g->evidence) {
 		next = earlier(next, judge_prober(g));
 		next = earlier(next, judge_question(g));
-		/* A stop from now on makes the watchdog wake after this
-		 * time. */
+		/* A stop after this call will show as a wakeup of the watchdog
+		 * that is later than planned. */
 		detect_stop(g, g->ran_ns);
 	}
 	soon = g->ran_ns + MIN_PERIOD_NS;
 	g->next_ns = MAX(next, soon);
 }
 
-/* Go on with a verdict whose evidence is complete. */
+/* Continue with a verdict whose evidence is complete. */
 static void resume_verdict(struct watch *g)
 {
 	if (g->phase == WATCH_ENDING) {
-		tell_wedged(g);
+		report_wedged(g);
 		g->phase = WATCH_OVER;
 		return;
 	}
 	judge_with_evidence(g);
-	g->next_ns = g->ran_ns + MIN_PERIOD_NS; /* something else may be due */
+	g->next_ns = g->ran_ns + MIN_PERIOD_NS; /* another report may be due */
 }
 
-/* True if a communicator that this one was split from has a cause, which is
- * about to end this one. */
+/* Return true if a communicator that this one was split from has a cause.  Then
+ * this one will also get a cause shortly. */
 static bool parent_has_ended(const struct clique *q)
 {
 	const struct cohort_comm *above = q->comms->above;
@@ -752,7 +819,7 @@ static bool parent_has_ended(const struct clique *q)
 	return above;
 }
 
-void watchdog_look(struct watch *g)
+void watchdog_check(struct watch *g)
 {
 	const bool has_waited = g->evidence;
 
@@ -763,15 +830,16 @@ void watchdog_look(struct watch *g)
 	} else if (g->phase == WATCH_LIVE &&
 	           !cause_or_closing(g->clique->end) &&
 	           parent_has_ended(g->clique)) {
-		g->next_ns =
-			clock_deadline(HEARTBEAT_NS); /* the end wakes us */
+		/* The end of this clique wakes the watchdog if it comes
+		 * earlier. */
+		g->next_ns = clock_deadline(HEARTBEAT_NS);
 	} else if (g->phase == WATCH_LIVE &&
 	           !cause_or_closing(g->clique->end)) {
 		detect_stop(g, g->next_ns);
 		sample_and_judge(g);
 	} else {
 		if (g->phase == WATCH_LIVE)
-			tell_end(g);
+			report_end(g);
 		g->phase = WATCH_ENDING;
 		watch_end(g);
 	}
@@ -779,7 +847,8 @@ void watchdog_look(struct watch *g)
 
 void watch_explain(struct watch *g, char *text, size_t size)
 {
-	/* Without stacks, which are the watchdog's. */
+	/* This sample has no stacks, because only the watchdog may collect
+	 * them, and other threads call this function. */
 	sample_with_threads(g, &g->closing);
 	verdict_wedged(&g->closing, &g->explanation);
 	snprintf(text, size, "%s", g->explanation.text);

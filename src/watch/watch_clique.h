@@ -3,8 +3,8 @@
 #define WATCH_WATCH_CLIQUE_H
 
 /*
- * The state of a watch: what the watchdog and the threads beside it know of a
- * clique
+ * State of the watch over one clique, shared by the watchdog and by the threads
+ * and jobs that help it
  */
 
 #include "base/crew.h"
@@ -16,100 +16,119 @@
 #include "watch/verdict.h"
 #include "watch/watch.h"
 
-/* What a verdict is about: the front, or a transfer. */
+/* Subject of a verdict: the front, or a transfer. */
 struct subject {
-	uint64_t number;   /* 0: nothing */
-	int rank;          /* of the transfer, -1: it is the front */
-	uint64_t since_ns; /* as in the verdict */
+	/* Number of the front, or index of the transfer; 0 if there is
+	 * neither. */
+	uint64_t number;
+	int rank;          /* the transfer's rank; -1 for the front */
+	uint64_t since_ns; /* start of the clock, as in the verdict */
 };
 
-/* How far a watch has come. */
+/* The rank that a verdict blames, and what that rank does. */
+struct suspect {
+	int rank, world;
+	uint64_t ticket; /* of its last call */
+	/* True if it waits, although for no rank that is known: what it waited
+	 * for is just done.  Also true if other ranks may show soon which ones
+	 * are the odd ones. */
+	bool waits;
+};
+
 enum watch_phase {
 	WATCH_LIVE,
-	WATCH_ENDING, /* the cause was reported, the end is awaited */
-	WATCH_OVER,   /* nothing is left to do */
+	WATCH_ENDING, /* the cause was reported; the end is not complete */
+	WATCH_OVER,   /* no work is left */
 };
 
 struct watch {
-	/* Constant after the start. */
+	/* This and the following members are constant after the start. */
 	struct clique *clique;
 	struct watch_options options;
 
 	struct prober prober;
 	struct notifier notifier;
-	struct dumper *dumper; /* NULL: none */
+	struct dumper *dumper; /* NULL if no dumps are written */
 	struct symbolizer symbolizer;
 
 	/* Written by the watchdog, under the lock in watchdog.c. */
 	enum watch_phase phase;
 
-	/* Owned by the watchdog. */
-	uint64_t next_ns;         /* when to look again */
-	uint64_t ran_ns;          /* when the process was last known to run */
-	struct activity activity; /* as it was when it was last read, */
-	uint64_t activity_ns; /* at this time; 0 if no deadline is running */
+	/* Owned by the watchdog, as are the following members. */
+	uint64_t next_ns; /* time at which to check again */
+	uint64_t ran_ns;  /* last time at which the process was known to run */
+	struct activity activity; /* activity that the kernel reported last */
+	/* Time at which .activity was read; 0 if no deadline is running. */
+	uint64_t activity_ns;
 	struct snapshot now;
 	struct observer observer;
 	struct verdict verdict;
-	bool prober_is_told; /* it was told that the prober does not answer */
-	uint64_t question;   /* number of the verdict that on_verdict is asked
-	                        about, 0: none */
-	uint64_t asked_ns;   /* when it was asked */
-	struct cohort_cause asked; /* the cause if the answer is yes */
+	bool prober_is_reported; /* true if the hung prober was reported */
+	/* Number of the verdict that on_verdict was asked about, 0 if there is
+	 * none. */
+	uint64_t question;
+	uint64_t asked_ns;         /* time at which on_verdict was asked */
+	struct cohort_cause asked; /* cause to set if the answer is yes */
 
-	/* Owned by the watchdog: the stacks that were taken last, and the
+	/* Owned by the watchdog; the stacks that were taken last, and the
 	 * subject that they were taken for. */
 	struct stack_report stacks[STACK_RANKS];
 	int stack_count;
 	struct subject subject;
 
-	/* Owned by the watchdog: what a verdict waits for, until when, and what
-	 * that verdict is about. */
+	/* Owned by the watchdog; the evidence that a verdict waits for, the
+	 * time until which it waits, and the subject of the verdict. */
 	enum {
 		EVIDENCE_NONE,
-		EVIDENCE_GATHERING, /* stacks, other processes' answers */
+		EVIDENCE_GATHERING, /* stacks, and replies of other processes */
 		EVIDENCE_NAMING,    /* names of functions */
 	} evidence;
 	uint64_t evidence_due_ns;
 	struct subject asked_about;
+	struct suspect suspect; /* when the evidence was begun */
+	/* Time until which a verdict waits for a suspect that moves. */
+	uint64_t settles_ns;
 
-	/* Owned by the job until it sets is_gathered (release, acquire), then
-	 * by the watchdog. */
+	/* Owned by the job that gathers evidence until it sets is_gathered with
+	 * release.  After loading it with acquire, the watchdog owns this and
+	 * the following members. */
 	atomic_bool is_gathered;
 	struct job gathering;
 	bool takes_stacks;
 	enum trail_start asks;
 	struct trail_questions questions;
 	struct trail trail;
-	/* Room for COHORT_MAX_RANKS answers; NULL: there are none. */
+	/* Room for COHORT_MAX_RANKS replies; NULL if there are no other
+	 * processes. */
 	struct remote_rank *remote;
 	int remote_count;
-	char silent[160]; /* the processes that have not answered */
+	char silent[160]; /* processes that did not reply */
 
-	/* Atomic; the two events after which the log gets the end, see
-	 * watch_log_end(). */
+	/* Atomic; set of WATCH_HAS_ENDED and WATCH_IS_RELEASED.  The clique's
+	 * end is logged once both are set; see watch_log_end(). */
 	atomic_uint log_state;
 
-	/* Owned by the thread that closes the clique. */
+	/* Owned by the thread that closes the clique.  Used by
+	 * watch_explain(). */
 	struct snapshot closing;
 	struct verdict explanation;
 
-	/* Guarded by the lock in watchdog.c: the list of all watches, or of those
-	 * that were left behind. */
+	/* Guarded by the lock in watchdog.c. */
 	struct watch *next;
 };
 
 /*
- * watch_log_end - write the line on the clique's end to the log
- * @event: WATCH_HAS_ENDED or WATCH_IS_RELEASED; the second of the two writes
- *         the line, so a generation that the program never gets has none
+ * watch_log_end - log the clique's end, once both events have happened
+ * @event: the event that has happened now
+ *
+ * A generation that ends before the program gets it is not logged.
  */
 #define WATCH_HAS_ENDED 1u
 #define WATCH_IS_RELEASED 2u
 void watch_log_end(struct watch *g, unsigned event);
 
-/* Look at the clique, report what there is to report, and set .phase and
- * .next_ns.  Watchdog only.  Blocks on nothing. */
-void watchdog_look(struct watch *watch);
+/* Check the clique, report what is due, and set .phase and .next_ns.  Called by
+ * the watchdog only.  Never blocks. */
+void watchdog_check(struct watch *watch);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The watchdog's thread, one for the process, and the start and stop of a watch
+ * Runs the process's one watchdog thread, and starts and stops watches
  *
- * The thread exists while any clique is watched, and looks at each watch when
- * that is due.  Whatever may take time or hang is a job of the crew, so that a
- * hang in one group does not delay another group's verdict.
+ * The thread exists while any clique is watched.  It checks each watch when
+ * that watch is due.  Work that may take time or hang is a job of the crew
+ * (base/crew.h), so a hang in one group does not delay a verdict of another.
  */
 
 #include "watch/watch.h"
@@ -24,7 +24,8 @@
 #include "watch/gave_up.h"
 #include "watch/watch_clique.h"
 
-/* Ranks here may wait in any clique of the family. */
+/* Size of the replies of other processes, in bytes.  Ranks of this process may
+ * wait in any clique of the family, so there is room for all ranks. */
 #define REMOTE_BYTES (COHORT_MAX_RANKS * sizeof(struct remote_rank))
 
 static void watch_free(struct watch *g)
@@ -61,8 +62,8 @@ static struct watch *watch_alloc(struct clique *q,
 		watch_free(g);
 		return NULL;
 	}
-	g->ran_ns = g->next_ns = clock_now(); /* or nearly: sampled at once */
-	g->now.warn_percent = options->warn_percent;
+	/* The watch is due now, so that the clique is sampled at once. */
+	g->ran_ns = g->next_ns = clock_now();
 	g->now.slow_ns = options->slow_ns;
 	atomic_init(&g->log_state,
 	            options->is_deferred ? 0 : WATCH_IS_RELEASED);
@@ -71,24 +72,26 @@ static struct watch *watch_alloc(struct clique *q,
 
 /* ---- the thread ------------------------------------------------------- */
 
-/* Guards the list of watches, and is held while the watchdog samples them. */
+/* Guards the list of watches.  Held while the watchdog samples the cliques. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Guarded by lock. */
+/* List of all watches.  Guarded by lock. */
 static struct watch *watches;
 static bool must_stop;
 
-/* Signaled when a watch is over. */
+/* Signaled when a watch reaches WATCH_OVER. */
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 
-/* Held while the thread is started or joined; taken before the other lock. */
+/* Held while the watchdog's thread is started or joined.  Taken before the
+ * other lock. */
 static pthread_mutex_t life_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Guarded by life_lock. */
+/* The watchdog's thread.  Guarded by life_lock. */
 static pthread_t watchdog;
 static bool runs;
 
-/* An end changes the watch's state at any time, and is looked at each time. */
+/* Return true if the watch must be checked now.  Once the clique is ending, its
+ * state may change at any time, so the watch is always due. */
 static bool is_due(struct watch *g)
 {
 	return atomic_exchange(&g->clique->is_shorter, false) ||
@@ -96,8 +99,8 @@ static bool is_due(struct watch *g)
 	       g->evidence || cause_or_closing(g->clique->end);
 }
 
-/* Look at the watch if it is due.  Returns when it is due next. */
-static uint64_t look_at(struct watch *g)
+/* Return the time of the next check. */
+static uint64_t check_if_due(struct watch *g)
 {
 	const uint64_t next = prober_check(&g->prober);
 
@@ -105,14 +108,14 @@ static uint64_t look_at(struct watch *g)
 	if (g->phase == WATCH_OVER)
 		return next;
 	if (is_due(g))
-		watchdog_look(g);
+		watchdog_check(g);
 	if (g->phase == WATCH_OVER)
 		pthread_cond_broadcast(&changed);
 	return MIN(next, g->next_ns);
 }
 
-/* Look at all watches.  Returns when the next one is due. */
-static uint64_t look_at_all(void)
+/* Check all watches.  Return the time at which the next one is due. */
+static uint64_t check_all(void)
 {
 	uint64_t next = UINT64_MAX, due;
 	struct watch *g;
@@ -121,7 +124,7 @@ static uint64_t look_at_all(void)
 		if (cause_or_closing(g->clique->end))
 			clique_reap(g->clique);
 	for (g = watches; g; g = g->next) {
-		due = look_at(g);
+		due = check_if_due(g);
 		next = MIN(next, due);
 	}
 	return next;
@@ -137,20 +140,23 @@ static void *watchdog_main(void *unused)
 		cause_sleep(next);
 		pthread_mutex_lock(&lock);
 		stops = must_stop;
-		next = look_at_all();
+		next = check_all();
 		pthread_mutex_unlock(&lock);
 	}
 	return NULL;
 }
 
-/* Add the watch to those that are sampled.  Returns 0 or an errno value. */
+/* Add the watch, and start the thread if needed.  Return 0 or an errno
+ * value. */
 static int add(struct watch *g)
 {
 	int err = 0;
 
 	pthread_mutex_lock(&life_lock);
 	if (!runs) {
-		must_stop = false; /* no other thread reads it now */
+		/* Needs no lock, because the only thread that reads it is not
+		 * running. */
+		must_stop = false;
 		err = thread_start(&watchdog, watchdog_main, NULL,
 		                   "cohort/watch");
 		runs = !err;
@@ -165,7 +171,7 @@ static int add(struct watch *g)
 	return err;
 }
 
-/* End the thread unless there are watches again. */
+/* End the watchdog's thread, unless a watch was added in the meantime. */
 static void stop_unused(void)
 {
 	pthread_mutex_lock(&life_lock);
@@ -180,8 +186,7 @@ static void stop_unused(void)
 	pthread_mutex_unlock(&life_lock);
 }
 
-/* Wait until the watch is over, as the clique has ended, and take it out of the
- * list. */
+/* Wait until the watch reaches WATCH_OVER, and remove it from the list. */
 static void remove_over(struct watch *g)
 {
 	bool is_last;
@@ -250,15 +255,16 @@ const char *watch_stop(struct watch *g, uint64_t deadline_ns)
 	const char *left = NULL;
 
 	remove_over(g);
-	/* A hang below may take all the time, in which the dumper ends. */
+	/* End the dumper first, because the calls below may use up all the time
+	 * if they hang. */
 	dumper_end(g->dumper);
 	if (!prober_stop(&g->prober, deadline_ns))
-		left = "what the prober asks";
-	crew_await(&g->gathering, UINT64_MAX); /* which hangs on nothing */
+		left = "a query of the prober";
+	crew_await(&g->gathering, UINT64_MAX); /* the job cannot hang */
 	if (!symbolizer_stop(&g->symbolizer, deadline_ns))
-		left = "the search for names of functions";
+		left = "the lookup of function names";
 	if (!notifier_stop(&g->notifier, deadline_ns))
-		left = atomic_load(&g->notifier.calling);
+		left = "on_verdict";
 	dumper_stop(g->dumper, deadline_ns);
 	if (left)
 		leak_on_purpose(g);
@@ -269,12 +275,11 @@ const char *watch_stop(struct watch *g, uint64_t deadline_ns)
 
 int watch_check_callback(const struct clique *q)
 {
-	const struct cohort_abort *end = notifier_telling();
+	const struct cohort_abort *end = notifier_current();
 
 	if (!end || !clique_tree_has(q, end))
 		return COHORT_OK;
-	return error_set(COHORT_STATE,
-	                 "called by on_verdict, on_abort or on_slow");
+	return error_set(COHORT_STATE, "not allowed in on_verdict");
 }
 
 void watch_wake(struct clique *q)
@@ -294,6 +299,6 @@ static void set_shorter(const struct clique *first, void *root)
 
 void watch_wake_all(const struct clique *root)
 {
-	clique_tree_look_at_all(set_shorter, (void *)(uintptr_t)root);
+	clique_tree_call_all(set_shorter, (void *)(uintptr_t)root);
 	cause_wake();
 }

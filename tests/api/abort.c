@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Abort handles: who may fire, when, and with what effect; and ranks that give
- * up
+ * Tests of abort handles: which threads may fire them and when, and what the
+ * abort ends. Also tests of cohort_comm_fail().
  */
 
 #include <criterion/criterion.h>
@@ -10,7 +10,7 @@
 #include <signal.h>
 #include <string.h>
 
-#include "base/backoff.h"
+#include "support/clock.h"
 #include "support/expect.h"
 #include "support/ranks.h"
 #include "support/spread.h"
@@ -33,7 +33,7 @@ static void close_two(void)
 
 TestSuite(handle, .init = open_two, .fini = close_two, .timeout = 60);
 
-/* For tests in which one thread calls for the ranks in turn. */
+/* Open the ranks again so that one thread can call for each of them in turn. */
 static void in_turn(void)
 {
 	close_two();
@@ -42,7 +42,7 @@ static void in_turn(void)
 	handle = cohort_comm_abort_handle(comms[1]);
 }
 
-Test(handle, ends_operations_in_flight_on_every_rank, .init = in_turn)
+Test(handle, firing_an_abort_handle_ends_operations_in_flight, .init = in_turn)
 {
 	int32_t a = 1;
 	uint64_t t = ranks_sum(comms[0], &a);
@@ -63,7 +63,7 @@ Test(handle, ends_operations_in_flight_on_every_rank, .init = in_turn)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(handle, fires_once)
+Test(handle, abort_handle_can_be_fired_only_once)
 {
 	cr_assert_eq(cohort_abort_fire(handle, "first"), COHORT_OK);
 	cr_assert_eq(cohort_abort_fire(handle, "second"), COHORT_ALREADY);
@@ -71,7 +71,7 @@ Test(handle, fires_once)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(handle, reports_a_cause_that_another_call_set)
+Test(handle, abort_handle_reports_an_abort_by_another_call)
 {
 	cr_assert_eq(cohort_group_abort(group, NULL), COHORT_OK);
 	cr_assert_eq(cohort_abort_fired(handle), 1);
@@ -79,7 +79,7 @@ Test(handle, reports_a_cause_that_another_call_set)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(handle, outlives_its_group)
+Test(handle, abort_handle_outlives_its_group)
 {
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 	cr_assert_eq(cohort_abort_fired(handle), 0);
@@ -87,7 +87,7 @@ Test(handle, outlives_its_group)
 	cr_assert_eq(cohort_abort_fired(handle), 0);
 }
 
-Test(handle, of_a_closed_communicator_still_fires)
+Test(handle, abort_handle_of_a_closed_communicator_still_fires)
 {
 	cr_assert_eq(cohort_comm_close(comms[1]), COHORT_OK);
 	cr_assert_eq(cohort_abort_fire(handle, NULL), COHORT_OK);
@@ -95,7 +95,7 @@ Test(handle, of_a_closed_communicator_still_fires)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(handle, cuts_a_long_reason)
+Test(handle, abort_reason_is_cut_to_200_bytes)
 {
 	char reason[1000];
 	struct cohort_cause cause;
@@ -109,7 +109,7 @@ Test(handle, cuts_a_long_reason)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(handle, refuses_a_null_communicator)
+Test(handle, abort_handle_calls_tolerate_null)
 {
 	cr_assert_null(cohort_comm_abort_handle(NULL));
 	cr_assert_not_null(strstr(cohort_last_error(), "comm is NULL"));
@@ -133,7 +133,7 @@ static void *stuck_until_aborted(void *rc)
 	return NULL;
 }
 
-Test(handle, fires_from_a_signal_handler_of_a_thread_inside_a_call)
+Test(handle, signal_handler_can_abort_the_call_that_it_interrupts)
 {
 	struct sigaction action = { .sa_handler = on_signal };
 	pthread_t thread;
@@ -148,8 +148,7 @@ Test(handle, fires_from_a_signal_handler_of_a_thread_inside_a_call)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-/* The call copies the reason. */
-Test(handle, keeps_no_reference_to_the_reason)
+Test(handle, abort_copies_the_reason)
 {
 	char reason[] = "mine";
 	struct cohort_cause cause;
@@ -163,7 +162,7 @@ Test(handle, keeps_no_reference_to_the_reason)
 
 /* ---- a rank that gives up --------------------------------------------- */
 
-Test(handle, a_rank_that_gives_up_is_the_cause_and_its_reason_is_kept,
+Test(handle, comm_fail_ends_the_group_and_names_rank_and_reason,
      .init = in_turn)
 {
 	int32_t a = 1;
@@ -187,7 +186,7 @@ Test(handle, a_rank_that_gives_up_is_the_cause_and_its_reason_is_kept,
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(handle, giving_up_needs_a_code_and_a_communicator)
+Test(handle, comm_fail_refuses_code_0_and_a_null_communicator)
 {
 	expect(cohort_comm_fail(comms[0], 0, "nothing"), COHORT_INVALID,
 	       "code is 0");
@@ -196,7 +195,7 @@ Test(handle, giving_up_needs_a_code_and_a_communicator)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(handle, a_rank_may_give_up_without_a_text_or_with_a_long_one)
+Test(handle, comm_fail_text_may_be_null_or_long)
 {
 	char text[1000];
 	struct cohort_cause cause;
@@ -230,7 +229,7 @@ static void give_up_from_another_thread(struct cohort_comm *comm)
 	cr_assert_null(failed, "%s", cohort_last_error());
 }
 
-Test(handle, any_thread_may_give_up_for_a_bound_rank_that_is_inside)
+Test(handle, any_thread_may_fail_a_bound_rank_that_is_inside_a_call)
 {
 	void *native;
 
@@ -242,7 +241,7 @@ Test(handle, any_thread_may_give_up_for_a_bound_rank_that_is_inside)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(handle, a_rank_that_has_left_may_still_give_up)
+Test(handle, comm_fail_of_a_closed_communicator_ends_the_group)
 {
 	cr_assert_eq(cohort_comm_close(comms[1]), COHORT_OK);
 	give_up_from_another_thread(comms[1]);
@@ -262,7 +261,7 @@ static void *split_other(void *arg)
 	return NULL;
 }
 
-Test(handle, a_rank_that_gives_up_in_a_split_communicator_ends_that_alone)
+Test(handle, comm_fail_in_a_child_leaves_its_parent_alone)
 {
 	struct cohort_abort *of_child;
 	struct cohort_comm *children[2];
@@ -281,7 +280,7 @@ Test(handle, a_rank_that_gives_up_in_a_split_communicator_ends_that_alone)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-/* ---- a handle that exists before the group ----------------------------- */
+/* ---- handles that are created before the group --------------------------- */
 
 static struct cohort_group_options o;
 
@@ -304,7 +303,7 @@ static int open_group(void)
 
 TestSuite(early_handle, .init = before_open, .fini = close_two, .timeout = 60);
 
-Test(early_handle, lets_nothing_be_opened_once_it_was_fired)
+Test(early_handle, open_fails_if_its_abort_handle_was_fired_before)
 {
 	cr_assert_eq(cohort_abort_fire(handle, "too late"), COHORT_OK);
 	expect(open_group(), COHORT_ABORTED, "aborted: too late");
@@ -312,7 +311,7 @@ Test(early_handle, lets_nothing_be_opened_once_it_was_fired)
 	cr_assert_eq(cohort_abort_fire(handle, "again"), COHORT_ALREADY);
 }
 
-Test(early_handle, ends_the_group_that_was_opened_with_it)
+Test(early_handle, options_abort_handle_ends_the_group)
 {
 	struct cohort_cause cause;
 
@@ -327,7 +326,7 @@ Test(early_handle, ends_the_group_that_was_opened_with_it)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(early_handle, reports_a_cause_that_it_did_not_set)
+Test(early_handle, options_abort_handle_reports_an_abort_by_another_call)
 {
 	cr_assert_eq(open_group(), COHORT_OK, "%s", cohort_last_error());
 	ranks_must(cohort_group_abort(group, "enough"), "abort");
@@ -336,7 +335,7 @@ Test(early_handle, reports_a_cause_that_it_did_not_set)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(early_handle, may_be_fired_after_the_close)
+Test(early_handle, options_abort_handle_may_be_fired_after_the_close)
 {
 	cr_assert_eq(open_group(), COHORT_OK, "%s", cohort_last_error());
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
@@ -344,7 +343,7 @@ Test(early_handle, may_be_fired_after_the_close)
 	cr_assert_eq(cohort_abort_fired(handle), 0);
 }
 
-Test(early_handle, may_be_given_back_before_the_close)
+Test(early_handle, options_abort_handle_may_be_released_before_the_close)
 {
 	cr_assert_eq(open_group(), COHORT_OK, "%s", cohort_last_error());
 	cohort_abort_put(handle);
@@ -352,7 +351,7 @@ Test(early_handle, may_be_given_back_before_the_close)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(early_handle, does_not_end_what_a_respawn_has_opened)
+Test(early_handle, options_abort_handle_does_not_end_a_respawned_group)
 {
 	cr_assert_eq(open_group(), COHORT_OK, "%s", cohort_last_error());
 	cr_assert_eq(cohort_abort_fire(handle, "enough"), COHORT_OK);
@@ -361,7 +360,7 @@ Test(early_handle, does_not_end_what_a_respawn_has_opened)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(early_handle, is_for_one_group)
+Test(early_handle, options_abort_handle_serves_only_one_group)
 {
 	struct cohort_group *first;
 
@@ -375,7 +374,7 @@ Test(early_handle, is_for_one_group)
 	cr_assert_eq(cohort_group_close(first), COHORT_OK);
 }
 
-Test(early_handle, can_be_used_again_if_the_open_has_failed)
+Test(early_handle, options_abort_handle_can_be_reused_after_a_failed_open)
 {
 	o.platform = COHORT_PLATFORM_HOST;
 	cr_assert_eq(cohort_group_open(NULL, 9999, &o, &group), COHORT_INVALID);
@@ -384,7 +383,7 @@ Test(early_handle, can_be_used_again_if_the_open_has_failed)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(early_handle, of_a_communicator_is_refused)
+Test(early_handle, open_refuses_the_abort_handle_of_a_communicator)
 {
 	o.abort = NULL;
 	cr_assert_eq(open_group(), COHORT_OK, "%s", cohort_last_error());
@@ -405,9 +404,8 @@ static void *open_main(void *rc_out)
 	               : NULL;
 }
 
-Test(early_handle, ends_an_open_that_waits_for_nccl)
+Test(early_handle, abort_handle_ends_an_open_that_waits_for_nccl)
 {
-	struct backoff b = BACKOFF;
 	pthread_t thread;
 	void *text;
 	int rc;
@@ -423,12 +421,12 @@ Test(early_handle, ends_an_open_that_waits_for_nccl)
 	cr_assert_eq(rc, COHORT_ABORTED);
 	cr_assert_not_null(text);
 	cr_assert_null(group);
-	stuck_let_go();
+	stuck_release();
 	while (stuck_aborted() < 2)
-		backoff_wait(&b, UINT64_MAX);
+		test_nap();
 }
 
-/* A bootstrap whose second process never comes. */
+/* An exchange in which the second process never takes part */
 static int gather_never(void *send, void *recv, size_t bytes, void *info,
                         void **request)
 {
@@ -439,7 +437,7 @@ static int gather_never(void *send, void *recv, size_t bytes, void *info,
 	return 0;
 }
 
-/* Fires the handle while the open waits. */
+/* Fire the handle while the open waits for the other process. */
 static int test_never(void *request)
 {
 	int *looks = request;
@@ -455,7 +453,7 @@ static int release(void *request)
 	return 0;
 }
 
-Test(early_handle, ends_an_open_that_waits_for_a_process)
+Test(early_handle, abort_handle_ends_an_open_that_waits_for_a_process)
 {
 	int looks = 0;
 	const struct cohort_bootstrap table = {

@@ -1,35 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Adaptive deadlines find a hang long before the configured deadline, and blame
- * no rank that does not hang
+ * Tests of adaptive deadlines: they must find a hang long before the configured
+ * deadline, and blame only a rank that hangs
  *
- * The configured deadlines are the defaults, which are minutes: a verdict
- * within a test therefore comes from an observed limit.  The limits are short,
- * so that a verdict comes soon; a test that expects no verdict waits several
- * times the shortest limit.
+ * The configured deadlines are the defaults of minutes, so a verdict within a
+ * test comes from an adaptive limit. The limits are short. A test that expects
+ * no verdict waits several times the shortest limit.
  */
 
 #include <criterion/criterion.h>
 #include <string.h>
 #include <time.h>
 
-#include "base/clock.h"
+#include "support/clock.h"
 #include "support/ranks.h"
 #include "support/verdicts.h"
 
 #define MS UINT64_C(1000000)
-/* longer than a busy machine keeps a thread waiting */
+/* lowest adaptive limit, longer than a busy machine delays a thread */
 #define FLOOR (1000 * MS)
 #define FACTOR 4
 #define WARMUP 20
-#define WARM 40 /* calls after which the warm-up is over */
+#define WARM 40 /* number of calls that end the warm-up */
 #define LARGE 100000
 
-/* Long enough for a verdict, if there were one, and short enough for a test. */
+/* Time within which a hang leads to a verdict */
 #define LONG (2 * FLOOR)
 
-static struct verdicts told;
+static struct verdicts reported;
 static struct cohort_group_options o;
 static struct cohort_group *group;
 static struct cohort_comm *comms[3];
@@ -38,7 +37,6 @@ static int32_t values[3];
 static void set_up(void)
 {
 	cohort_group_options_init(&o);
-	o.warn_percent = 100;
 	o.adaptive_factor = FACTOR;
 	o.adaptive_floor_ns = FLOOR;
 	o.adaptive_warmup = WARMUP;
@@ -54,7 +52,7 @@ static void synchronize_all(int n)
 		ranks_must(cohort_synchronize(comms[r], RANKS_SOON), "sum");
 }
 
-/* All ranks call, and the collective finishes. */
+/* Sum on all ranks, and wait for the result. */
 static void sum_of_all(int n)
 {
 	int r;
@@ -91,30 +89,31 @@ static uint64_t cpu_time(void)
 }
 
 /*
- * Two ranks call, and neither waits.  False if this thread did not run for so
- * long that rank 1 came late: then a verdict is legitimate.
+ * Call on ranks 0 and 1 without waiting. Return false if this thread was
+ * descheduled for so long that rank 1 might be blamed as late.
  */
 static bool call_both(void)
 {
-	const uint64_t began = clock_now(), cpu = cpu_time();
+	const uint64_t began = test_now(), cpu = cpu_time();
 	int r, rc = COHORT_OK;
 
 	for (r = 0; r < 2 && rc == COHORT_OK; r++)
 		rc = cohort_all_reduce(comms[r], &values[r], &values[r], 1,
 		                       COHORT_I32, COHORT_SUM,
 		                       cohort_comm_stream(comms[r]), NULL);
-	if (clock_now() - began >= FLOOR && cpu_time() - cpu < FLOOR / 2)
+	if (test_now() - began >= FLOOR && cpu_time() - cpu < FLOOR / 2)
 		return false;
 	ranks_must(rc, "sum");
 	return true;
 }
 
-/* Call until the watchdog has observed enough. */
+/* Call until the watchdog has observed enough calls. Return false if this
+ * thread was descheduled for so long that a rank might be blamed as late. */
 static bool call_until_seen(void)
 {
-	uint64_t until = clock_deadline(LONG);
+	uint64_t until = test_deadline(LONG);
 
-	while (clock_now() < until) {
+	while (test_now() < until) {
 		if (!call_both())
 			return false;
 		synchronize_all(2);
@@ -122,7 +121,7 @@ static bool call_until_seen(void)
 	return true;
 }
 
-/* Open a group whose calls the watchdog has already observed enough. */
+/* Open a group, and call until the watchdog has observed enough calls. */
 static void open_seen(void)
 {
 	open_warm(2);
@@ -140,7 +139,7 @@ static struct cohort_cause cause_now(void)
 	return cause;
 }
 
-/* Rank 0 calls, and the others do not: returns how that ends. */
+/* Call only on rank 0, and return the cause that ends the group. */
 static struct cohort_cause stall(void)
 {
 	struct cohort_cause cause;
@@ -162,8 +161,8 @@ static struct cohort_cause stall(void)
 	return cause;
 }
 
-/* Rank 0 calls, rank 1 calls long after it, and no rank is blamed. */
-static void come_late(void)
+/* Call on rank 0, and much later on rank 1. No rank may be blamed. */
+static void call_late(void)
 {
 	uint64_t t = ranks_sum(comms[0], &values[0]);
 
@@ -174,16 +173,16 @@ static void come_late(void)
 	ranks_must(cohort_synchronize(comms[1], RANKS_SOON), "sum");
 }
 
-/* ---- hangs are found -------------------------------------------------- */
+/* ---- hangs -------------------------------------------------------------- */
 
-Test(adaptive, a_missing_rank_is_found_long_before_the_deadline)
+Test(adaptive, adaptive_limit_finds_a_missing_rank_before_the_deadline)
 {
 	open_warm(2);
 	cr_assert_eq(stall().rank, 1);
 	close_group();
 }
 
-Test(adaptive, an_unfinished_operation_is_found_long_before_the_deadline)
+Test(adaptive, adaptive_limit_finds_an_unfinished_operation)
 {
 	struct cohort_cause cause;
 	uint64_t t;
@@ -200,23 +199,7 @@ Test(adaptive, an_unfinished_operation_is_found_long_before_the_deadline)
 	close_group();
 }
 
-Test(adaptive, a_warning_comes_before_the_limit)
-{
-	const struct cohort_verdict *v;
-
-	o.warn_percent = 1;
-	o.adaptive_floor_ns = 5 * FLOOR;
-	verdicts_attach(&told, &o);
-	open_warm(2);
-	ranks_sum(comms[0], &values[0]);
-	v = verdicts_next_of(&told, COHORT_STAGE_ENDED);
-	cr_assert_gt(told.count, 1);
-	cr_assert_eq(told.seen[told.count - 2].stage, COHORT_STAGE_WARNING);
-	cr_assert_eq(told.seen[told.count - 2].deadline_ns, v->deadline_ns);
-	close_group();
-}
-
-Test(adaptive, many_small_calls_need_no_records)
+Test(adaptive, adaptive_limit_needs_no_flight_records)
 {
 	o.recorder_slots = 16;
 	open_seen();
@@ -224,25 +207,25 @@ Test(adaptive, many_small_calls_need_no_records)
 	close_group();
 }
 
-/* ---- what does not hang goes on --------------------------------------- */
+/* ---- slow ranks that do not hang --------------------------------------- */
 
 Test(adaptive, deadlines_do_not_adapt_by_default)
 {
 	o.adaptive_factor = 0;
 	open_warm(2);
-	come_late();
+	call_late();
 	close_group();
 }
 
-Test(adaptive, no_limit_applies_before_the_warm_up_is_over)
+Test(adaptive, no_adaptive_limit_applies_during_the_warm_up)
 {
 	o.adaptive_warmup = WARM + 10;
 	open_warm(2);
-	come_late();
+	call_late();
 	close_group();
 }
 
-Test(adaptive, a_call_that_was_never_made_before_has_the_configured_deadline)
+Test(adaptive, no_adaptive_limit_applies_to_a_call_of_a_new_size)
 {
 	static int32_t large[2][LARGE];
 	uint64_t t;
@@ -257,12 +240,12 @@ Test(adaptive, a_call_that_was_never_made_before_has_the_configured_deadline)
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_OK, "%s",
 	             cause_now().text);
 	ranks_must(cohort_synchronize(comms[1], RANKS_SOON), "large");
-	/* Calls that were made before keep their limit. */
+	/* Calls of the usual size still have the limit. */
 	cr_assert_eq(stall().rank, 1);
 	close_group();
 }
 
-Test(adaptive, another_kind_of_call_has_no_limit_yet)
+Test(adaptive, no_adaptive_limit_applies_to_a_call_of_a_new_kind)
 {
 	uint64_t t;
 
@@ -276,8 +259,8 @@ Test(adaptive, another_kind_of_call_has_no_limit_yet)
 	close_group();
 }
 
-/* One call takes long in the warm-up, and one after it takes twice as long. */
-Test(adaptive, a_rank_that_was_late_once_may_be_late_again)
+/* One call is late during the warm-up. A later call is twice as late. */
+Test(adaptive, late_call_in_the_warm_up_widens_the_adaptive_limit)
 {
 	const uint64_t late = 3 * FLOOR / 2;
 
@@ -293,32 +276,32 @@ Test(adaptive, a_rank_that_was_late_once_may_be_late_again)
 	close_group();
 }
 
-/* A rank that comes after a report. */
-Test(adaptive, a_call_that_finishes_after_a_report_widens_the_limit)
+/* Rank 1 calls only after the first report. */
+Test(adaptive, call_that_finishes_after_a_report_widens_the_limit)
 {
 	const struct cohort_verdict *v;
 	uint64_t first;
 
 	o.policy = COHORT_POLICY_REPORT;
-	verdicts_attach(&told, &o);
+	verdicts_attach(&reported, &o);
 	open_warm(2);
 	ranks_sum(comms[0], &values[0]);
-	v = verdicts_next_of(&told, COHORT_STAGE_EXPIRED);
+	v = verdicts_next_of(&reported, COHORT_STAGE_EXPIRED);
 	first = v->deadline_ns;
 	ranks_sum(comms[1], &values[1]);
 	ranks_must(cohort_synchronize(comms[0], RANKS_SOON), "sum");
 	ranks_must(cohort_synchronize(comms[1], RANKS_SOON), "sum");
 	ranks_sum(comms[0], &values[0]);
 	do
-		v = verdicts_next_of(&told, COHORT_STAGE_EXPIRED);
+		v = verdicts_next_of(&reported, COHORT_STAGE_EXPIRED);
 	while (v->collective <= WARM + 1);
 	cr_assert_geq(v->deadline_ns, FACTOR * first);
 	ranks_must(cohort_group_abort(group, NULL), "abort");
 	close_group();
 }
 
-/* Ranks that run ahead: a call that is queued behind others has not begun. */
-Test(adaptive, a_call_that_is_queued_behind_others_has_no_clock)
+/* If ranks launch ahead, a call that is queued after others has not started. */
+Test(adaptive, clock_of_a_queued_call_starts_after_the_calls_before_it)
 {
 	uint64_t t = 0;
 	int i;
@@ -337,7 +320,7 @@ Test(adaptive, a_call_that_is_queued_behind_others_has_no_clock)
 	close_group();
 }
 
-Test(adaptive, a_generation_learns_anew)
+Test(adaptive, respawned_group_learns_its_adaptive_limits_anew)
 {
 	const int lost = 2;
 
@@ -349,13 +332,13 @@ Test(adaptive, a_generation_learns_anew)
 	ranks_must(cohort_group_respawn(group, &lost, 1), "respawn");
 	ranks_must(cohort_group_split(group, comms), "split");
 	sum_of_all(2);
-	come_late();
+	call_late();
 	warm(2, WARM);
 	cr_assert_eq(stall().rank, 1);
 	close_group();
 }
 
-/* ---- what the program says has precedence ----------------------------- */
+/* ---- pauses and pushed deadlines -------------------------------------- */
 
 static void push(int rank, uint64_t join_ns)
 {
@@ -369,36 +352,37 @@ static void pop(int rank)
 	ranks_must(cohort_deadline_pop(comms[rank]), "pop");
 }
 
-/* The first call of a rank after that is excused, and no later one. */
+/* Check that the limit applies again only after more calls: a late call is not
+ * blamed at first, and a missing call is blamed later. */
 static void expect_back(void)
 {
-	come_late();
+	call_late();
 	warm(2, WARM);
 	cr_assert_eq(stall().rank, 1);
 	close_group();
 }
 
-Test(adaptive, a_pushed_deadline_holds_until_it_is_popped)
+Test(adaptive, pushed_deadline_replaces_the_adaptive_limit_until_popped)
 {
 	open_seen();
 	push(0, RANKS_SOON);
-	come_late();
-	come_late();
+	call_late();
+	call_late();
 	pop(0);
 	expect_back();
 }
 
-Test(adaptive, the_absent_rank_may_have_pushed_the_deadline)
+Test(adaptive, adaptive_limit_pauses_while_the_missing_rank_has_a_push)
 {
 	open_seen();
 	push(1, 0);
-	come_late();
-	come_late();
+	call_late();
+	call_late();
 	pop(1);
 	expect_back();
 }
 
-Test(adaptive, a_call_made_before_the_pop_is_excused)
+Test(adaptive, call_made_under_pushed_deadlines_may_be_late_after_the_pop)
 {
 	uint64_t t;
 
@@ -415,19 +399,19 @@ Test(adaptive, a_call_made_before_the_pop_is_excused)
 	close_group();
 }
 
-Test(adaptive, the_last_pop_of_two_pushes_counts)
+Test(adaptive, adaptive_limit_returns_only_after_the_last_pop)
 {
 	open_seen();
 	push(0, 0);
 	push(0, 0);
 	pop(0);
-	come_late();
-	come_late();
+	call_late();
+	call_late();
 	pop(0);
 	expect_back();
 }
 
-Test(adaptive, a_shorter_pushed_deadline_holds)
+Test(adaptive, pushed_deadline_may_be_shorter_than_the_adaptive_limit)
 {
 	uint64_t t;
 
@@ -440,18 +424,18 @@ Test(adaptive, a_shorter_pushed_deadline_holds)
 	close_group();
 }
 
-Test(adaptive, a_paused_rank_is_not_late_nor_is_it_when_it_resumes)
+Test(adaptive, paused_rank_is_not_late_and_neither_is_its_next_call)
 {
 	open_seen();
 	ranks_must(cohort_pause(comms[1]), "pause");
-	come_late();
+	call_late();
 	ranks_must(cohort_resume(comms[1]), "resume");
 	expect_back();
 }
 
 /* ---- bounds ----------------------------------------------------------- */
 
-Test(adaptive, the_configured_deadline_stays_the_limit)
+Test(adaptive, adaptive_limit_never_exceeds_the_configured_deadline)
 {
 	uint64_t t;
 
@@ -473,13 +457,13 @@ static void refused(const char *text)
 	cr_assert_str_eq(cohort_last_error(), text);
 }
 
-Test(adaptive, an_invalid_factor_is_refused)
+Test(adaptive, open_refuses_an_invalid_adaptive_factor)
 {
 	place_choose();
 	o.adaptive_factor = 1;
-	refused("options->adaptive_factor is 1, not 2 to 1000, or 0: "
-	        "deadlines do not adapt");
+	refused("options->adaptive_factor is 1, not 2 to 1000, or 0 "
+	        "for deadlines that do not adapt");
 	o.adaptive_factor = 1001;
-	refused("options->adaptive_factor is 1001, not 2 to 1000, or 0: "
-	        "deadlines do not adapt");
+	refused("options->adaptive_factor is 1001, not 2 to 1000, or 0 "
+	        "for deadlines that do not adapt");
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Ranks that make different calls get an error on every rank, never a hang; the
- * text spells out the calls and names the odd rank
+ * Tests that ranks that make different calls get an error on every rank, and
+ * never hang. The error describes the calls and names the rank that differs.
  */
 
 #include <criterion/criterion.h>
@@ -10,7 +10,6 @@
 #include <sched.h>
 #include <string.h>
 
-#include "core/clique.h"
 #include "support/expect.h"
 #include "support/ranks.h"
 #include "support/spread.h"
@@ -19,11 +18,14 @@
 
 TestSuite(mismatch, .timeout = 60);
 
-/* One rank's call. */
+/* A call of one rank */
 struct made {
-	int kind; /* 0 all_reduce, 1 broadcast, 2 reduce, 3 barrier, 4 list,
-	             5 a longer list, 6 and 7 batches with those, 8 to 10 lists of
-	             other calls */
+	/*
+	 * 0: all_reduce, 1: broadcast, 2: reduce, 3: barrier, 4: list, 5:
+	 * longer list, 6 and 7: batches with lists 4 and 5, 8: list of
+	 * broadcasts, 9: all_gather, 10: reduce_scatter.
+	 */
+	int kind;
 	size_t count;
 	int type;
 	int op;
@@ -34,10 +36,10 @@ static const struct made usual = { 0, 100, COHORT_F32, COHORT_SUM, 0 };
 
 struct scene {
 	int ranks;
-	int differ;     /* the rank that makes the other call */
-	int differ_too; /* one more such rank, or -1 */
+	int differ;     /* rank that calls @other */
+	int differ_too; /* rank that calls @third, or -1 */
 	struct made other;
-	struct made third; /* the call of that rank */
+	struct made third;
 	int results[MAX_RANKS];
 	struct cohort_cause cause;
 };
@@ -52,9 +54,6 @@ static int call(struct cohort_comm *c, const struct made *m, uint64_t *ticket)
 		{ data, data, m->count, m->type },
 		{ data + 300, data + 300, 9, COHORT_F64 },
 	};
-	/* One buffer has as many blocks as there are ranks. */
-	const struct cohort_tensor apart = { data + 400, data + 600, 7,
-		                             COHORT_I32 };
 	size_t n = m->kind % 2 ? 3 : 2;
 
 	switch (m->kind) {
@@ -82,10 +81,11 @@ static int call(struct cohort_comm *c, const struct made *m, uint64_t *ticket)
 		return cohort_broadcast_many(c, list, 2, m->root, stream,
 		                             ticket);
 	case 9:
-		return cohort_all_gather_many(c, &apart, 1, stream, ticket);
+		return cohort_all_gather(c, data + 400, data + 600, 7,
+		                         COHORT_I32, stream, ticket);
 	case 10:
-		return cohort_reduce_scatter_many(c, &apart, 1, m->op, stream,
-		                                  ticket);
+		return cohort_reduce_scatter(c, data + 400, data + 600, 7,
+		                             COHORT_I32, m->op, stream, ticket);
 	}
 	return cohort_all_reduce(c, data, data, m->count, m->type, m->op,
 	                         stream, ticket);
@@ -118,8 +118,8 @@ static void run_mismatch(struct scene *s)
 	             COHORT_MISMATCH, "%s", cohort_last_error());
 	for (r = spread_first(s->ranks); r < spread_end(s->ranks); r++) {
 		/*
-		 * A count of 0 leaves nothing to do: the call may finish before
-		 * anything can compare it with the others.
+		 * A call of no elements may finish before it is compared with
+		 * the calls of the other ranks.
 		 */
 		if (r == s->differ && !s->other.count && s->other.kind == 0 &&
 		    s->results[r] == COHORT_OK)
@@ -131,7 +131,7 @@ static void run_mismatch(struct scene *s)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-/* Rank 2 of 4 calls @other; the text has @says for that call. */
+/* Have rank 2 of 4 call @other. The error must describe the call as @says. */
 static void odd_one(struct made other, const char *says)
 {
 	struct scene s = {
@@ -151,54 +151,54 @@ static void odd_one(struct made other, const char *says)
 	cr_assert_not_null(strstr(s.cause.text, "collective 2 differs"));
 }
 
-Test(mismatch, of_the_count_names_the_odd_rank)
+Test(mismatch, mismatch_of_counts_names_the_rank_that_differs)
 {
 	odd_one((struct made){ 0, 99, COHORT_F32, COHORT_SUM, 0 },
 	        "rank 2 calls all_reduce of 99 float32, sum");
 }
 
-Test(mismatch, of_the_type_names_the_odd_rank)
+Test(mismatch, mismatch_of_types_names_the_rank_that_differs)
 {
 	odd_one((struct made){ 0, 100, COHORT_I32, COHORT_SUM, 0 },
 	        "rank 2 calls all_reduce of 100 int32, sum");
 }
 
-Test(mismatch, of_the_operation_names_the_odd_rank)
+Test(mismatch, mismatch_of_operations_names_the_rank_that_differs)
 {
 	odd_one((struct made){ 0, 100, COHORT_F32, COHORT_MAX, 0 },
 	        "rank 2 calls all_reduce of 100 float32, max");
 }
 
-Test(mismatch, of_the_kind_of_call_names_the_odd_rank)
+Test(mismatch, mismatch_of_collectives_names_the_rank_that_differs)
 {
 	odd_one((struct made){ 1, 100, COHORT_F32, 0, 3 },
 	        "rank 2 calls broadcast of 100 float32, root 3");
 }
 
-Test(mismatch, with_a_barrier_names_the_odd_rank)
+Test(mismatch, mismatch_with_a_barrier_names_the_rank_that_differs)
 {
-	odd_one((struct made){ .kind = 3 }, "rank 2 calls barrier:");
+	odd_one((struct made){ .kind = 3 }, "rank 2 calls barrier;");
 }
 
-Test(mismatch, with_a_list_names_the_odd_rank)
+Test(mismatch, mismatch_with_a_list_names_the_rank_that_differs)
 {
 	odd_one((struct made){ 4, 100, COHORT_F32, COHORT_SUM, 0 },
 	        "rank 2 calls all_reduce of 2 tensors, 428 bytes, the first of "
 	        "7 int32, sum");
 }
 
-Test(mismatch, between_lists_of_different_calls_names_the_odd_rank)
+Test(mismatch, mismatch_names_the_rank_with_another_collective)
 {
 	odd_one((struct made){ 8, 100, COHORT_F32, 0, 3 },
 	        "rank 2 calls broadcast of 2 tensors, 428 bytes, the first of "
 	        "7 int32, root 3");
 	odd_one((struct made){ 9, 100, COHORT_F32, 0, 0 },
-	        "rank 2 calls all_gather of 7 int32:");
+	        "rank 2 calls all_gather of 7 int32;");
 	odd_one((struct made){ 10, 100, COHORT_F32, COHORT_MAX, 0 },
-	        "rank 2 calls reduce_scatter of 7 int32, max:");
+	        "rank 2 calls reduce_scatter of 7 int32, max;");
 }
 
-/* Only ranks 0 and 1 call; the text ends with @says. */
+/* Have ranks 0 and 1 make different calls. The error must end with @says. */
 static void two_sides(struct made one, struct made other, const char *says)
 {
 	struct scene s = { .ranks = 2,
@@ -215,9 +215,9 @@ static void two_sides(struct made one, struct made other, const char *says)
 	          "\"%s\" is not at the end of %s", says, s.cause.text);
 }
 
-Test(mismatch, between_lists_names_the_tensor)
+Test(mismatch, mismatch_of_lists_names_the_tensor_that_differs)
 {
-	spread_not("what a list holds is told by the process that has it");
+	spread_not("what a list holds is reported by the process that has it");
 	const struct made usual_list = { 4, 100, COHORT_F32, COHORT_SUM, 0 };
 
 	two_sides(usual_list, (struct made){ 4, 99, COHORT_F32, COHORT_SUM, 0 },
@@ -228,17 +228,18 @@ Test(mismatch, between_lists_names_the_tensor)
 	          ": tensors[1] is 100 int32 on rank 0, 100 float32 on rank 1");
 	two_sides((struct made){ 5, 100, COHORT_F32, COHORT_SUM, 0 },
 	          usual_list,
-	          ": tensors[2] is 9 float64 on rank 0, not there on rank 1");
-	/* No tensor differs. */
+	          ": tensors[2] is 9 float64 on rank 0, missing on rank 1");
+	/* The first tensors of both lists are equal, so the error names only
+	 * the calls. */
 	two_sides((struct made){ 4, 100, COHORT_F32, COHORT_MAX, 0 },
 	          usual_list,
 	          "rank 1 calls all_reduce of 2 tensors, 428 bytes, the first "
 	          "of 7 int32, sum");
 }
 
-Test(mismatch, between_batches_names_the_call)
+Test(mismatch, mismatch_of_batches_names_the_call_that_differs)
 {
-	spread_not("what a list holds is told by the process that has it");
+	spread_not("what a list holds is reported by the process that has it");
 	const struct made batch = { 6, 100, COHORT_F32, COHORT_SUM, 0 };
 
 	two_sides(batch, (struct made){ 6, 100, COHORT_F32, COHORT_SUM, 1 },
@@ -251,14 +252,12 @@ Test(mismatch, between_batches_names_the_call)
 	          ": call 2: tensors[1] is 100 float32 on rank 0, 101 float32 "
 	          "on rank 1");
 	two_sides(batch, (struct made){ 7, 100, COHORT_F32, COHORT_SUM, 0 },
-	          ": call 2: tensors[2] is not there on rank 0, 9 float64 on "
+	          ": call 2: tensors[2] is missing on rank 0, 9 float64 on "
 	          "rank 1");
 }
 
-/*
- * One rank of four differs, after many lists that agree, also when the ring of
- * outlines has come round.
- */
+/* Make a different call on one of four ranks, after more equal lists than the
+ * library remembers. */
 static int differ_late(struct cohort_comm *c, void *user)
 {
 	static float memory[4][40];
@@ -281,9 +280,9 @@ static int differ_late(struct cohort_comm *c, void *user)
 	return rc;
 }
 
-Test(mismatch, in_the_fiftieth_list_names_the_tensor)
+Test(mismatch, mismatch_in_the_50th_list_call_names_the_differing_tensor)
 {
-	spread_not("what a list holds is told by the process that has it");
+	spread_not("what a list holds is reported by the process that has it");
 	struct cohort_group_options o;
 	struct cohort_cause cause;
 	struct cohort_group *group;
@@ -300,7 +299,7 @@ Test(mismatch, in_the_fiftieth_list_names_the_tensor)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(mismatch, with_a_count_of_0_names_the_odd_rank)
+Test(mismatch, mismatch_with_a_count_of_0_names_the_rank_that_differs)
 {
 	spread_not("a process is done with calls of 0 elements before others "
 	           "call");
@@ -308,7 +307,7 @@ Test(mismatch, with_a_count_of_0_names_the_odd_rank)
 	        "rank 2 calls all_reduce of 0 float32, sum");
 }
 
-Test(mismatch, of_the_root_names_the_odd_rank)
+Test(mismatch, mismatch_of_roots_names_the_rank_that_differs)
 {
 	struct scene s = { .ranks = 2,
 		           .differ = 0,
@@ -321,7 +320,7 @@ Test(mismatch, of_the_root_names_the_odd_rank)
 	cr_assert_not_null(strstr(s.cause.text, "root 1"));
 }
 
-Test(mismatch, between_two_ranks_has_no_majority)
+Test(mismatch, mismatch_of_two_ranks_blames_neither)
 {
 	struct scene s = { .ranks = 2,
 		           .differ = 1,
@@ -332,11 +331,11 @@ Test(mismatch, between_two_ranks_has_no_majority)
 	cr_assert_eq(s.cause.rank, -1);
 	cr_assert_str_eq(expect_own(s.cause.text),
 	                 "collective 2 differs, no majority: rank 0 calls "
-	                 "all_reduce of 100 float32, sum: rank 1 calls "
+	                 "all_reduce of 100 float32, sum; rank 1 calls "
 	                 "all_reduce of 99 float32, sum");
 }
 
-Test(mismatch, between_three_sides_names_them_all)
+Test(mismatch, mismatch_of_three_different_calls_names_them_all)
 {
 	struct scene s = { .ranks = 4,
 		           .differ = 0,
@@ -353,8 +352,8 @@ Test(mismatch, between_three_sides_names_them_all)
 	               "rank 3 calls reduce of 100 float32, min, root 1"));
 }
 
-/* A missing rank does not keep the others from being told. */
-Test(mismatch, is_reported_before_all_ranks_have_called)
+/* One rank has not called. The other ranks must get the error nevertheless. */
+Test(mismatch, mismatch_is_reported_before_all_ranks_have_called)
 {
 	struct cohort_comm *c[3];
 	struct cohort_group *group = ranks_ahead(3, NULL, c);
@@ -373,47 +372,9 @@ Test(mismatch, is_reported_before_all_ranks_have_called)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-static void *call_maximum(void *comm)
-{
-	static int32_t value;
-	int rc = cohort_all_reduce(comm, &value, &value, 1, COHORT_I32,
-	                           COHORT_MAX, NULL, NULL);
-
-	return (void *)(intptr_t)rc;
-}
-
 /*
- * A rank whose call agrees with the first one, but comes after the mismatch,
- * launches nothing either.
- */
-Test(mismatch, is_reported_by_the_next_call)
-{
-	struct cohort_comm *c[3];
-	struct cohort_group *group = ranks_ahead(3, NULL, c);
-	const _Atomic uint64_t *word = &c[0]->clique->agreed[0];
-	struct cohort_cause cause;
-	int32_t a = 1, b = 1;
-	uint64_t t = ranks_sum(c[0], &a), before = atomic_load(word);
-	pthread_t other;
-	void *rc;
-
-	pthread_create(&other, NULL, call_maximum, c[1]);
-	while (atomic_load(word) == before)
-		sched_yield();
-	cr_assert_eq(cohort_all_reduce(c[2], &b, &b, 1, COHORT_I32, COHORT_SUM,
-	                               NULL, NULL),
-	             COHORT_MISMATCH);
-	pthread_join(other, &rc);
-	cr_assert_eq((intptr_t)rc, COHORT_MISMATCH);
-	cr_assert_eq(cohort_wait(c[0], t, RANKS_SOON), COHORT_MISMATCH);
-	cohort_group_cause(group, &cause);
-	cr_assert_eq(cause.rank, 1, "%s", cause.text);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
-}
-
-/*
- * One rank may be ahead by as many calls as there are slots, also of calls that
- * wait for no peer; its calls are compared all the same.
+ * Run ahead by as many calls as there are slots, including calls without a
+ * peer. All calls must be compared.
  */
 static int run_ahead(struct cohort_comm *c, void *user)
 {
@@ -429,8 +390,8 @@ static int run_ahead(struct cohort_comm *c, void *user)
 }
 
 /*
- * With every number of slots, run past the point where the ring and the kept
- * part of the numbers have wrapped.
+ * Make enough calls to wrap the ring and the truncated call numbers, for each
+ * number of slots.
  */
 static int agree_long(struct cohort_comm *c, void *user)
 {
@@ -456,14 +417,14 @@ static void run_long(unsigned slots, int calls)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(mismatch, is_never_reported_between_calls_that_agree)
+Test(mismatch, calls_that_agree_never_mismatch)
 {
 	run_long(16, 70000);
 	run_long(32768, 70000);
 	run_long(65536, 140000);
 }
 
-Test(mismatch, is_found_however_far_a_rank_runs_ahead)
+Test(mismatch, mismatch_is_found_if_a_rank_runs_far_ahead)
 {
 	struct cohort_group_options o;
 	struct cohort_cause cause;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Batches: several calls as one operation, of which all are made or none
+ * Tests of batches, which launch several calls as one operation: all of the
+ * calls, or none
  */
 
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <string.h>
 
-#include "platform/platform.h"
 #include "support/expect.h"
 #include "support/failing.h"
 #include "support/ranks.h"
@@ -31,7 +31,7 @@ static void close_all(void)
 
 TestSuite(batch, .init = open_all, .fini = close_all, .timeout = 60);
 
-/* For tests in which one thread calls for the ranks in turn. */
+/* Open the ranks so that one thread can call for each of them in turn. */
 static void in_turn(void)
 {
 	close_all();
@@ -44,9 +44,9 @@ static int sum(struct cohort_comm *comm, int32_t *x)
 	                         NULL);
 }
 
-/* ---- what a batch does ------------------------------------------------ */
+/* ---- the operation ---------------------------------------------------- */
 
-Test(batch, is_one_operation_with_one_ticket, .init = in_turn)
+Test(batch, batch_is_one_operation_with_one_ticket, .init = in_turn)
 {
 	int32_t a[RANKS] = { 1, 2, 3 }, b[RANKS] = { 40, 50, 60 },
 		all[RANKS][3];
@@ -88,17 +88,13 @@ Test(batch, is_one_operation_with_one_ticket, .init = in_turn)
 	}
 }
 
-Test(batch, without_calls_is_done_in_stream_order, .init = in_turn)
+Test(batch, empty_batch_is_done_in_stream_order, .init = in_turn)
 {
 	uint64_t ticket;
 
 	cr_assert_eq(cohort_batch_begin(c[0]), COHORT_OK);
 	cr_assert_eq(cohort_batch_end(c[0], NULL, &ticket), COHORT_OK);
 	cr_assert_eq(cohort_wait(c[0], ticket, RANKS_SOON), COHORT_OK);
-	/*
-	 * An empty batch does not count as one of the calls that all ranks
-	 * make.
-	 */
 	cr_assert_eq(cohort_barrier(c[1], NULL, NULL), COHORT_OK);
 	cr_assert_eq(cohort_barrier(c[0], NULL, NULL), COHORT_OK);
 	cr_assert_eq(cohort_barrier(c[2], NULL, NULL), COHORT_OK);
@@ -128,13 +124,13 @@ static int many_sums(struct cohort_comm *comm, void *user)
 	return rc;
 }
 
-Test(batch, takes_hundreds_of_calls)
+Test(batch, batch_takes_hundreds_of_calls)
 {
 	cr_assert_eq(cohort_group_run(group, many_sums, NULL, NULL), COHORT_OK,
 	             "%s", cohort_last_error());
 }
 
-/* ---- what is refused -------------------------------------------------- */
+/* ---- refused calls ------------------------------------------------------ */
 
 static void barrier_of_all(void)
 {
@@ -147,7 +143,7 @@ static void barrier_of_all(void)
 		cr_assert_eq(cohort_synchronize(c[r], RANKS_SOON), COHORT_OK);
 }
 
-Test(batch, with_a_bad_call_is_refused_as_a_whole, .init = in_turn)
+Test(batch, batch_end_refuses_all_calls_if_one_was_bad, .init = in_turn)
 {
 	int32_t x = 7;
 	uint64_t ticket = 77;
@@ -163,12 +159,12 @@ Test(batch, with_a_bad_call_is_refused_as_a_whole, .init = in_turn)
 	       "batch: call 2: broadcast: type is 99");
 	cr_assert_eq(ticket, 77);
 	expect(cohort_batch_end(c[0], NULL, NULL), COHORT_STATE, "no batch");
-	/* All ranks are still at their first call. */
+	/* The refused batch does not count as a collective of rank 0. */
 	barrier_of_all();
 	cr_assert_eq(x, 7);
 }
 
-Test(batch, has_one_stream, .init = in_turn)
+Test(batch, batch_end_refuses_a_call_with_its_own_stream, .init = in_turn)
 {
 	int32_t x = 7;
 	void *stream = cohort_comm_stream(c[0]);
@@ -182,7 +178,7 @@ Test(batch, has_one_stream, .init = in_turn)
 	barrier_of_all();
 }
 
-Test(batch, has_one_ticket, .init = in_turn)
+Test(batch, call_in_a_batch_cannot_have_its_own_ticket, .init = in_turn)
 {
 	int32_t x = 7;
 	uint64_t ticket = 77;
@@ -199,7 +195,7 @@ Test(batch, has_one_ticket, .init = in_turn)
 	barrier_of_all();
 }
 
-Test(batch, refuses_copies, .init = in_turn)
+Test(batch, copies_are_refused_in_a_batch, .init = in_turn)
 {
 	int32_t x = 7, y = 8;
 
@@ -214,14 +210,14 @@ Test(batch, refuses_copies, .init = in_turn)
 	barrier_of_all();
 }
 
-Test(batch, begins_and_ends_once)
+Test(batch, batch_cannot_be_nested_or_ended_twice)
 {
 	expect(cohort_batch_end(c[0], NULL, NULL), COHORT_STATE,
 	       "no batch is open on rank 0");
 	cr_assert_eq(cohort_batch_begin(c[0]), COHORT_OK);
 	expect(cohort_batch_begin(c[0]), COHORT_STATE,
 	       "a batch is open on rank 0");
-	/* Other ranks have batches of their own. */
+	/* Other ranks can open a batch while rank 0 has one. */
 	cr_assert_eq(cohort_batch_begin(c[1]), COHORT_OK);
 	cr_assert_eq(cohort_batch_end(c[1], NULL, NULL), COHORT_OK);
 	cr_assert_eq(cohort_batch_end(c[0], NULL, NULL), COHORT_OK);
@@ -242,7 +238,7 @@ static void *intrude(void *arg)
 	return NULL;
 }
 
-Test(batch, belongs_to_its_thread, .init = in_turn)
+Test(batch, only_the_thread_that_began_a_batch_may_use_it, .init = in_turn)
 {
 	pthread_t thread;
 
@@ -268,7 +264,7 @@ static void *bind_for_a_while(void *arg)
 	return NULL;
 }
 
-Test(batch, stays_open_when_another_owner_refuses_its_end, .init = in_turn)
+Test(batch, batch_stays_open_if_its_end_returns_owner, .init = in_turn)
 {
 	int32_t x[RANKS] = { 1, 2, 3 };
 	pthread_t thread;
@@ -294,7 +290,7 @@ Test(batch, stays_open_when_another_owner_refuses_its_end, .init = in_turn)
 
 /* ---- ends of ranks and groups ----------------------------------------- */
 
-Test(batch, reports_an_abort_at_its_end)
+Test(batch, batch_end_reports_an_abort)
 {
 	int32_t x = 7;
 	uint64_t ticket = 77;
@@ -310,7 +306,7 @@ Test(batch, reports_an_abort_at_its_end)
 	expect(cohort_batch_end(c[0], NULL, NULL), COHORT_STATE, "no batch");
 }
 
-Test(batch, is_forgotten_at_the_close)
+Test(batch, close_discards_an_open_batch)
 {
 	int32_t x = 7;
 
@@ -318,7 +314,7 @@ Test(batch, is_forgotten_at_the_close)
 	cr_assert_eq(sum(c[0], &x), COHORT_OK);
 	cr_assert_eq(cohort_comm_close(c[0]), COHORT_OK);
 	expect(cohort_batch_end(c[0], NULL, NULL), COHORT_STATE, "no batch");
-	/* The group's close forgets it, too. */
+	/* The group's close also discards an open batch. */
 	cr_assert_eq(cohort_batch_begin(c[1]), COHORT_OK);
 	cr_assert_eq(sum(c[1], &x), COHORT_OK);
 }
@@ -343,7 +339,7 @@ static int barrier_main(struct cohort_comm *comm, void *user)
 	return cohort_synchronize(comm, RANKS_SOON);
 }
 
-Test(batch, is_forgotten_when_its_worker_returns)
+Test(batch, open_batch_is_discarded_if_its_worker_returns)
 {
 	int exits = 1;
 
@@ -355,7 +351,7 @@ Test(batch, is_forgotten_when_its_worker_returns)
 	             COHORT_THREAD_EXITED);
 }
 
-Test(batch, keeps_its_rank_from_a_run)
+Test(batch, run_is_refused_while_a_rank_has_an_open_batch)
 {
 	cr_assert_eq(cohort_batch_begin(c[1]), COHORT_OK);
 	expect(cohort_group_run(group, barrier_main, NULL, NULL), COHORT_STATE,
@@ -367,7 +363,8 @@ Test(batch, keeps_its_rank_from_a_run)
 
 /* ---- differences ------------------------------------------------------ */
 
-/* Rank 1's batch differs from the others' in the way that @differ says. */
+/* Make rank 1's batch differ from the other ranks' batches. @differ selects
+ * how. */
 static int differing(struct cohort_comm *comm, void *user)
 {
 	static int32_t x[RANKS][2];
@@ -385,7 +382,8 @@ static int differing(struct cohort_comm *comm, void *user)
 		                       odd && differ == 3 ? 1 : 2, COHORT_I32,
 		                       COHORT_MAX, NULL, NULL);
 	if (rc == COHORT_OK && odd && differ == 2)
-		rc = sum(comm, &x[rank][0]); /* in another order */
+		/* make the calls in the other order */
+		rc = sum(comm, &x[rank][0]);
 	if (rc == COHORT_OK && (!odd || differ != 1))
 		rc = cohort_batch_end(comm, NULL, &ticket);
 	return rc == COHORT_OK ? cohort_synchronize(comm, RANKS_SOON) : rc;
@@ -406,18 +404,18 @@ static void differ(int how, const char *text)
 		"%s", cause.text);
 }
 
-Test(batch, differs_from_a_single_call)
+Test(batch, batch_and_single_call_are_a_mismatch)
 {
 	differ(1, "rank 1 calls all_reduce of 1 int32, sum");
 }
 
-Test(batch, differs_if_its_order_does)
+Test(batch, batches_in_different_orders_are_a_mismatch)
 {
 	differ(2, "rank 1 calls batch of 2 calls, the first all_reduce of 2 "
 	          "int32, max");
 }
 
-Test(batch, differs_if_any_of_its_calls_does)
+Test(batch, batches_with_one_different_call_are_a_mismatch)
 {
 	differ(3, "rank 1 calls batch of 2 calls, the first all_reduce of 1 "
 	          "int32, sum");
@@ -437,8 +435,8 @@ static int three_sums(struct cohort_comm *comm, int32_t *x)
 }
 
 /*
- * The @n-th call of @function on rank 0 fails: none of its batch's calls is
- * made.
+ * Make the @n-th call of @function on rank 0 fail. None of the batch's calls
+ * may be made.
  */
 static void fail_at(const char *function, unsigned long n, const char *says)
 {
@@ -464,23 +462,24 @@ static void fail_at(const char *function, unsigned long n, const char *says)
 	cr_assert_eq(cohort_synchronize(comm[1], RANKS_SOON), cause.status);
 	cr_assert_arr_eq(x[0], was[0], sizeof(x[0]),
 	                 "a call of the batch was made");
-	/* A GPU may write to the buffers of a collective that is cut short. */
+	/* On a GPU, a collective that is cut short may have written to its
+	 * buffers. */
 	if (!place_is_real() || !place_is_nvidia())
 		cr_assert_arr_eq(x[1], was[1], sizeof(x[1]));
 	cr_assert_eq(cohort_group_close(g), COHORT_OK);
 }
 
-Test(batch_failure, in_a_call_makes_none_of_the_calls)
+Test(batch_failure, batch_makes_no_calls_if_one_of_them_fails)
 {
 	fail_at("ncclAllReduce", 2, "rank 0, batch, ticket 1: ncclAllReduce");
 }
 
-Test(batch_failure, at_the_native_groups_end_makes_none_of_the_calls)
+Test(batch_failure, batch_makes_no_calls_if_ncclGroupEnd_fails)
 {
 	fail_at("ncclGroupEnd", 1, "rank 0, batch, ticket 1: ncclGroupEnd");
 }
 
-Test(batch_failure, at_the_native_groups_start_makes_none_of_the_calls)
+Test(batch_failure, batch_makes_no_calls_if_ncclGroupStart_fails)
 {
 	fail_at("ncclGroupStart", 1, "rank 0, batch, ticket 1: ncclGroupStart");
 }

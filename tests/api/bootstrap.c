@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Groups of several processes, by a table of the program's own.  On the host
- * platform threads take the processes' places.
+ * Tests of groups of several processes that exchange data by the program's
+ * bootstrap table. On the host platform, threads act as the processes.
  */
 
 #include <criterion/criterion.h>
@@ -13,21 +13,23 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "core/connect.h"
-#include "processes/processes.h"
+#include "support/clock.h"
 #include "support/expect.h"
+#include "support/place.h"
 #include "support/ranks.h"
 #include "support/stuck.h"
 
 #define MS UINT64_C(1000000)
 #define PROCESSES 2
-#define MOST 3 /* ranks of a process */
+#define MOST 3 /* maximum number of ranks of a process */
 #define RECORD 4096
 
-/* ---- a table of the test's own ----------------------------------------- */
+/* Offset of a process's status in the data that it sends */
+#define STATUS_AT 4
 
-/* Where the processes put their bytes, by round. */
+/* ---- the table of the test ----------------------------------------------- */
+
+/* The data that the processes exchange in one round */
 static struct hall {
 	pthread_mutex_t lock;
 	int came[16];
@@ -39,8 +41,9 @@ struct member {
 	int round;
 	void *recv;
 	size_t bytes;
-	int fails_at; /* the round that fails; 0: none does */
-	int32_t says; /* the status that it is made to send, if not 0 */
+	int fails_at; /* number of the round that fails, or 0 */
+	/* status to send in place of the real one, or 0 */
+	int32_t says;
 	int freed;
 };
 
@@ -56,9 +59,8 @@ static int gather(void *send, void *recv, size_t bytes, void *info,
 	pthread_mutex_lock(&hall.lock);
 	memcpy(hall.bytes[m->round][m->process], send, bytes);
 	if (m->says)
-		memcpy(hall.bytes[m->round][m->process] +
-		               offsetof(struct process_record, status),
-		       &m->says, sizeof(m->says));
+		memcpy(hall.bytes[m->round][m->process] + STATUS_AT, &m->says,
+		       sizeof(m->says));
 	hall.came[m->round]++;
 	pthread_mutex_unlock(&hall.lock);
 	*request = m;
@@ -102,7 +104,7 @@ struct process {
 	pthread_t thread;
 };
 
-/* Process 0 has devices 0 and 1, and process 1 the next three. */
+/* Process 0 has devices 0 and 1; process 1 has the next three. */
 static struct process processes[PROCESSES];
 
 static void set_up(void)
@@ -145,7 +147,7 @@ static void *open_main(void *arg)
 	return NULL;
 }
 
-/* Run @fn of each process on a thread. */
+/* Run @fn for each process, each on a new thread. */
 static void on_all(void *(*fn)(void *process))
 {
 	int i;
@@ -158,7 +160,7 @@ static void on_all(void *(*fn)(void *process))
 		pthread_join(processes[i].thread, NULL);
 }
 
-/* All processes do this, and it succeeds. */
+/* Run @fn for each process. All of them must succeed. */
 static void succeed_on_all(void *(*fn)(void *))
 {
 	int i;
@@ -191,7 +193,8 @@ static void close_all(void)
 		cr_assert_eq(processes[i].rc, COHORT_OK);
 }
 
-/* Process @i's open has ended with @rc, and a text that has @in_text. */
+/* Check that process @i's open returned @rc, with an error that contains
+ * @in_text. */
 static void expect_refused(int i, int rc, const char *in_text)
 {
 	cr_assert_eq(processes[i].rc, rc, "process %d: %d, %s", i,
@@ -201,7 +204,7 @@ static void expect_refused(int i, int rc, const char *in_text)
 	cr_assert_null(processes[i].group);
 }
 
-/* ---- what works -------------------------------------------------------- */
+/* ---- groups that work ---------------------------------------------------- */
 
 static int sum_rank(struct cohort_comm *comm, void *unused)
 {
@@ -226,7 +229,7 @@ static void run_all(void)
 	succeed_on_all(run_main);
 }
 
-Test(bootstrap, ranks_are_numbered_by_process)
+Test(bootstrap, ranks_of_several_processes_are_numbered_by_process)
 {
 	struct cohort_process facts[3] = { { .ranks = 0 } };
 	int i;
@@ -251,8 +254,8 @@ Test(bootstrap, ranks_are_numbered_by_process)
 		cr_assert_null(cohort_group_stream(group, i ? 1 : 2),
 		               "it is elsewhere");
 	}
-	/* Every request has been freed; after two the processes watch each
-	 * other, and need the table no more. */
+	/* Both requests were freed. From now on the processes watch each other
+	 * by themselves and do not need the table. */
 	cr_assert_eq(processes[0].member.freed, 2);
 	cr_assert_eq(facts[0].watched, 1);
 	cr_assert_eq(facts[1].watched, 1);
@@ -278,7 +281,7 @@ static void *sum_group(void *arg)
 	return NULL;
 }
 
-Test(bootstrap, one_thread_of_each_process_calls_for_its_ranks)
+Test(bootstrap, one_thread_of_each_process_may_call_for_its_ranks)
 {
 	int i;
 
@@ -289,13 +292,13 @@ Test(bootstrap, one_thread_of_each_process_calls_for_its_ranks)
 	close_all();
 }
 
-/* The ranks of both processes. */
+/* Barrier of the ranks of both processes. */
 static pthread_barrier_t all_ranks;
 
 /*
- * Both processes are one here, so what one of them allocates or frees waits for
- * the other's kernels: no rank launches before all are split, and none closes
- * before all sums are done.
+ * Split the group. Both processes of the test are simulated in one process, so
+ * a memory operation of one waits for kernels of the other. Therefore no rank
+ * launches before all have split, and no rank closes before all sums are done.
  */
 static int split_rank(struct cohort_comm *comm, void *unused)
 {
@@ -304,7 +307,7 @@ static int split_rank(struct cohort_comm *comm, void *unused)
 	int rc;
 
 	(void)unused;
-	/* Even ranks and odd ranks, of both processes. */
+	/* Ranks with even numbers and ranks with odd numbers */
 	rc = cohort_comm_split(comm, cohort_comm_rank(comm) % 2, 0, &child);
 	pthread_barrier_wait(&all_ranks);
 	if (rc == COHORT_OK)
@@ -324,7 +327,7 @@ static void *run_split(void *arg)
 	return NULL;
 }
 
-Test(bootstrap, communicators_are_split_across_processes)
+Test(bootstrap, communicators_can_be_split_across_processes)
 {
 	pthread_barrier_init(&all_ranks, NULL, 5);
 	open_all();
@@ -332,7 +335,7 @@ Test(bootstrap, communicators_are_split_across_processes)
 	close_all();
 }
 
-Test(bootstrap, a_group_of_one_process_needs_no_other)
+Test(bootstrap, bootstrap_of_one_process_waits_for_no_other)
 {
 	struct cohort_group *group = ranks_open(2, NULL);
 	struct cohort_process facts;
@@ -350,7 +353,7 @@ Test(bootstrap, a_group_of_one_process_needs_no_other)
 
 /* ---- causes of other processes ----------------------------------------- */
 
-/* Process 1 waits in a collective that process 0 does not call. */
+/* Have process 1 wait in a collective that process 0 never calls. */
 static void *wait_for_other(void *arg)
 {
 	int32_t values[MOST] = { 1, 1, 1 };
@@ -379,27 +382,30 @@ static void expect_cause(int process, const char *begin)
 	             cause.text);
 }
 
-Test(bootstrap, an_abort_in_one_process_ends_the_group_in_all)
+Test(bootstrap, abort_in_one_process_ends_the_group_in_all)
 {
 	char text[64];
 
 	open_all();
 	on_all(wait_for_other);
-	/* The abort may have come before the call. */
+	/* Process 0 may abort before process 1 calls. */
 	cr_assert_eq(processes[1].rc, COHORT_ABORTED);
 	snprintf(text, sizeof(text), "process 0 (pid %d): aborted: because",
 	         (int)getpid());
 	expect_cause(1, text);
-	/* And it does not come back. */
+	/* Process 1 must not send process 0's abort back. */
 	expect_cause(0, "aborted: because");
 	close_all();
 }
 
-/* NCCL tells process 1 of a rank elsewhere that has failed.  Process 0 says why, once the
- * prober has been told twice, if @has_reason. */
+/*
+ * Make NCCL report to process 1 that a rank of another process has failed. If
+ * @has_reason, process 0 aborts with a reason after the prober has seen the
+ * error twice.
+ */
 static void fail_elsewhere(bool has_reason, int status, const char *begin)
 {
-	const uint64_t deadline = clock_deadline(RANKS_SOON);
+	const uint64_t deadline = test_deadline(RANKS_SOON);
 	pthread_t thread;
 
 	stuck_install();
@@ -408,7 +414,8 @@ static void fail_elsewhere(bool has_reason, int status, const char *begin)
 	cr_assert_eq(pthread_create(&thread, NULL, wait_for_other,
 	                            &processes[1]),
 	             0);
-	while (has_reason && stuck_async_told() < 2 && clock_now() < deadline)
+	while (has_reason && stuck_async_reported() < 2 &&
+	       test_now() < deadline)
 		sched_yield();
 	if (has_reason)
 		wait_for_other(&processes[0]);
@@ -418,7 +425,7 @@ static void fail_elsewhere(bool has_reason, int status, const char *begin)
 	close_all();
 }
 
-Test(bootstrap, why_a_rank_elsewhere_has_failed_says_more_than_nccl)
+Test(bootstrap, reason_of_another_process_replaces_an_nccl_error)
 {
 	char text[64];
 
@@ -427,7 +434,7 @@ Test(bootstrap, why_a_rank_elsewhere_has_failed_says_more_than_nccl)
 	fail_elsewhere(true, COHORT_ABORTED, text);
 }
 
-Test(bootstrap, that_a_rank_elsewhere_has_failed_is_told_if_nobody_says_why)
+Test(bootstrap, nccl_error_is_reported_if_no_process_gives_a_reason)
 {
 	fail_elsewhere(false, COHORT_NCCL,
 	               "rank 4: the native communicator has failed: remote");
@@ -435,17 +442,17 @@ Test(bootstrap, that_a_rank_elsewhere_has_failed_is_told_if_nobody_says_why)
 
 static int await_cause(struct cohort_comm *comm)
 {
-	const uint64_t deadline = clock_deadline(RANKS_SOON);
+	const uint64_t deadline = test_deadline(RANKS_SOON);
 	struct cohort_cause cause;
 
 	do
 		cohort_comm_cause(comm, &cause);
-	while (cause.status == COHORT_OK && clock_now() < deadline);
+	while (cause.status == COHORT_OK && test_now() < deadline);
 	return cause.status;
 }
 
-/* Rank 0 gives up in the communicator of the even ranks.  That of the odd ranks
- * goes on. */
+/* Fail rank 0 in the communicator of the even ranks. The communicator of the
+ * odd ranks must be unaffected. */
 static int give_up(struct cohort_comm *comm, void *unused)
 {
 	const int rank = cohort_comm_rank(comm);
@@ -477,7 +484,7 @@ static void *run_give_up(void *arg)
 	return NULL;
 }
 
-Test(bootstrap, a_rank_that_gives_up_ends_its_split_communicator_in_all)
+Test(bootstrap, comm_fail_in_a_child_ends_it_in_all_processes)
 {
 	pthread_barrier_init(&all_ranks, NULL, 5);
 	open_all();
@@ -487,7 +494,7 @@ Test(bootstrap, a_rank_that_gives_up_ends_its_split_communicator_in_all)
 
 /* ---- verdicts on ranks of other processes ------------------------------ */
 
-/* The process that calls alone, until that call ends as a stall. */
+/* Number of the process that calls alone until its call ends as a stall */
 static int caller;
 
 static void *stall_alone(void *arg)
@@ -499,7 +506,8 @@ static void *stall_alone(void *arg)
 	return NULL;
 }
 
-/* Process 1, which has the majority, calls; process 0 is to blame. */
+/* Let only process 1 call, which has most of the ranks. Process 0 must be
+ * blamed. */
 static void expect_blame(int kind, const char *what)
 {
 	struct cohort_cause cause;
@@ -524,7 +532,7 @@ static void open_impatient(void)
 	open_all();
 }
 
-Test(bootstrap, a_rank_of_another_process_that_has_not_called_is_named)
+Test(bootstrap, rank_of_another_process_that_never_called_is_named)
 {
 	char what[96];
 
@@ -537,7 +545,7 @@ Test(bootstrap, a_rank_of_another_process_that_has_not_called_is_named)
 	close_all();
 }
 
-Test(bootstrap, a_rank_of_another_process_is_named_with_its_last_call)
+Test(bootstrap, rank_of_another_process_is_named_with_its_last_call)
 {
 	open_impatient();
 	on_all(sum_group);
@@ -549,7 +557,7 @@ Test(bootstrap, a_rank_of_another_process_is_named_with_its_last_call)
 	close_all();
 }
 
-Test(bootstrap, a_minority_that_calls_alone_blames_no_rank_of_another_process)
+Test(bootstrap, minority_that_calls_blames_no_rank_of_another_process)
 {
 	struct cohort_cause cause;
 
@@ -568,7 +576,7 @@ Test(bootstrap, a_minority_that_calls_alone_blames_no_rank_of_another_process)
 
 /* ---- respawn ----------------------------------------------------------- */
 
-/* Process 1 alone begins a collective. */
+/* Start a collective that only process 1 calls. */
 static void *begin_group(void *arg)
 {
 	static int32_t values[MOST];
@@ -583,8 +591,8 @@ static void *begin_group(void *arg)
 	return NULL;
 }
 
-/* What each process names. */
-static int lost[PROCESSES][2], n_lost[PROCESSES];
+/* The ranks that each process declares lost */
+static int lost[PROCESSES][3], n_lost[PROCESSES];
 
 static void *respawn_main(void *arg)
 {
@@ -605,14 +613,13 @@ static int origin_of(struct cohort_comm *comm, void *origins)
 	return 0;
 }
 
-Test(bootstrap, a_respawn_goes_on_without_what_any_process_has_lost)
+Test(bootstrap, respawn_drops_the_ranks_that_any_process_names_as_lost)
 {
 	struct cohort_process facts[PROCESSES];
 	int origins[5] = { -1, -1, -1, -1, -1 };
 	int i;
 
 	open_all();
-	/* Process 0 knows of rank 3, and process 1 of ranks 0 and 3. */
 	lost[0][n_lost[0]++] = 3;
 	lost[1][n_lost[1]++] = 0;
 	lost[1][n_lost[1]++] = 3;
@@ -636,14 +643,16 @@ Test(bootstrap, a_respawn_goes_on_without_what_any_process_has_lost)
 	close_all();
 }
 
-Test(bootstrap, a_respawn_leaves_each_process_a_rank)
+Test(bootstrap, respawn_must_leave_some_process_a_rank)
 {
 	struct cohort_process facts[PROCESSES];
 	int i;
 
 	open_all();
-	lost[0][n_lost[0]++] = 0;
-	lost[1][n_lost[1]++] = 1;
+	memcpy(lost, (int[PROCESSES][3]){ { 0, 1 }, { 2, 3, 4 } },
+	       sizeof(lost));
+	n_lost[0] = 2;
+	n_lost[1] = 3;
 	on_all(respawn_main);
 	for (i = 0; i < PROCESSES; i++) {
 		cr_assert_eq(processes[i].rc, COHORT_INVALID);
@@ -656,14 +665,37 @@ Test(bootstrap, a_respawn_leaves_each_process_a_rank)
 		             2);
 		cr_assert_eq(facts[0].ranks, 2, "as before");
 	}
-	/* And again, with a rank for each. */
-	n_lost[0] = 0;
+	/* Respawn again, with one rank in process 0. */
+	n_lost[0] = 1;
+	n_lost[1] = 2;
 	succeed_on_all(respawn_main);
 	close_all();
 }
 
-/* All respawn while a native function does not return for rank 4, the third of
- * process 1, which that one names as lost or not. */
+Test(bootstrap, respawn_goes_on_without_a_process_that_has_no_rank_left)
+{
+	struct cohort_process facts[PROCESSES];
+	struct process *p = processes;
+
+	open_all();
+	lost[0][n_lost[0]++] = 0;
+	lost[1][n_lost[1]++] = 1;
+	on_all(respawn_main);
+	cr_assert_eq(p[0].rc, COHORT_STATE);
+	cr_assert_not_null(strstr(p[0].error, "all ranks of this process are "),
+	                   "%s", p[0].error);
+	cr_assert_eq(cohort_group_generation(p[0].group), 1);
+	cr_assert_eq(cohort_group_respawn(p[0].group, NULL, 0), COHORT_STATE);
+	cr_assert_eq(p[1].rc, COHORT_OK, "%s", p[1].error);
+	cr_assert_eq(cohort_group_generation(p[1].group), 2);
+	cr_assert_eq(cohort_group_processes(p[1].group, facts, 2), 2);
+	cr_assert_eq(facts[0].ranks, 0);
+	cr_assert_eq(facts[1].ranks, 3);
+	close_all();
+}
+
+/* Respawn in all processes while @function does not return for rank 4, the
+ * third rank of process 1. If @is_named, process 1 declares rank 4 lost. */
 static void respawn_while_stuck(const char *function, bool is_named)
 {
 	struct process *p;
@@ -684,17 +716,17 @@ static void respawn_while_stuck(const char *function, bool is_named)
 	lost[1][0] = 4;
 	n_lost[1] = is_named;
 	on_all(respawn_main);
-	stuck_let_go();
+	stuck_release();
 }
 
-Test(bootstrap, a_rank_whose_prober_is_stuck_can_be_left)
+Test(bootstrap, respawn_can_drop_a_rank_whose_prober_is_stuck)
 {
 	respawn_while_stuck("ncclCommGetAsyncError", true);
 	cr_assert_eq(processes[1].rc, COHORT_OK, "%s", processes[1].error);
 	cr_assert_eq(processes[0].rc, COHORT_OK, "%s", processes[0].error);
 }
 
-Test(bootstrap, a_rank_whose_prober_is_stuck_cannot_be_kept)
+Test(bootstrap, respawn_cannot_keep_a_rank_whose_prober_is_stuck)
 {
 	respawn_while_stuck("ncclCommGetAsyncError", false);
 	cr_assert_eq(processes[1].rc, COHORT_STATE, "%s", processes[1].error);
@@ -705,7 +737,7 @@ Test(bootstrap, a_rank_whose_prober_is_stuck_cannot_be_kept)
 	                   processes[0].error);
 }
 
-Test(bootstrap, the_rank_that_an_abort_is_stuck_at_is_named)
+Test(bootstrap, respawn_names_the_rank_whose_abort_is_stuck)
 {
 	respawn_while_stuck("ncclCommAbort", false);
 	cr_assert_eq(processes[1].rc, COHORT_STATE, "%s", processes[1].error);
@@ -714,27 +746,9 @@ Test(bootstrap, the_rank_that_an_abort_is_stuck_at_is_named)
 	                   "%s", processes[1].error);
 }
 
-/* The other of two ranks will not come. */
-Test(bootstrap, ranks_that_connect_in_vain_need_not_wait)
-{
-	const atomic_bool is_vain = true;
-	struct connect_world world = { .size = 2, .is_vain = &is_vain };
-	const struct comm_config config = { .connect = 0 };
-	struct connected connected;
-	const struct patience patience = { .timeout_ns = RANKS_SOON };
-	const struct platform *platform;
-	const int device = 0;
-
-	cr_assert_eq(platform_open(place_platform(), &platform), COHORT_OK);
-	cr_assert_eq(platform->ncclGetUniqueId(&world.id), ncclSuccess);
-	expect(connect_ranks(platform, &device, 1, &world, &config, 64,
-	                     &patience, "alone", &connected),
-	       COHORT_PROCESS_EXITED, "has exited");
-}
-
-/* The next attempt has the same number, and knows nothing of how the first one
- * ended. */
-Test(bootstrap, a_respawn_that_has_failed_can_be_tried_again)
+/* The second attempt has the generation number of the first one, but must not
+ * read how that ended. */
+Test(bootstrap, failed_respawn_of_several_processes_can_be_repeated)
 {
 	struct cohort_cause cause;
 	struct process *p;
@@ -742,14 +756,14 @@ Test(bootstrap, a_respawn_that_has_failed_can_be_tried_again)
 	stuck_install();
 	for (p = processes; p < processes + PROCESSES; p++) {
 		p->options.deadlines.abort_ns = 2000 * MS;
-		p->options.deadlines.init_ns = 2000 * MS;
+		p->options.deadlines.init_ns = place_patience_ns(2000 * MS);
 	}
 	open_all();
-	stuck_at("cudaStreamCreateWithPriority", 4);
+	stuck_at("cudaStreamCreateWithFlags", 4);
 	on_all(respawn_main);
 	for (p = processes; p < processes + PROCESSES; p++)
 		cr_assert_eq(p->rc, COHORT_INIT_TIMEOUT, "%s", p->error);
-	stuck_let_go();
+	stuck_release();
 	on_all(respawn_main);
 	for (p = processes; p < processes + PROCESSES; p++) {
 		cr_assert_eq(p->rc, COHORT_OK, "%s", p->error);
@@ -762,39 +776,39 @@ Test(bootstrap, a_respawn_that_has_failed_can_be_tried_again)
 	close_all();
 }
 
-/* ---- what does not ----------------------------------------------------- */
+/* ---- groups that fail ---------------------------------------------------- */
 
-Test(bootstrap, a_process_that_cannot_open_is_named_by_all)
+Test(bootstrap, process_that_cannot_open_is_named_in_all_processes)
 {
 	processes[1].first_device = 77;
 	on_all(open_main);
 	expect_refused(1, COHORT_INVALID, "devices[0] is 77");
 	expect_refused(0, COHORT_INVALID, "process 1 (host ");
 	expect_refused(0, COHORT_INVALID,
-	               ") cannot go on: devices[0] is 77, not 0 to 4");
+	               ") cannot continue: devices[0] is 77, not 0 to 4");
 }
 
-/* A later version has other errors, and a record may be damaged. */
-Test(bootstrap, an_unknown_status_of_another_process_is_a_system_error)
+/* A later version may send an unknown status, or the data may be damaged. */
+Test(bootstrap, unknown_status_of_another_process_is_a_system_error)
 {
-	processes[0].options.deadlines.init_ns = 2000 * MS;
-	processes[1].options.deadlines.init_ns = 2000 * MS;
+	processes[0].options.deadlines.init_ns = place_patience_ns(2000 * MS);
+	processes[1].options.deadlines.init_ns = place_patience_ns(2000 * MS);
 	processes[1].member.says = -777;
 	on_all(open_main);
 	expect_refused(0, COHORT_SYSTEM, "process 1 (host ");
 }
 
-Test(bootstrap, a_process_that_cannot_connect_is_named_by_all)
+Test(bootstrap, process_that_cannot_connect_is_named_in_all_processes)
 {
-	processes[0].options.deadlines.init_ns = 2000 * MS;
-	processes[1].options.deadlines.init_ns = 2000 * MS;
+	processes[0].options.deadlines.init_ns = place_patience_ns(2000 * MS);
+	processes[1].options.deadlines.init_ns = place_patience_ns(2000 * MS);
 	ranks_fault(3, 0, COHORT_FAULT_INIT_ERROR, ncclSystemError);
 	on_all(open_main);
 	expect_refused(1, COHORT_NCCL, "unhandled system error");
 	expect_refused(0, COHORT_NCCL, "process 1 (host ");
 }
 
-Test(bootstrap, processes_that_ask_for_different_things_are_refused)
+Test(bootstrap, open_refuses_processes_with_different_options)
 {
 	processes[1].options.connect = COHORT_CONNECT_ALL;
 	processes[0].options.connect = COHORT_CONNECT_NONE;
@@ -807,7 +821,7 @@ Test(bootstrap, processes_that_ask_for_different_things_are_refused)
 		"options->connect is 3 in process 0, but 2 in process 1");
 }
 
-Test(bootstrap, a_process_that_does_not_come_is_waited_for_in_vain)
+Test(bootstrap, open_times_out_and_names_the_process_that_is_missing)
 {
 	struct process *p = &processes[0];
 
@@ -818,16 +832,16 @@ Test(bootstrap, a_process_that_does_not_come_is_waited_for_in_vain)
 	cr_assert_eq(p->member.freed, 0, "it may still be written to");
 }
 
-Test(bootstrap, a_table_that_fails_is_told)
+Test(bootstrap, open_reports_an_error_of_the_bootstrap_table)
 {
 	processes[0].member.fails_at = 1;
 	open_main(&processes[0]);
 	expect_refused(0, COHORT_SYSTEM,
-	               "process 0 of 2 cannot meet the others: "
-	               "bootstrap->allgather has answered -7");
+	               "process 0 of 2 cannot reach the others: "
+	               "bootstrap->allgather returned -7");
 }
 
-Test(bootstrap, a_failed_meeting_is_the_last_one)
+Test(bootstrap, respawn_is_refused_after_another_process_missed_a_respawn)
 {
 	struct process *p = &processes[0];
 
@@ -838,9 +852,9 @@ Test(bootstrap, a_failed_meeting_is_the_last_one)
 	expect(cohort_group_respawn(p->group, NULL, 0), COHORT_INIT_TIMEOUT,
 	       "process 0 of 2 has waited for the others for 2400 ms; process "
 	       "1 "
-	       "has not come");
+	       "has not arrived");
 	expect(cohort_group_respawn(p->group, NULL, 0), COHORT_STATE,
-	       "close the group, and open another");
+	       "close the group and open another");
 	cr_assert_eq(cohort_group_abort(processes[1].group, "end"),
 	             COHORT_ALREADY, "process 0's abort has ended it");
 	close_all();
@@ -858,7 +872,7 @@ static int refused(const struct cohort_bootstrap *table)
 	return rc;
 }
 
-Test(bootstrap, bad_tables_are_refused)
+Test(bootstrap, open_refuses_invalid_bootstrap_tables)
 {
 	const struct cohort_bootstrap good = processes[0].table;
 	struct cohort_bootstrap t = good;
@@ -912,7 +926,7 @@ static void forget_launchers(void)
 		unsetenv(set[i]);
 }
 
-Test(bootstrap, auto_without_a_launcher_is_one_process)
+Test(bootstrap, bootstrap_auto_without_a_launcher_is_one_process)
 {
 	struct process *p = &processes[0];
 	struct cohort_process only;
@@ -932,12 +946,13 @@ Test(bootstrap, auto_without_a_launcher_is_one_process)
 	       "WORLD_SIZE is set in the environment, but RANK is not");
 }
 
-Test(bootstrap, ranks_that_join_take_none)
+Test(bootstrap, comm_join_refuses_a_bootstrap)
 {
 	struct cohort_unique_id id;
 	struct cohort_comm *comm;
 
-	ranks_must(cohort_unique_id(&id), "id");
+	ranks_must(cohort_unique_id(COHORT_PLATFORM_AUTO, &id), "id");
 	expect(cohort_comm_join(&id, 1, 0, 0, &processes[0].options, &comm),
-	       COHORT_INVALID, "options->bootstrap is for cohort_group_open()");
+	       COHORT_INVALID,
+	       "options->bootstrap is set, but ranks that join");
 }

@@ -1,75 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Streams that are being captured into CUDA graphs: a call is refused and
- * changes nothing, or becomes part of the graph
+ * Tests of calls on streams that are being captured into CUDA graphs. A call is
+ * either refused without effect, or becomes part of the graph.
  */
 
 #include <criterion/criterion.h>
-#include <dlfcn.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/clique.h"
-#include "sim/host.h"
+#include "support/cuda_calls.h"
 #include "support/place.h"
 #include "support/ranks.h"
 #include "support/spread.h"
 
 #define RANKS 2
 
-/* Functions of the CUDA runtime that only programs need. */
-static struct {
-	cudaError_t (*begin)(cudaStream_t stream,
-	                     enum cudaStreamCaptureMode mode);
-	cudaError_t (*end)(cudaStream_t stream, cudaGraph_t *graph);
-	cudaError_t (*destroy)(cudaGraph_t graph);
-	cudaError_t (*instantiate)(cudaGraphExec_t *exec, cudaGraph_t graph,
-	                           unsigned long long flags);
-	cudaError_t (*launch)(cudaGraphExec_t exec, cudaStream_t stream);
-	cudaError_t (*destroy_exec)(cudaGraphExec_t exec);
-} graphs = {
-	host_cudaStreamBeginCapture, host_cudaStreamEndCapture,
-	host_cudaGraphDestroy,       host_cudaGraphInstantiateWithFlags,
-	host_cudaGraphLaunch,        host_cudaGraphExecDestroy,
-};
-
-static const char *const names[] = {
-	"cudaStreamBeginCapture", "cudaStreamEndCapture",
-	"cudaGraphDestroy",       "cudaGraphInstantiateWithFlags",
-	"cudaGraphLaunch",        "cudaGraphExecDestroy",
-};
-
+static const struct cuda_calls *cuda;
 static struct platform table;
 static struct cohort_group_options o;
 static struct cohort_group *group;
 static struct cohort_comm *comms[RANKS];
 
-/* Find them in the libraries that the gpu platform stands on. */
-static void find_graphs(void)
-{
-	struct cohort_platform_info info = { .size = sizeof(info) };
-	void **entry = (void **)&graphs;
-	void *runtime;
-	size_t i;
-
-	cohort_platform_probe(COHORT_PLATFORM_GPU, &info);
-	runtime = dlopen(info.runtime_file, RTLD_NOW);
-	cr_assert_not_null(runtime);
-	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		entry[i] = dlsym(runtime, names[i]);
-		cr_assert_not_null(entry[i], "%s", names[i]);
-	}
-}
-
 static void set_up(void)
 {
 	table = *place_table();
-	if (table.kind == COHORT_PLATFORM_GPU)
-		find_graphs();
-	/* False on the built-in host platform, where only tests capture. */
+	cuda = cuda_calls();
+	/* By default, the built-in host platform does not support captures. */
 	table.has_captures = true;
 	platform_override(&table);
 	cohort_group_options_init(&o);
@@ -79,7 +38,8 @@ TestSuite(capture, .init = set_up, .timeout = 60);
 
 static void begin(cudaStream_t stream)
 {
-	cr_assert_eq(graphs.begin(stream, cudaStreamCaptureModeGlobal),
+	cr_assert_eq(cuda->cudaStreamBeginCapture(stream,
+	                                          cudaStreamCaptureModeGlobal),
 	             cudaSuccess);
 }
 
@@ -87,7 +47,7 @@ static cudaGraph_t end(cudaStream_t stream)
 {
 	cudaGraph_t graph = NULL;
 
-	cr_assert_eq(graphs.end(stream, &graph), cudaSuccess);
+	cr_assert_eq(cuda->cudaStreamEndCapture(stream, &graph), cudaSuccess);
 	cr_assert_not_null(graph);
 	return graph;
 }
@@ -110,7 +70,7 @@ static void close_group(void)
 	             cohort_last_error());
 }
 
-Test(capture, refuses_a_call_and_goes_on)
+Test(capture, call_on_a_captured_stream_is_refused_and_harmless)
 {
 	int32_t value = 3;
 	uint64_t ticket = 77;
@@ -119,7 +79,7 @@ Test(capture, refuses_a_call_and_goes_on)
 	group = ranks_split(1, &o, comms);
 	cr_assert_eq(ranks_sum_wait(comms[0], &value), COHORT_OK);
 	begin(own_stream(0));
-	/* Without staging memory so far. */
+	/* The call needs staging memory that is not allocated yet. */
 	refused(cohort_all_reduce_host(comms[0], &value, 1, COHORT_I32,
 	                               COHORT_SUM, RANKS_SOON),
 	        "all_reduce_host: the communicator's own stream is being "
@@ -142,12 +102,13 @@ Test(capture, refuses_a_call_and_goes_on)
 	        "all_reduce_host: the communicator's own stream is being "
 	        "captured");
 	graph = end(own_stream(0));
-	cr_assert_eq(graphs.destroy(graph), cudaSuccess);
+	cr_assert_eq(cuda->cudaGraphDestroy(graph), cudaSuccess);
 	cr_assert_eq(ranks_sum_wait(comms[0], &value), COHORT_OK);
 	close_group();
 }
 
-/* Sum in host memory, and a list: both make memory at their first call. */
+/* Make a sum with host memory and a sum of a list. The first call of each kind
+ * allocates memory. */
 static int sum_with_new_memory(struct cohort_comm *comm, void *unused)
 {
 	static int32_t data[2][2][64];
@@ -170,7 +131,7 @@ static int sum_with_new_memory(struct cohort_comm *comm, void *unused)
 	return value != cohort_comm_size(comm);
 }
 
-Test(capture, of_another_thread_is_not_broken_by_memory_that_a_call_makes)
+Test(capture, allocation_by_a_call_breaks_no_capture_of_other_threads)
 {
 	cudaStream_t other;
 
@@ -182,13 +143,13 @@ Test(capture, of_another_thread_is_not_broken_by_memory_that_a_call_makes)
 	begin(other);
 	cr_assert_eq(cohort_group_run(group, sum_with_new_memory, NULL, NULL),
 	             COHORT_OK, "%s", cohort_last_error());
-	cr_assert_eq(graphs.destroy(end(other)), cudaSuccess);
+	cr_assert_eq(cuda->cudaGraphDestroy(end(other)), cudaSuccess);
 	close_group();
 	cr_assert_eq(table.cudaStreamDestroy(other), cudaSuccess);
 }
 
-/* A graph cannot wait for a ticket, whether the ticket is done or not. */
-Test(capture, cannot_wait_for_a_ticket)
+/* A captured wait for a ticket is refused, even if the ticket is done. */
+Test(capture, capture_cannot_wait_for_a_ticket)
 {
 	int32_t values[RANKS] = { 1, 2 };
 	cudaStream_t other;
@@ -199,24 +160,25 @@ Test(capture, cannot_wait_for_a_ticket)
 	ticket = ranks_sum(comms[0], &values[0]);
 	begin(other);
 	refused(cohort_stream_after(comms[0], ticket, other), "stream_after");
-	cr_assert_eq(graphs.destroy(end(other)), cudaSuccess);
+	cr_assert_eq(cuda->cudaGraphDestroy(end(other)), cudaSuccess);
 	cr_assert_eq(ranks_sum_wait(comms[1], &values[1]), COHORT_OK);
 	cr_assert_eq(cohort_wait(comms[0], ticket, RANKS_SOON), COHORT_OK);
 	begin(other);
 	refused(cohort_stream_after(comms[0], ticket, other), "stream_after");
-	cr_assert_eq(graphs.destroy(end(other)), cudaSuccess);
+	cr_assert_eq(cuda->cudaGraphDestroy(end(other)), cudaSuccess);
 	close_group();
 	cr_assert_eq(table.cudaStreamDestroy(other), cudaSuccess);
 }
 
-/* End the capture, and return a graph that can be launched. */
+/* End the capture, and create an executable graph. */
 static cudaGraphExec_t end_and_instantiate(cudaStream_t stream)
 {
 	cudaGraph_t graph = end(stream);
 	cudaGraphExec_t exec;
 
-	cr_assert_eq(graphs.instantiate(&exec, graph, 0), cudaSuccess);
-	cr_assert_eq(graphs.destroy(graph), cudaSuccess);
+	cr_assert_eq(cuda->cudaGraphInstantiateWithFlags(&exec, graph, 0),
+	             cudaSuccess);
+	cr_assert_eq(cuda->cudaGraphDestroy(graph), cudaSuccess);
 	return exec;
 }
 
@@ -233,7 +195,7 @@ static cudaGraphExec_t captured_sum(int rank, int32_t *value)
 	return exec;
 }
 
-Test(capture, takes_a_call_into_the_graph_where_that_is_allowed)
+Test(capture, call_becomes_part_of_a_graph_if_options_allow_it)
 {
 	int32_t values[RANKS] = { 1, 2 };
 	cudaGraphExec_t execs[RANKS];
@@ -249,15 +211,16 @@ Test(capture, takes_a_call_into_the_graph_where_that_is_allowed)
 	cr_assert_eq(values[0], 3, "the call ran when it was captured");
 	for (i = 0; i < 3; i++)
 		for (r = 0; r < RANKS; r++)
-			cr_assert_eq(graphs.launch(execs[r], own_stream(r)),
+			cr_assert_eq(cuda->cudaGraphLaunch(execs[r],
+			                                   own_stream(r)),
 			             cudaSuccess);
 	for (r = 0; r < RANKS; r++) {
 		cr_assert_eq(table.cudaStreamSynchronize(own_stream(r)),
 		             cudaSuccess);
 		cr_assert_eq(values[r], 3 * 2 * 2 * 2);
-		cr_assert_eq(graphs.destroy_exec(execs[r]), cudaSuccess);
+		cr_assert_eq(cuda->cudaGraphExecDestroy(execs[r]), cudaSuccess);
 	}
-	/* Tickets work as before afterwards. */
+	/* Tickets still work after a graph has run. */
 	ranks_sum(comms[0], &values[0]);
 	cr_assert_eq(ranks_sum_wait(comms[1], &values[1]), COHORT_OK);
 	cr_assert_eq(values[1], 48);
@@ -270,12 +233,12 @@ Test(capture, takes_a_call_into_the_graph_where_that_is_allowed)
 #define MOST 300
 
 /*
- * One list of each kind, in this order: @data[0] has sums in place, @data[1]
- * what rank 1 has, @data[2] blocks of all ranks, @data[3] a block of the sums.
+ * Data of two lists: @data[0] is summed in place, and @data[1] receives rank
+ * 1's data.
  */
 struct lists {
-	struct cohort_tensor tensors[4][LIST];
-	int32_t data[4][LIST][RANKS * MOST];
+	struct cohort_tensor tensors[2][LIST];
+	int32_t data[2][LIST][MOST];
 };
 
 static struct lists lists[RANKS];
@@ -292,18 +255,15 @@ static void set_lists(int rank)
 	struct lists *l = &lists[rank];
 	int what, t, i;
 
-	for (what = 0; what < 4; what++)
+	for (what = 0; what < 2; what++)
 		for (t = 0; t < LIST; t++) {
 			int32_t *x = l->data[what][t];
-			bool gathers = what == 2, scatters = what == 3;
-			size_t at = (size_t)rank * count_of(t);
 
-			for (i = 0; i < RANKS * MOST; i++)
+			for (i = 0; i < MOST; i++)
 				x[i] = 1000 * t + i % 100 + rank;
-			l->tensors[what][t] = (struct cohort_tensor){
-				gathers ? x + at : x, scatters ? x + at : x,
-				count_of(t), COHORT_I32
-			};
+			l->tensors[what][t] =
+				(struct cohort_tensor){ x, x, count_of(t),
+				                        COHORT_I32 };
 		}
 }
 
@@ -311,7 +271,7 @@ static cudaGraphExec_t captured_lists(int rank)
 {
 	struct cohort_comm *c = comms[rank];
 	struct lists *l = &lists[rank];
-	uint64_t ticket[4];
+	uint64_t ticket[2];
 	int k;
 
 	begin(own_stream(rank));
@@ -321,39 +281,25 @@ static cudaGraphExec_t captured_lists(int rank)
 	cr_assert_eq(cohort_broadcast_many(c, l->tensors[1], LIST, 1,
 	                                   own_stream(rank), &ticket[1]),
 	             COHORT_OK);
-	cr_assert_eq(cohort_all_gather_many(c, l->tensors[2], LIST,
-	                                    own_stream(rank), &ticket[2]),
-	             COHORT_OK);
-	cr_assert_eq(cohort_reduce_scatter_many(c, l->tensors[3], LIST,
-	                                        COHORT_SUM, own_stream(rank),
-	                                        &ticket[3]),
-	             COHORT_OK);
-	for (k = 0; k < 4; k++)
+	for (k = 0; k < 2; k++)
 		cr_assert_eq(ticket[k], COHORT_CAPTURED);
 	return end_and_instantiate(own_stream(rank));
 }
 
-/* Check the results of @rank's lists after the graph ran once. */
+/* Check the results of @rank's lists after one run of the graph. */
 static void check_lists(int rank)
 {
-	int t, i, n, base, others;
+	int t, i, n, base;
 
 	for (t = 0; t < LIST; t++) {
-		int32_t *at[4] = { lists[rank].data[0][t],
-			           lists[rank].data[1][t],
-			           lists[rank].data[2][t],
-			           lists[rank].data[3][t] };
+		int32_t *at[2] = { lists[rank].data[0][t],
+			           lists[rank].data[1][t] };
 
 		n = (int)count_of(t);
 		for (i = 0; i < n; i++) {
 			base = 1000 * t + i % 100;
-			others = 1000 * t + (rank * n + i) % 100;
 			cr_assert_eq(at[0][i], 2 * base + 1);
 			cr_assert_eq(at[1][i], base + 1);
-			cr_assert_eq(at[2][i], base);
-			cr_assert_eq(at[2][n + i],
-			             1000 * t + (n + i) % 100 + 1);
-			cr_assert_eq(at[3][rank * n + i], 2 * others + 1);
 		}
 	}
 }
@@ -374,7 +320,8 @@ static void capture_lists(int way)
 		for (r = 0; r < RANKS; r++)
 			set_lists(r);
 		for (r = 0; r < RANKS; r++)
-			cr_assert_eq(graphs.launch(execs[r], own_stream(r)),
+			cr_assert_eq(cuda->cudaGraphLaunch(execs[r],
+			                                   own_stream(r)),
 			             cudaSuccess);
 		for (r = 0; r < RANKS; r++)
 			cr_assert_eq(table.cudaStreamSynchronize(own_stream(r)),
@@ -383,35 +330,30 @@ static void capture_lists(int way)
 			check_lists(r);
 	}
 	for (r = 0; r < RANKS; r++)
-		cr_assert_eq(graphs.destroy_exec(execs[r]), cudaSuccess);
+		cr_assert_eq(cuda->cudaGraphExecDestroy(execs[r]), cudaSuccess);
 	close_group();
 }
 
-Test(capture, takes_lists_into_the_graph)
+Test(capture, list_becomes_part_of_a_graph)
 {
 	capture_lists(COHORT_MANY_AUTO);
 }
 
-Test(capture, takes_lists_as_one_native_group)
+Test(capture, captured_list_is_one_native_group)
 {
 	capture_lists(COHORT_MANY_GROUP);
 }
 
-Test(capture, takes_lists_unpacked_where_packing_is_asked_for)
+Test(capture, captured_list_is_never_packed)
 {
 	capture_lists(COHORT_MANY_FLAT);
 }
 
-Test(capture, takes_lists_as_one_call_after_the_other)
-{
-	capture_lists(COHORT_MANY_ALONE);
-}
-
-/* ---- lists beside each other ------------------------------------------ */
+/* ---- lists beside a graph --------------------------------------------- */
 
 enum { GRAPHS, LIVE };
 
-/* Sums in place, of a graph and of calls beside the graph. */
+/* Data that is summed in place, by the graphs and by live calls */
 static int32_t sums[2][RANKS][LIST][MOST];
 
 static int32_t summand(int what, int rank, int t, int i)
@@ -470,7 +412,7 @@ static cudaGraphExec_t captured_list(int r)
 	return end_and_instantiate(own_stream(r));
 }
 
-/* Launch the graphs, and beside them a list whose tensors each rank packs. */
+/* Launch the graphs and, at the same time, a list that the library packs. */
 static void run_both(const cudaGraphExec_t execs[RANKS],
                      const cudaStream_t streams[RANKS])
 {
@@ -479,7 +421,7 @@ static void run_both(const cudaGraphExec_t execs[RANKS],
 
 	set_sums();
 	for (r = 0; r < RANKS; r++) {
-		cr_assert_eq(graphs.launch(execs[r], own_stream(r)),
+		cr_assert_eq(cuda->cudaGraphLaunch(execs[r], own_stream(r)),
 		             cudaSuccess);
 		tickets[r] = sum_list(LIVE, r, streams[r]);
 	}
@@ -494,10 +436,10 @@ static void run_both(const cudaGraphExec_t execs[RANKS],
 }
 
 /*
- * A graph runs at any time, also while another list uses the communicator's
+ * A graph can run at any time, even while a live list uses the communicator's
  * buffer.
  */
-Test(capture, does_not_pack_lists_into_the_buffer_of_others)
+Test(capture, graph_does_not_use_the_buffer_for_packed_lists)
 {
 	cudaGraphExec_t execs[RANKS];
 	cudaStream_t streams[RANKS];
@@ -514,7 +456,8 @@ Test(capture, does_not_pack_lists_into_the_buffer_of_others)
 				     &streams[r], cudaStreamNonBlocking),
 		             cudaSuccess);
 	}
-	/* The buffer is made beforehand, and is in use all the time. */
+	/* Make the library allocate its buffer for packed lists before the
+	 * capture. */
 	for (r = 0; r < RANKS; r++)
 		sum_list(LIVE, r, streams[r]);
 	for (r = 0; r < RANKS; r++)
@@ -525,19 +468,18 @@ Test(capture, does_not_pack_lists_into_the_buffer_of_others)
 	for (k = 0; k < 2; k++)
 		run_both(execs, streams);
 	for (r = 0; r < RANKS; r++) {
-		cr_assert_eq(graphs.destroy_exec(execs[r]), cudaSuccess);
+		cr_assert_eq(cuda->cudaGraphExecDestroy(execs[r]), cudaSuccess);
 		cr_assert_eq(table.cudaStreamDestroy(streams[r]), cudaSuccess);
 	}
 	close_group();
 }
 
-/* ---- what is not captured --------------------------------------------- */
+/* ---- calls that are not captured --------------------------------------- */
 
 /*
- * A captured call has no duration: what the graph runs later would seem too
- * long.
+ * The graph of a captured call can run much later than the call.
  */
-Test(capture, records_no_durations)
+Test(capture, captured_call_has_no_duration_in_dumps)
 {
 	const uint64_t floor_ns = UINT64_C(20000000);
 	static int32_t values[RANKS] = { 1, 2 };
@@ -553,7 +495,8 @@ Test(capture, records_no_durations)
 		begin(own_stream(r));
 		for (i = 0; i < 20; i++)
 			ranks_sum(comms[r], &values[r]);
-		cr_assert_eq(graphs.destroy(end(own_stream(r))), cudaSuccess);
+		cr_assert_eq(cuda->cudaGraphDestroy(end(own_stream(r))),
+		             cudaSuccess);
 	}
 	ticket = ranks_sum(comms[0], &values[0]);
 	cr_assert_eq(cohort_wait(comms[0], ticket, 20 * floor_ns),
@@ -564,7 +507,8 @@ Test(capture, records_no_durations)
 	close_group();
 }
 
-/* NCCL ends a communicator only once its graphs are destroyed. */
+/* Disable strict mode. NCCL ends a communicator only after its graphs were
+ * destroyed. */
 static void lenient_set_up(void)
 {
 	unsetenv("COHORT_HOST_STRICT"); /* strict mode would end the program */
@@ -573,7 +517,7 @@ static void lenient_set_up(void)
 
 TestSuite(graph, .init = lenient_set_up, .timeout = 60);
 
-Test(graph, is_named_if_it_is_alive_at_close)
+Test(graph, close_names_a_rank_whose_graph_is_alive)
 {
 	int32_t values[RANKS] = { 1, 2 };
 	cudaGraphExec_t execs[RANKS];
@@ -587,16 +531,14 @@ Test(graph, is_named_if_it_is_alive_at_close)
 	cr_assert_eq(cohort_group_close(group), COHORT_WEDGED);
 	cr_assert_not_null(strstr(cohort_last_error(),
 	                          " has captured 1 call into CUDA graphs: "
-	                          "those that are alive have to be destroyed "
-	                          "first; the "
-	                          "reaper is inside nccl"),
+	                          "destroy these graphs first; the reaper is "
+	                          "inside nccl"),
 	                   "%s", cohort_last_error());
 	for (r = 0; r < RANKS; r++)
-		cr_assert_eq(graphs.destroy_exec(execs[r]), cudaSuccess);
+		cr_assert_eq(cuda->cudaGraphExecDestroy(execs[r]), cudaSuccess);
 }
 
-/* Captured calls are compared like all others. */
-Test(capture, compares_the_calls_of_all_ranks)
+Test(capture, captured_calls_are_compared_across_ranks)
 {
 	int32_t value = 1;
 
@@ -606,13 +548,13 @@ Test(capture, compares_the_calls_of_all_ranks)
 	ranks_sum(comms[0], &value);
 	cr_assert_eq(cohort_barrier(comms[1], own_stream(1), NULL),
 	             COHORT_MISMATCH);
-	graphs.destroy(end(own_stream(0)));
+	cuda->cudaGraphDestroy(end(own_stream(0)));
 	cohort_group_close(group);
 }
 
 SPREAD_SHARED static struct spread_barrier launched;
 
-/* Send, or receive, @count elements. */
+/* Send or receive @count elements. */
 static void message(struct cohort_comm *c, size_t count)
 {
 	static int32_t x[RANKS][2];
@@ -626,8 +568,9 @@ static void message(struct cohort_comm *c, size_t count)
 	           "message");
 }
 
-/* A graph repeats a send, which then meets several receives: numbers no longer
- * say which halves meet. */
+/* Launch a graph that contains one send twice. The one recorded send then pairs
+ * with two receives, so call numbers no longer show which send pairs with which
+ * receive. */
 static int repeat_a_send(struct cohort_comm *c, void *user)
 {
 	void *stream = cohort_comm_stream(c);
@@ -642,7 +585,8 @@ static int repeat_a_send(struct cohort_comm *c, void *user)
 		message(c, 1);
 		exec = end_and_instantiate(stream);
 		for (i = 0; i < 2; i++)
-			cr_assert_eq(graphs.launch(exec, stream), cudaSuccess);
+			cr_assert_eq(cuda->cudaGraphLaunch(exec, stream),
+			             cudaSuccess);
 	}
 	spread_wait(&launched, RANKS);
 	for (i = 0; i < 2 && cohort_comm_rank(c) == 1; i++)
@@ -650,11 +594,11 @@ static int repeat_a_send(struct cohort_comm *c, void *user)
 	message(c, 2);
 	ranks_must(cohort_synchronize(c, RANKS_SOON), "synchronize");
 	if (exec)
-		cr_assert_eq(graphs.destroy_exec(exec), cudaSuccess);
+		cr_assert_eq(cuda->cudaGraphExecDestroy(exec), cudaSuccess);
 	return 0;
 }
 
-Test(capture, ends_the_comparison_of_messages)
+Test(capture, messages_are_not_compared_after_one_is_captured)
 {
 	o.allow_capture = 1;
 	group = ranks_open(RANKS, &o);
@@ -683,8 +627,9 @@ static void open_together(void)
 	group = ranks_split(RANKS, &o, comms);
 }
 
-/* A graph launches such a call, and no rank can wait for a graph. */
-Test(capture, is_for_all_ranks_or_none_where_ranks_launch_together)
+/* A graph can run at any time, so no other rank can wait for a captured
+ * call. */
+Test(capture, ranks_that_launch_together_must_all_capture)
 {
 	int32_t values[RANKS] = { 1, 2 };
 	cudaGraph_t graph;
@@ -696,11 +641,11 @@ Test(capture, is_for_all_ranks_or_none_where_ranks_launch_together)
 	cr_assert_eq(ranks_sum_wait(comms[1], &values[1]), COHORT_MISMATCH,
 	             "%s", cohort_last_error());
 	cr_assert_eq(values[1], 2);
-	graphs.destroy(graph);
+	cuda->cudaGraphDestroy(graph);
 	cohort_group_close(group);
 }
 
-Test(capture, ends_the_wait_of_a_rank_that_does_not_capture)
+Test(capture, mismatch_ends_the_wait_of_a_rank_that_does_not_capture)
 {
 	struct caller c = { .value = 2 };
 	int32_t value = 1;
@@ -709,19 +654,18 @@ Test(capture, ends_the_wait_of_a_rank_that_does_not_capture)
 	open_together();
 	begin(own_stream(0));
 	pthread_create(&thread, NULL, sum_of_rank_1, &c);
-	while (!atomic_load(&comms[1]->agreement.meeting))
-		sched_yield();
+	ranks_await_joined(comms[1]);
 	cr_assert_eq(cohort_all_reduce(comms[0], &value, &value, 1, COHORT_I32,
 	                               COHORT_SUM, own_stream(0), NULL),
 	             COHORT_MISMATCH, "%s", cohort_last_error());
 	pthread_join(thread, NULL);
 	cr_assert_eq(c.rc, COHORT_MISMATCH);
 	cr_assert_eq(c.value, 2);
-	graphs.destroy(end(own_stream(0)));
+	cuda->cudaGraphDestroy(end(own_stream(0)));
 	cohort_group_close(group);
 }
 
-Test(capture, refuses_a_group_level_call_even_if_only_some_ranks_capture)
+Test(capture, group_call_is_refused_if_any_stream_is_captured)
 {
 	int32_t values[RANKS] = { 1, 2 };
 	const void *send[RANKS] = { &values[0], &values[1] };
@@ -750,15 +694,15 @@ Test(capture, refuses_a_group_level_call_even_if_only_some_ranks_capture)
 	begin(streams[1]);
 	refused(cohort_group_all_reduce(group, send, recv, 1, COHORT_I32,
 	                                COHORT_SUM, streams, NULL),
-	        "all_reduce: the streams of a group-level call are being "
-	        "captured");
+	        "all_reduce: the streams are being captured, which a "
+	        "group-level call does not support");
 	refused(cohort_group_broadcast(group, send, recv, 1, COHORT_I32, 0,
 	                               streams, NULL),
-	        "broadcast: the streams of a group-level call");
+	        "broadcast: the streams are being captured");
 	refused(cohort_group_copy(group, recv, send, 4, streams, NULL),
-	        "copy: the streams of a group-level call");
-	cr_assert_eq(graphs.destroy(end(streams[1])), cudaSuccess);
-	cr_assert_eq(graphs.destroy(end(streams[0])), cudaSuccess);
+	        "copy: the streams are being captured");
+	cr_assert_eq(cuda->cudaGraphDestroy(end(streams[1])), cudaSuccess);
+	cr_assert_eq(cuda->cudaGraphDestroy(end(streams[0])), cudaSuccess);
 	cr_assert_eq(cohort_group_all_reduce(group, send, recv, 1, COHORT_I32,
 	                                     COHORT_SUM, streams, &ticket),
 	             COHORT_OK);

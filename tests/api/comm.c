@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Communicators: ownership, memory, arguments, leaving; and a failed or refused
- * call changes nothing
+ * Tests of communicators: owners, memory, arguments and closing. A call that
+ * fails or is refused must have no effect.
  */
 
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
-#include "platform/platform.h"
 #include "support/expect.h"
 #include "support/ranks.h"
 
@@ -29,7 +32,7 @@ static void close_two(void)
 
 TestSuite(comm, .init = open_two, .fini = close_two, .timeout = 30);
 
-/* For tests in which one thread calls for the ranks in turn. */
+/* Open the ranks again so that one thread can call for each of them in turn. */
 static void in_turn(void)
 {
 	close_two();
@@ -54,7 +57,7 @@ static int from_another_thread(void *(*call)(void *))
 	return rc;
 }
 
-Test(comm, a_bound_communicator_takes_calls_of_its_thread_only, .init = in_turn)
+Test(comm, bound_communicator_refuses_calls_of_other_threads, .init = in_turn)
 {
 	cr_assert_eq(cohort_comm_bind(comms[0]), COHORT_OK);
 	cr_assert_eq(cohort_comm_bind(comms[0]), COHORT_ALREADY);
@@ -65,7 +68,8 @@ Test(comm, a_bound_communicator_takes_calls_of_its_thread_only, .init = in_turn)
 	cr_assert_eq(cohort_barrier(comms[1], NULL, NULL), COHORT_OK);
 }
 
-/* A thread that may not use the communicator must not keep its owner out. */
+/* Call repeatedly on a communicator that another thread owns. These calls must
+ * be refused, and must not make the owner's calls return busy. */
 static void *intrude(void *arg)
 {
 	atomic_int *stop = arg;
@@ -83,7 +87,8 @@ static int count_busy(struct cohort_comm *comm, void *user)
 	for (i = 0; i < 200; i++) {
 		rc = cohort_barrier(comm, stream, NULL);
 		atomic_fetch_add((atomic_int *)user, rc == COHORT_BUSY);
-		/* The intruder may be preempted inside: then try again. */
+		/* Retry, because the intruder may be preempted while it is
+		 * inside the communicator. */
 		while (rc == COHORT_BUSY)
 			rc = cohort_barrier(comm, stream, NULL);
 		if (rc != COHORT_OK)
@@ -92,7 +97,7 @@ static int count_busy(struct cohort_comm *comm, void *user)
 	return cohort_synchronize(comm, RANKS_SOON);
 }
 
-Test(comm, an_intruder_keeps_no_owner_out)
+Test(comm, refused_calls_of_other_threads_do_not_delay_the_owner)
 {
 	atomic_int stop = 0, refused = 0;
 	pthread_t thread;
@@ -105,7 +110,8 @@ Test(comm, an_intruder_keeps_no_owner_out)
 		             COHORT_OK, "%s", cohort_last_error());
 	atomic_store(&stop, 1);
 	pthread_join(thread, NULL);
-	/* An intruder may be inside only at the moment of binding. */
+	/* Each of the 20 runs may have one call that is busy, because the
+	 * intruder can be inside the communicator when the run binds it. */
 	cr_assert_leq(refused, 20);
 }
 
@@ -115,25 +121,61 @@ static void *call_bind(void *rc)
 	return NULL;
 }
 
-Test(comm, cannot_be_bound_by_another_thread)
+Test(comm, bound_communicator_cannot_be_bound_by_another_thread)
 {
 	cr_assert_eq(cohort_comm_bind(comms[0]), COHORT_OK);
 	cr_assert_eq(from_another_thread(call_bind), COHORT_OWNER);
 	cr_assert_eq(cohort_comm_unbind(comms[0]), COHORT_OK);
 }
 
+struct owner {
+	sem_t has_bound, may_exit;
+	int tid;
+};
+
+static void *bind_and_wait(void *arg)
+{
+	struct owner *owner = arg;
+
+	pthread_setname_np(pthread_self(), "dp/0");
+	owner->tid = (int)syscall(SYS_gettid);
+	ranks_must(cohort_comm_bind(comms[0]), "bind");
+	sem_post(&owner->has_bound);
+	sem_wait(&owner->may_exit);
+	ranks_must(cohort_comm_unbind(comms[0]), "unbind");
+	return NULL;
+}
+
+Test(comm, refusal_names_the_thread_that_a_communicator_is_bound_to)
+{
+	struct owner owner;
+	char bound[64];
+	pthread_t thread;
+
+	sem_init(&owner.has_bound, 0, 0);
+	sem_init(&owner.may_exit, 0, 0);
+	pthread_create(&thread, NULL, bind_and_wait, &owner);
+	sem_wait(&owner.has_bound);
+	snprintf(bound, sizeof(bound),
+	         "rank 0 is bound to thread %d \"dp/0\", ", owner.tid);
+	expect(cohort_barrier(comms[0], NULL, NULL), COHORT_OWNER, bound);
+	sem_post(&owner.may_exit);
+	pthread_join(thread, NULL);
+}
+
 static void *call_stuck(void *arg)
 {
 	int32_t value = 0;
 
-	/* The test's own attempts may keep the other thread out at first. */
+	/* The first calls can return busy while the main thread tries to
+	 * unbind. */
 	do
 		*(int *)arg = ranks_sum_wait(comms[0], &value);
 	while (*(int *)arg == COHORT_BUSY);
 	return NULL;
 }
 
-Test(comm, a_second_thread_inside_gets_busy)
+Test(comm, call_returns_busy_while_another_thread_is_inside)
 {
 	pthread_t thread;
 	int first = 0, second;
@@ -144,7 +186,7 @@ Test(comm, a_second_thread_inside_gets_busy)
 		second = cohort_comm_unbind(comms[0]);
 	while (second != COHORT_BUSY);
 	expect(cohort_barrier(comms[0], NULL, NULL), COHORT_BUSY, "rank 0");
-	/* The other ranks are not affected. */
+	/* Other ranks' communicators are not busy. */
 	cr_assert_eq(cohort_comm_bind(comms[1]), COHORT_OK);
 	cohort_group_abort(group, "release");
 	pthread_join(thread, NULL);
@@ -164,7 +206,7 @@ static int reduce(const void *send, void *recv, size_t count, int type, int op,
 	return rc;
 }
 
-Test(comm, refuses_bad_arguments_by_name_and_value, .init = in_turn)
+Test(comm, error_names_the_invalid_argument_and_its_value, .init = in_turn)
 {
 	int32_t x = 0;
 
@@ -188,8 +230,7 @@ Test(comm, refuses_bad_arguments_by_name_and_value, .init = in_turn)
 	expect(cohort_barrier(NULL, NULL, NULL), COHORT_INVALID,
 	       "comm is NULL");
 	/*
-	 * None of these calls counted: both ranks are still at their first
-	 * call.
+	 * The refused calls do not count as the first collective of a rank.
 	 */
 	x = 5;
 	ranks_sum(comms[0], &x);
@@ -201,7 +242,7 @@ Test(comm, refuses_bad_arguments_by_name_and_value, .init = in_turn)
 	cr_assert_eq(x, 11);
 }
 
-Test(comm, says_which_tensor_of_a_list_is_wrong)
+Test(comm, error_names_the_invalid_tensor_of_a_list)
 {
 	int32_t x = 0;
 	struct cohort_tensor list[] = { { &x, &x, 1, COHORT_I32 },
@@ -218,7 +259,7 @@ Test(comm, says_which_tensor_of_a_list_is_wrong)
 	       COHORT_INVALID, "tensors is NULL");
 }
 
-Test(comm, looks_only_at_the_buffers_that_a_rank_has, .init = in_turn)
+Test(comm, buffers_that_a_rank_does_not_use_may_be_null, .init = in_turn)
 {
 	int32_t x = 9, y = 0;
 
@@ -239,7 +280,7 @@ Test(comm, looks_only_at_the_buffers_that_a_rank_has, .init = in_turn)
 	cr_assert_eq(y, 18);
 }
 
-Test(comm, takes_a_count_of_0_without_buffers, .init = in_turn)
+Test(comm, buffers_may_be_null_if_the_count_is_0, .init = in_turn)
 {
 	uint64_t a, b;
 
@@ -255,7 +296,7 @@ Test(comm, takes_a_count_of_0_without_buffers, .init = in_turn)
 
 /* ---- barrier ---------------------------------------------------------- */
 
-Test(comm, a_barrier_waits_for_the_late_rank, .init = in_turn)
+Test(comm, barrier_waits_for_the_last_rank, .init = in_turn)
 {
 	uint64_t ticket, late;
 
@@ -273,7 +314,7 @@ Test(comm, a_barrier_waits_for_the_late_rank, .init = in_turn)
 
 /* ---- memory ----------------------------------------------------------- */
 
-Test(comm, allocates_copies_and_frees)
+Test(comm, memory_can_be_allocated_copied_and_freed)
 {
 	char in[100], out[100];
 	void *memory = NULL;
@@ -290,7 +331,11 @@ Test(comm, allocates_copies_and_frees)
 	cr_assert_arr_eq(in, out, sizeof(in));
 	cr_assert_eq(cohort_free(comms[1], memory), COHORT_OK);
 	cr_assert_eq(cohort_free(comms[1], NULL), COHORT_OK);
-	expect(cohort_free(comms[1], in), COHORT_CUDA, "cudaFree");
+	expect(cohort_free(comms[1], in), COHORT_CUDA,
+	       ", which is not from cohort_alloc(), or is free already: ");
+	expect(cohort_alloc(comms[1], (size_t)1 << 60, &memory),
+	       COHORT_NO_MEMORY,
+	       "cudaMalloc of 1152921504606846976 bytes on device 1: ");
 	expect(cohort_alloc(comms[1], 0, &memory), COHORT_INVALID,
 	       "bytes is 0");
 	expect(cohort_alloc(comms[1], 1, NULL), COHORT_INVALID,
@@ -310,7 +355,7 @@ Test(comm, memory_can_be_freed_after_an_abort)
 
 /* ---- the caller's device ---------------------------------------------- */
 
-Test(comm, leaves_the_current_device_alone, .init = in_turn)
+Test(comm, calls_leave_the_current_device_unchanged, .init = in_turn)
 {
 	const struct platform *p;
 	static int32_t a = 1, b = 2;
@@ -335,9 +380,9 @@ Test(comm, leaves_the_current_device_alone, .init = in_turn)
 	cr_assert_eq(device, 2);
 }
 
-/* ---- leaving ---------------------------------------------------------- */
+/* ---- closing ---------------------------------------------------------- */
 
-Test(comm, a_closed_communicator_refuses_calls, .init = in_turn)
+Test(comm, closed_communicator_refuses_calls, .init = in_turn)
 {
 	static int32_t a = 1, b = 2;
 	void *memory;
@@ -351,13 +396,13 @@ Test(comm, a_closed_communicator_refuses_calls, .init = in_turn)
 	expect(cohort_alloc(comms[1], 1, &memory), COHORT_STATE, "rank 1");
 	cr_assert_eq(cohort_comm_rank(comms[1]), -1);
 	cr_assert_null(cohort_comm_stream(comms[1]));
-	/* The others go on as far as they can alone. */
+	/* The other ranks can still finish operations without a peer. */
 	cr_assert_eq(cohort_synchronize(comms[0], RANKS_SOON), COHORT_OK);
 }
 
 TestSuite(leaving, .timeout = 30);
 
-Test(leaving, is_undone_if_a_ticket_is_not_answered_in_time)
+Test(leaving, comm_close_that_times_out_leaves_the_rank_open)
 {
 	struct cohort_group_options o;
 	int32_t a = 1, b = 2;
@@ -376,7 +421,7 @@ Test(leaving, is_undone_if_a_ticket_is_not_answered_in_time)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(comm, close_returns_the_cause_and_closes)
+Test(comm, comm_close_after_an_abort_still_closes)
 {
 	cohort_group_abort(group, "over");
 	cr_assert_eq(cohort_comm_close(comms[0]), COHORT_OK,
@@ -384,7 +429,7 @@ Test(comm, close_returns_the_cause_and_closes)
 	expect(cohort_barrier(comms[0], NULL, NULL), COHORT_STATE, "closed");
 }
 
-Test(comm, refuses_null_arguments)
+Test(comm, communicator_calls_refuse_null_arguments)
 {
 	struct cohort_cause cause;
 

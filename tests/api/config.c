@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Options that become part of NCCL's configuration of a communicator
+ * Tests of options that are passed to NCCL in the configuration of a
+ * communicator
  */
 
 #include <criterion/criterion.h>
@@ -9,22 +10,19 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/config.h"
-#include "platform/platform.h"
 #include "support/ranks.h"
 #include "support/spread.h"
 
 TestSuite(config, .timeout = 60);
 
 /*
- * The configurations that groups asked for; groups are opened one after
- * another.
+ * The configuration that the library last passed to NCCL
  */
 static const struct platform *real;
 static struct platform table;
 static ncclConfig_t seen;
 static char net_name[64], comm_name[64];
-static atomic_int inits, all_inits, fail_device, priority;
+static atomic_int inits, all_inits, fail_device;
 
 static ncclResult_t init_rank(ncclComm_t *comm, int n, ncclUniqueId id,
                               int rank, ncclConfig_t *config)
@@ -35,7 +33,8 @@ static ncclResult_t init_rank(ncclComm_t *comm, int n, ncclUniqueId id,
 		         config->netName ? config->netName : "none");
 		snprintf(comm_name, sizeof(comm_name), "%s", config->commName);
 		inits++;
-		/* NCCL would look for a plugin of that name. */
+		/* Do not pass the name to NCCL, which would search for a plugin
+		 * of this name. */
 		seen.netName = config->netName;
 		config->netName = NULL;
 	}
@@ -54,12 +53,6 @@ static cudaError_t set_device(int device)
 	                             : real->cudaSetDevice(device);
 }
 
-static cudaError_t make_stream(cudaStream_t *stream, unsigned flags, int wanted)
-{
-	priority = wanted;
-	return real->cudaStreamCreateWithPriority(stream, flags, wanted);
-}
-
 static void install(void)
 {
 	fail_device = -1;
@@ -68,14 +61,14 @@ static void install(void)
 	table.ncclCommInitRankConfig = init_rank;
 	table.ncclCommInitAll = init_all;
 	table.cudaSetDevice = set_device;
-	table.cudaStreamCreateWithPriority = make_stream;
 	platform_override(&table);
 }
 
-/* The program's. */
+/* The configuration that the program passes to the library. */
 static ncclConfig_t config;
 
-/* Options that pass @config on, which is NCCL's default but for what tests set. */
+/* Return options with @config, in which all fields that the test has not set
+ * have NCCL's defaults. */
 static struct cohort_group_options options(void)
 {
 	const ncclConfig_t usual = NCCL_CONFIG_INITIALIZER;
@@ -103,7 +96,7 @@ static void works(struct cohort_group *group)
 	             "%s", cohort_last_error());
 }
 
-Test(config, by_default_opens_all_ranks_with_one_call)
+Test(config, open_without_a_config_opens_all_ranks_with_one_nccl_call)
 {
 	struct cohort_group *group;
 
@@ -116,7 +109,7 @@ Test(config, by_default_opens_all_ranks_with_one_call)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(config, reaches_every_rank_of_every_generation)
+Test(config, nccl_config_applies_to_all_ranks_and_after_a_respawn)
 {
 	struct cohort_group_options o = options();
 	char net[] = "Socket", name[] = "trainer";
@@ -125,7 +118,6 @@ Test(config, reaches_every_rank_of_every_generation)
 	place_need(3);
 	install();
 	o.name = name;
-	o.stream_priority = -3;
 	config.minCTAs = 2;
 	config.maxCTAs = 8;
 	config.cgaClusterSize = 4;
@@ -133,7 +125,8 @@ Test(config, reaches_every_rank_of_every_generation)
 	config.CTAPolicy = NCCL_CTA_POLICY_EFFICIENCY;
 	config.netName = net;
 	ranks_must(cohort_group_open(NULL, 3, &o, &group), "open");
-	memset(net, 'x', sizeof(net) - 1); /* all is the caller's */
+	/* The caller can overwrite its memory after the open. */
+	memset(net, 'x', sizeof(net) - 1);
 	memset(&config, 'x', sizeof(config));
 	memset(name, 'x', sizeof(name) - 1);
 	cr_assert_eq(inits, 3);
@@ -141,7 +134,6 @@ Test(config, reaches_every_rank_of_every_generation)
 	works(group);
 	cohort_group_abort(group, "again");
 	memset(&seen, 0, sizeof(seen));
-	priority = 0;
 	ranks_must(cohort_group_respawn(group, NULL, 0), "respawn");
 	cr_assert_eq(inits, 6);
 	cr_assert_eq(seen.blocking, 1);
@@ -151,14 +143,13 @@ Test(config, reaches_every_rank_of_every_generation)
 	cr_assert_eq(seen.cgaClusterSize, 4);
 	cr_assert_eq(seen.trafficClass, 105);
 	cr_assert_eq(seen.CTAPolicy, NCCL_CTA_POLICY_EFFICIENCY);
-	cr_assert_eq(priority, -3);
 	cr_assert_str_eq(net_name, "Socket");
 	cr_assert_str_eq(comm_name, "trainer");
 	works(group);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(config, leaves_the_rest_to_nccl)
+Test(config, unset_fields_of_nccl_config_stay_undefined)
 {
 	struct cohort_group_options o = options();
 	struct cohort_group *group;
@@ -173,7 +164,7 @@ Test(config, leaves_the_rest_to_nccl)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(config, reaches_ranks_that_join)
+Test(config, nccl_config_applies_to_ranks_that_join)
 {
 	struct cohort_group_options o = options();
 	struct cohort_unique_id id;
@@ -182,7 +173,7 @@ Test(config, reaches_ranks_that_join)
 	install();
 	place_choose();
 	config.maxCTAs = 4;
-	ranks_must(cohort_unique_id(&id), "id");
+	ranks_must(cohort_unique_id(COHORT_PLATFORM_AUTO, &id), "id");
 	ranks_must(cohort_comm_join(&id, 1, 0, 0, &o, &c), "join");
 	cr_assert_eq(inits, 1);
 	cr_assert_eq(seen.maxCTAs, 4);
@@ -198,33 +189,38 @@ static void refused(const struct cohort_group_options *o, const char *text)
 	                   cohort_last_error());
 }
 
-Test(config, refuses_what_is_none_and_what_the_library_cannot_work_with)
+Test(config, open_refuses_an_invalid_nccl_config)
 {
 	struct cohort_group_options o = options();
 
 	config.blocking = 0;
-	refused(&o, "options->nccl_config->blocking is 0: calls would return");
+	refused(&o, "options->nccl_config->blocking is 0, not 1: calls would "
+	            "return");
 	config.blocking = 1;
 	config.splitShare = 1;
-	refused(&o, "options->nccl_config->splitShare is 1: what is split");
+	refused(&o,
+	        "options->nccl_config->splitShare is 1, not 0: a communicator");
 	config.splitShare = 0;
 	config.magic = 7;
-	refused(&o, "options->nccl_config->magic is 0x7: begin with");
+	refused(&o, "options->nccl_config->magic is 0x7: initialize it");
 	config.size = 257;
-	refused(&o, "options->nccl_config->size is 257: begin with");
+	refused(&o, "options->nccl_config->size is 257: initialize it");
 	config.size = 8;
-	refused(&o, "options->nccl_config->size is 8: begin with");
+	refused(&o, "options->nccl_config->size is 8: initialize it");
 }
 
-/* A program that was compiled with another version of NCCL: @seen is what that reads. */
-Test(config, passes_on_as_much_as_there_is)
+/* A program can be compiled with another version of NCCL. @seen has only the
+ * fields that the library's version reads. */
+Test(config, nccl_config_of_another_version_is_passed_on_unchanged)
 {
-	unsigned char bytes[NCCL_CONFIG_MOST];
+	/* 256 bytes is the largest accepted size */
+	unsigned char bytes[256];
 	struct cohort_group_options o = options();
 	struct cohort_group *group;
 
 	install();
-	memset(bytes, 0x77, sizeof(bytes)); /* not to be read */
+	/* the library must not read beyond the copy of config */
+	memset(bytes, 0x77, sizeof(bytes));
 	config.size = offsetof(ncclConfig_t, netName);
 	config.version = 21700;
 	config.maxCTAs = 4;
@@ -238,10 +234,10 @@ Test(config, passes_on_as_much_as_there_is)
 }
 
 /*
- * An older caller's structure ends before these fields; what lies behind it
- * belongs to others.
+ * An older caller's options end before the nccl_config fields. The memory after
+ * them must not be read.
  */
-Test(config, is_not_read_from_an_older_structure)
+Test(config, older_options_structure_has_no_nccl_config)
 {
 	struct cohort_group_options o = options();
 	struct cohort_group *group;
@@ -254,8 +250,8 @@ Test(config, is_not_read_from_an_older_structure)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-/* Ranks that were opened before the failing one must not wait for the rest. */
-Test(config, opens_nothing_if_a_device_fails)
+/* Ranks that open before the failing one must not wait for others. */
+Test(config, open_with_a_config_opens_no_rank_if_a_device_fails)
 {
 	struct cohort_group_options o = options();
 	struct cohort_group *group;
@@ -274,7 +270,7 @@ Test(config, opens_nothing_if_a_device_fails)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(config, opens_nothing_if_nccl_refuses_it)
+Test(config, open_fails_if_nccl_refuses_the_config)
 {
 	struct cohort_group_options o = options();
 	struct cohort_group *group;
@@ -284,7 +280,7 @@ Test(config, opens_nothing_if_nccl_refuses_it)
 	                          "from 2.31 on numbers of thread blocks "
 	                          "above its limit are the limit");
 	install();
-	config.minCTAs = 1 << 20; /* above NCCL's own limit */
+	config.minCTAs = 1 << 20; /* exceeds NCCL's limit */
 	cr_assert_eq(cohort_group_open(NULL, 2, &o, &group), COHORT_NCCL, "%s",
 	             cohort_last_error());
 	config.minCTAs = NCCL_CONFIG_UNDEF_INT;

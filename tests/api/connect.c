@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Connecting: once ranks are open no collective waits inside its call, on a
- * platform that connects late, nor do ranks that both send first wait for each
- * other
+ * Tests of NCCL versions that connect ranks in their first call. After the
+ * open, no collective may wait inside its call, and two ranks that both send
+ * first may not wait for each other.
  */
 
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "base/backoff.h"
-#include "core/launch_lock.h"
+#include "support/clock.h"
 #include "support/expect.h"
 #include "support/ranks.h"
 #include "support/spread.h"
@@ -23,7 +24,7 @@
 
 TestSuite(connect, .timeout = 60);
 
-/* The simulator as NVIDIA's NCCL is, where it is not that NCCL which runs. */
+/* Make NCCL, simulated or NVIDIA's, connect ranks in their first call. */
 static void connect_late(void)
 {
 	unsetenv("COHORT_CONNECT");
@@ -42,15 +43,15 @@ static void await_all(struct cohort_comm *comms[], int n)
 		           "synchronize");
 }
 
-/* Have ranks that wait for each other end as an error, not by the test's
- * time. */
+/* Set deadlines that end a deadlock of ranks with an error, before the test
+ * times out. */
 static void end_soon(struct cohort_group_options *o)
 {
 	o->deadlines.init_ns = o->deadlines.join_ns = o->deadlines.exec_ns =
 		5000 * MS;
 }
 
-/* One thread calls for all ranks in turn: it must get through. */
+/* Sum with one thread that calls for each rank in turn. No call may block. */
 static void sum_in_turn(struct cohort_comm *comms[], int n)
 {
 	int32_t x[RANKS];
@@ -90,7 +91,7 @@ static int call(struct cohort_comm *c, int kind, int r)
 	}
 }
 
-Test(connect, one_thread_may_call_for_all_ranks_in_turn)
+Test(connect, one_thread_may_call_for_all_ranks_after_an_open)
 {
 	struct cohort_comm *comms[RANKS];
 	struct cohort_group *group;
@@ -113,7 +114,7 @@ static int split_by_parity(struct cohort_comm *c, void *user)
 	                         &children[cohort_comm_rank(c)]);
 }
 
-Test(connect, so_it_may_for_ranks_that_were_split)
+Test(connect, one_thread_may_call_for_all_ranks_after_a_split)
 {
 	struct cohort_comm *children[RANKS], *even[2], *odd[2];
 	struct cohort_group *group;
@@ -132,7 +133,7 @@ Test(connect, so_it_may_for_ranks_that_were_split)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(connect, so_it_may_after_a_respawn)
+Test(connect, one_thread_may_call_for_all_ranks_after_a_respawn)
 {
 	const int lost[] = { 1 };
 	struct cohort_comm *comms[RANKS];
@@ -165,7 +166,7 @@ static void *join_main(void *arg)
 	return NULL;
 }
 
-Test(connect, so_it_may_for_ranks_that_have_joined)
+Test(connect, one_thread_may_call_for_all_ranks_after_a_join)
 {
 	struct cohort_comm *comms[RANKS];
 	struct joiner j[RANKS];
@@ -174,7 +175,8 @@ Test(connect, so_it_may_for_ranks_that_have_joined)
 	connect_late();
 	place_choose();
 	place_need(RANKS);
-	ranks_must(cohort_unique_id(&j[0].id), "unique id");
+	ranks_must(cohort_unique_id(COHORT_PLATFORM_AUTO, &j[0].id),
+	           "unique id");
 	for (r = 0; r < RANKS; r++) {
 		j[r].id = j[0].id;
 		j[r].rank = r;
@@ -189,9 +191,9 @@ Test(connect, so_it_may_for_ranks_that_have_joined)
 		cr_assert_eq(cohort_comm_close(comms[r]), COHORT_OK);
 }
 
-/* ---- what a program sees of it ----------------------------------------- */
+/* ---- what the program sees of connecting --------------------------------- */
 
-Test(connect, counts_as_no_call_of_the_program)
+Test(connect, connecting_counts_as_no_call_of_the_program)
 {
 	struct cohort_group_options o;
 	struct cohort_comm *comms[2];
@@ -211,7 +213,7 @@ Test(connect, counts_as_no_call_of_the_program)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(connect, refuses_what_is_no_choice)
+Test(connect, open_refuses_an_invalid_connect_option)
 {
 	struct cohort_group_options o;
 	struct cohort_group *group;
@@ -238,15 +240,16 @@ static int just_send(struct cohort_comm *c, void *user)
 	                   cohort_comm_stream(c), NULL);
 }
 
-/* What they send may wait for its receive, but the calls do not. */
-Test(connect, ranks_that_both_send_first_return)
+/* The operations may wait for receives, but cohort_send() must return. */
+Test(connect, sends_of_two_ranks_that_both_send_first_return)
 {
 	struct cohort_group_options o;
 	struct cohort_group *group;
 	struct cohort_cause cause;
 
 	spread_not("the processes do not abort together");
-	unsetenv("COHORT_HOST_STRICT"); /* it finds that both wait */
+	/* Strict mode would report that both ranks wait for each other. */
+	unsetenv("COHORT_HOST_STRICT");
 	connect_late();
 	cohort_group_options_init(&o);
 	end_soon(&o);
@@ -257,7 +260,7 @@ Test(connect, ranks_that_both_send_first_return)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(connect, of_all_pairs_lets_one_thread_send_and_then_receive)
+Test(connect, one_thread_may_send_then_receive_if_pairs_are_connected)
 {
 	struct cohort_comm *comms[2];
 	struct cohort_group *group;
@@ -277,42 +280,11 @@ Test(connect, of_all_pairs_lets_one_thread_send_and_then_receive)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-static atomic_bool is_open;
-
-static void *open_group(void *group)
-{
-	*(struct cohort_group **)group = ranks_open(2, NULL);
-	atomic_store(&is_open, true);
-	return NULL;
-}
-
-/* Its messages are launched one by one.  On devices that wait for each other, what
- * comes in between and frees memory would wait for the first and hold the last. */
-Test(connect, of_all_pairs_waits_for_memory_sections)
-{
-	struct backoff b = BACKOFF;
-	struct cohort_group *group;
-	pthread_t thread;
-
-	spread_not("one thread connects all pairs");
-	connect_late();
-	setenv("COHORT_CONNECT", "all", 1);
-	ranks_must(cohort_quiet_begin(), "quiet_begin");
-	pthread_create(&thread, NULL, open_group, &group);
-	while (!launch_lock_waiting() && !atomic_load(&is_open))
-		backoff_wait(&b, UINT64_MAX);
-	cr_assert_not(atomic_load(&is_open));
-	ranks_must(cohort_quiet_end(), "quiet_end");
-	pthread_join(thread, NULL);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
-}
-
-/* A rank whose peer never comes: the watchdog ends the wait inside the call. */
 /* ---- ranks that launch together ---------------------------------------- */
 
-/* They meet before they connect: the call waits no longer for the others than it
- * says. */
-Test(connect, a_gather_that_times_out_goes_on_without_its_caller)
+/* The ranks wait for each other before they connect. The timeout of the call
+ * ends this wait. */
+Test(connect, gather_that_times_out_continues_without_its_caller)
 {
 	struct cohort_group_options o;
 	struct cohort_comm *comms[2];
@@ -351,14 +323,13 @@ static int send_first(struct cohort_comm *c, void *user)
 
 SPREAD_SHARED static atomic_bool is_launched;
 
-/* Rank 2 launches its part of the scatter before the others call. */
+/* Have rank 2 launch its part of the scatter before the other ranks call. */
 static int scatter(struct cohort_comm *c, int r)
 {
-	struct backoff b = BACKOFF;
 	int rc;
 
 	while (r != 2 && !atomic_load(&is_launched))
-		backoff_wait(&b, COHORT_FOREVER);
+		test_nap();
 	rc = cohort_scatter(c, memory[0][r], memory[1][r], 1, COHORT_I32, 1,
 	                    cohort_comm_stream(c), NULL);
 	atomic_store(&is_launched, true);
@@ -379,8 +350,10 @@ static int gather_and_scatter(struct cohort_comm *c, void *user)
 	return rc == COHORT_OK ? cohort_synchronize(c, COHORT_FOREVER) : rc;
 }
 
-/* The gather connects rank 2 with rank 1, so that it is connected for the
- * scatter before the others are, which allocate for that. */
+/*
+ * The gather connects ranks 2 and 1, so rank 2 can launch the scatter first.
+ * The other ranks still have to connect, and allocate memory for it.
+ */
 Test(connect, no_rank_launches_a_scatter_while_others_connect)
 {
 	struct cohort_group_options o;
@@ -397,7 +370,7 @@ Test(connect, no_rank_launches_a_scatter_while_others_connect)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(connect, a_first_send_without_its_receive_is_stalled)
+Test(connect, first_send_without_its_receive_ends_as_a_stall)
 {
 	struct cohort_group_options o;
 	struct cohort_group *group;
@@ -414,7 +387,7 @@ Test(connect, a_first_send_without_its_receive_is_stalled)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-/* ---- how long a call that connects may take ---------------------------- */
+/* ---- duration of a call that connects ------------------------------------ */
 
 static int sum_twice(struct cohort_comm *c, void *user)
 {
@@ -444,8 +417,8 @@ static int send_twice(struct cohort_comm *c, void *user)
 	return rc == COHORT_OK ? send_to_1(c) : rc;
 }
 
-/* Rank 1 is late in its first call and never arrives in its second, both for longer
- * than exec_ns.  Returns what the verdict says. */
+/* Make rank 1's first call late by more than exec_ns, and omit its second call.
+ * Return the cause. */
 static struct cohort_cause be_late(cohort_worker_fn worker, int connect)
 {
 	struct cohort_group_options o;
@@ -468,18 +441,18 @@ static struct cohort_cause be_late(cohort_worker_fn worker, int connect)
 	return cause;
 }
 
-Test(connect, the_first_collective_has_exec_ns_if_open_has_connected_the_ranks)
+Test(connect, first_collective_has_exec_ns_if_ranks_are_connected)
 {
 	cr_assert_eq(be_late(sum_twice, COHORT_CONNECT_COLLECTIVES).collective,
 	             1);
 }
 
-Test(connect, the_first_collective_has_init_ns_if_it_connects_the_ranks)
+Test(connect, first_collective_has_init_ns_if_it_connects_the_ranks)
 {
 	cr_assert_eq(be_late(sum_twice, COHORT_CONNECT_NONE).collective, 2);
 }
 
-Test(connect, the_first_message_has_exec_ns_if_open_has_connected_the_pair)
+Test(connect, first_message_has_exec_ns_if_the_pair_is_connected)
 {
 	const struct cohort_cause cause =
 		be_late(send_twice, COHORT_CONNECT_ALL);
@@ -488,7 +461,7 @@ Test(connect, the_first_message_has_exec_ns_if_open_has_connected_the_pair)
 	                   cause.text);
 }
 
-Test(connect, the_first_message_has_init_ns_if_it_connects_the_pair)
+Test(connect, first_message_has_init_ns_if_it_connects_the_pair)
 {
 	const struct cohort_cause cause =
 		be_late(send_twice, COHORT_CONNECT_COLLECTIVES);
@@ -513,7 +486,7 @@ static ncclResult_t note_abort(ncclComm_t comm)
 	return result;
 }
 
-static ncclResult_t note_end(void)
+static ncclResult_t record_trial_end(void)
 {
 	const bool is_of_abort = has_aborted;
 	const ncclResult_t result = real->ncclGroupEnd();
@@ -523,13 +496,12 @@ static ncclResult_t note_end(void)
 	return result;
 }
 
-/* As with a rank of another process that does not come. */
+/* Wait until all ranks are aborted, like ranks that wait for a missing rank of
+ * another process. */
 static ncclResult_t simulate_until_aborted(ncclSimInfo_t *info)
 {
-	struct backoff b = BACKOFF;
-
 	while (aborts < RANKS)
-		backoff_wait(&b, UINT64_MAX);
+		test_nap();
 	cr_assert_eq(ends, 0, "freed under a thread that is inside");
 	real->ncclGroupSimulateEnd(info);
 	return ncclInternalError;
@@ -546,16 +518,14 @@ static void install(void)
 	table = *real;
 	table.connects_late = late;
 	table.ncclCommAbort = note_abort;
-	table.ncclGroupEnd = note_end;
+	table.ncclGroupEnd = record_trial_end;
 	platform_override(&table);
 }
 
 static void await_count(const atomic_int *count, int n)
 {
-	struct backoff b = BACKOFF;
-
 	while (*count < n)
-		backoff_wait(&b, UINT64_MAX);
+		test_nap();
 }
 
 static void short_init(struct cohort_group_options *o)
@@ -564,7 +534,7 @@ static void short_init(struct cohort_group_options *o)
 	o->deadlines.init_ns = place_patience_ns(2 * UINT64_C(1000000000));
 }
 
-Test(connect, that_hangs_is_aborted)
+Test(connect, open_that_hangs_while_connecting_is_aborted)
 {
 	struct cohort_group_options o;
 	struct cohort_group *group;
@@ -588,27 +558,85 @@ static int split_all(struct cohort_comm *c, void *user)
 	return cohort_comm_split(c, 0, 0, &child);
 }
 
-Test(connect, of_a_split_that_hangs_ends_the_parent)
+Test(connect, split_that_hangs_while_connecting_ends_its_parent)
 {
 	struct cohort_group_options o;
 	struct cohort_group *group;
 	struct cohort_cause cause;
+	char stuck[128];
 
 	spread_not("one thread connects all pairs");
 	install();
 	short_init(&o);
+	snprintf(stuck, sizeof(stuck),
+	         "init stuck: ncclGroupSimulateEnd, which connects the ranks, "
+	         "of 4 ranks has not returned within %d ms",
+	         (int)(o.deadlines.init_ns / 1000000));
 	group = ranks_open(RANKS, &o);
 	table.ncclGroupSimulateEnd = simulate_until_aborted;
 	expect(cohort_group_run(group, split_all, NULL, &cause),
-	       COHORT_INIT_TIMEOUT,
-	       place_is_nvidia() ? "init stuck: ncclGroupSimulateEnd, which "
-	                           "connects the ranks, of 4 ranks has not "
-	                           "returned within 5000 ms"
-	                         : "init stuck: ncclGroupSimulateEnd, which "
-	                           "connects the ranks, of 4 ranks has not "
-	                           "returned within 2000 ms");
+	       COHORT_INIT_TIMEOUT, stuck);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
 	             cohort_last_error());
 	cr_assert_eq(aborts, 2 * RANKS, "the children were not aborted");
 	cr_assert_eq(ends, 1);
+}
+
+/* ---- connections and memory sections ------------------------------------- */
+
+static atomic_int inits, sends;
+static atomic_bool is_open;
+
+static ncclResult_t count_init(ncclComm_t *comms, int n, const int *devices)
+{
+	const ncclResult_t result = real->ncclCommInitAll(comms, n, devices);
+
+	inits++;
+	return result;
+}
+
+static ncclResult_t count_send(const void *data, size_t count,
+                               ncclDataType_t type, int peer, ncclComm_t comm,
+                               cudaStream_t stream)
+{
+	sends++;
+	return real->ncclSend(data, count, type, peer, comm, stream);
+}
+
+static void *open_group(void *group)
+{
+	*(struct cohort_group **)group = ranks_open(2, NULL);
+	is_open = true;
+	return NULL;
+}
+
+/*
+ * All pairs are connected by messages that are launched one after the other. On
+ * devices that wait for each other, a free between two launches would wait for
+ * the first message and delay the last.
+ */
+Test(connect, connecting_all_pairs_waits_for_a_quiet_section)
+{
+	struct cohort_group *group;
+	pthread_t thread;
+
+	spread_not("one thread connects all pairs");
+	connect_late();
+	setenv("COHORT_CONNECT", "all", 1);
+	real = place_table();
+	table = *real;
+	table.ncclCommInitAll = count_init;
+	table.ncclSend = count_send;
+	platform_override(&table);
+	ranks_must(cohort_quiet_begin(), "quiet_begin");
+	pthread_create(&thread, NULL, open_group, &group);
+	while (!inits)
+		test_nap();
+	usleep(50000);
+	cr_assert_not(is_open);
+	cr_assert_eq(sends, 0);
+	ranks_must(cohort_quiet_end(), "quiet_end");
+	pthread_join(thread, NULL);
+	cr_assert_gt(sends, 0);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }

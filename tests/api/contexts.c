@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The library makes no context on a device that no rank uses: its threads make
- * no CUDA call before they have set a device, and no call switches to a device
- * without a context
+ * Tests that the library creates no CUDA context on a device that no rank uses.
+ * Its threads must set a device before any other CUDA call, and no call may
+ * switch to a device without a context.
  *
- * A table in front of the platform's knows which threads have set no device,
- * and which devices have a context, as CUDA 12 makes them.
+ * A table in front of the platform's table records which threads have set a
+ * device and which devices have a context, by the rules of CUDA 12.
  */
 
 #include <criterion/criterion.h>
@@ -28,16 +28,16 @@ static struct cohort_group_options o;
 static struct cohort_group *group;
 static struct cohort_comm *comms[RANKS];
 
-/* ---- the table in front ----------------------------------------------- */
+/* ---- the table -------------------------------------------------------- */
 
-static _Thread_local int current = -1; /* -1: none was set */
+static _Thread_local int current = -1; /* -1 if no device was set */
 static atomic_bool has_context[DEVICES];
-/* the function that made the context */
+/* Function that created each context */
 static const char *_Atomic made_by[DEVICES];
 static atomic_int
-	asked[DEVICES]; /* cudaEventQuery() calls with this device current */
+	asked[DEVICES]; /* calls of cudaEventQuery() with this device current */
 
-/* Calls that need no context. */
+/* Return whether the function needs no context. */
 static bool is_free(const char *name)
 {
 	static const char *const names[] = {
@@ -60,7 +60,7 @@ static void make_context(int device, const char *name)
 		atomic_store(&made_by[device], name);
 }
 
-static void take_note(const char *name)
+static void record_call(const char *name)
 {
 	const int device = current < 0 ? 0 : current;
 
@@ -74,7 +74,7 @@ static void take_note(const char *name)
 #define FRONT(since, result, name, parameters, arguments)                      \
 	static result front_##name parameters                                  \
 	{                                                                      \
-		take_note(#name);                                              \
+		record_call(#name);                                            \
 		return real->name arguments;                                   \
 	}
 CUDA_FUNCTIONS(FRONT)
@@ -112,12 +112,11 @@ static void set_up(void)
 	table.cuDevicePrimaryCtxGetState = context_state;
 	platform_override(&table);
 	cohort_group_options_init(&o);
-	o.warn_percent = 100;
 }
 
 TestSuite(contexts, .init = set_up, .timeout = 60);
 
-/* ---- on devices 1 and 2 ----------------------------------------------- */
+/* ---- groups on devices 1 and 2 ------------------------------------------ */
 
 static void open_ranks(void)
 {
@@ -139,7 +138,7 @@ static void *rank_main(void *arg)
 	return (void *)(intptr_t)(value != 3);
 }
 
-/* Called by threads that have set no device. */
+/* Sum on threads that have set no device. */
 static void sum_by_threads(void)
 {
 	pthread_t threads[RANKS];
@@ -170,7 +169,7 @@ static void close_group(void)
 	expect_none_on_0();
 }
 
-Test(contexts, an_open_and_a_close_make_none_on_other_devices)
+Test(contexts, open_and_close_create_no_context_on_other_devices)
 {
 	open_ranks();
 	expect_none_on_0();
@@ -179,7 +178,7 @@ Test(contexts, an_open_and_a_close_make_none_on_other_devices)
 	close_group();
 }
 
-Test(contexts, an_abort_and_a_respawn_make_none_on_other_devices)
+Test(contexts, abort_and_respawn_create_no_context_on_other_devices)
 {
 	int lost = 1;
 
@@ -189,7 +188,7 @@ Test(contexts, an_abort_and_a_respawn_make_none_on_other_devices)
 	close_group();
 }
 
-/* A stream of the program's own, and one that the library must refuse. */
+/* Create a stream for the program, and one that the library must refuse. */
 static void *make_stream(void *arg)
 {
 	cudaStream_t stream;
@@ -228,7 +227,7 @@ static void *call_with_all(void *arg)
 	return NULL;
 }
 
-Test(contexts, memory_copies_and_streams_make_none_on_other_devices)
+Test(contexts, memory_and_streams_create_no_context_on_other_devices)
 {
 	pthread_t thread;
 
@@ -238,8 +237,9 @@ Test(contexts, memory_copies_and_streams_make_none_on_other_devices)
 	close_group();
 }
 
-/* The prober only queries what is late: here rank 1, which has not come. */
-Test(contexts, the_prober_queries_each_device_on_a_thread_of_its_own)
+/* The prober queries only ranks that others wait for. In this test, rank 1 is
+ * late. */
+Test(contexts, prober_queries_each_device_on_its_own_thread)
 {
 	static int32_t values[RANKS] = { 1, 2 };
 	uint64_t tickets[RANKS];
@@ -259,8 +259,9 @@ Test(contexts, the_prober_queries_each_device_on_a_thread_of_its_own)
 	close_group();
 }
 
-/* The header promises this for a device without a context, and for one with. */
-Test(contexts, a_call_leaves_a_device_with_one_current)
+/* After a call, the caller's device is current again only if it has a context.
+ * Otherwise the rank's device stays current. */
+Test(contexts, call_restores_the_current_device_if_it_has_a_context)
 {
 	void *memory;
 

@@ -1,27 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Every collective against the plain reference
+ * Compares every collective with a plain reference
  *
- * One test per collective and number of ranks.  Inside, a group is opened once
- * and every rank walks through the same list of cases: type x operation x
- * count x in or out of place x where the buffers lie.  A case is
+ * There is one test for each collective and number of ranks. It opens one
+ * group, whose ranks run the same list of cases: all types, operations, counts,
+ * alignments of the buffers, in place and not. These are the steps of a case,
+ * with a barrier after each:
  *
- *   every rank     makes its input and lays its buffers between guards
- *   -- all --
- *   every rank     calls, waits, keeps what it got; the same once more
- *   rank 0         computes what all should have got
- *   -- all --
- *   every rank     compares: the expectation, both runs, the guards
- *   -- all --
+ *   every rank     makes its input, and puts its buffers between guards
+ *   every rank     calls, waits, saves its result; then calls once more
+ *   rank 0         computes the results of all ranks
+ *   every rank     compares both runs with the computed results, and
+ *                  checks the guards
  *
- * As each rank's result must equal one expectation, ranks are identical too.
- * Which NaN a result is is not stated: there, ranks and runs are compared by
- * their bytes with rank 0's.
+ * The header does not specify which NaN a result is. So a NaN of any rank and
+ * run is compared, bit by bit, with rank 0's.
  *
- * The memory of a device is the program's on the host platform, so buffers are
- * filled and read in place.  A worker that finds a difference prints the case
- * and ends the process: Criterion's assertions belong to the main thread.
+ * On the host platform, device memory is the program's memory, so buffers are
+ * filled and read in place. A worker that finds a difference prints the case
+ * and ends the process, because only the main thread may use Criterion's
+ * assertions.
  */
 
 #include <criterion/criterion.h>
@@ -43,8 +42,8 @@
 #define OPS 5
 #define MAX_RANKS 8
 #define GUARD 64
-#define SLACK 32      /* room to place a buffer off its alignment */
-#define LARGEST 40001 /* elements of the larger buffer, approximately */
+#define SLACK 32
+#define LARGEST 40001 /* approximate number of elements of the larger buffer */
 
 enum kind {
 	ALL_REDUCE,
@@ -58,13 +57,13 @@ enum kind {
 	GROUP_BROADCAST,
 };
 
-/* Where collectives differ, besides the call itself. */
+/* The properties by which the collectives differ */
 struct shape {
 	const char *name;
 	bool has_op;
 	bool has_root;
-	bool gathers;  /* receives size * count elements */
-	bool scatters; /* sends size * count elements */
+	bool gathers;  /* every rank receives size * count elements */
+	bool scatters; /* every rank sends size * count elements */
 };
 
 static const struct shape shapes[] = {
@@ -80,7 +79,7 @@ static const struct shape shapes[] = {
 	[GROUP_BROADCAST] = { "group_broadcast", .has_root = true },
 };
 
-/* One case. */
+/* A case */
 struct config {
 	int kind;
 	int n;
@@ -89,16 +88,16 @@ struct config {
 	int root;
 	size_t count;
 	bool in_place;
-	size_t send_off; /* bytes off the memory's alignment */
+	size_t send_off; /* offset in bytes from the memory's alignment */
 	size_t recv_off;
 };
 
-/* One rank's memory; all of it is kept from case to case. */
+/* Memory of a rank, used by all cases */
 struct rank_memory {
-	char *send_block; /* including guards */
+	char *send_block; /* send buffer with its guards */
 	char *recv_block;
 	char *input; /* contents of send before the call */
-	char *first; /* the first run's result */
+	char *first; /* result of the first run */
 };
 
 struct bench {
@@ -127,8 +126,9 @@ static void die(const struct config *c, int rank, const char *what,
 static const size_t counts[] = { 0, 1, 3, 17, 1023, LARGEST };
 
 /*
- * Aligned; one element off; and an odd number of bytes off, different for the
- * two buffers, or of elements where the collective needs them aligned.
+ * Number of alignments of the buffers: aligned, one element off, or an odd
+ * number of bytes off. In the third one, the two buffers have different
+ * offsets. If the collective needs alignment, offsets are whole elements.
  */
 #define LAYOUTS 3
 
@@ -144,8 +144,8 @@ static void config_lay(struct config *c, int layout, bool is_aligned)
 }
 
 /*
- * Where one buffer has a block per rank, the largest counts are for that
- * buffer.
+ * Return the count of a case. If one of its buffers has a block for each rank,
+ * LARGEST is the count of the whole buffer.
  */
 static size_t config_count(int kind, int n, size_t count)
 {
@@ -154,8 +154,11 @@ static size_t config_count(int kind, int n, size_t count)
 	return count;
 }
 
-/* NVIDIA's NCCL divides each rank's numbers before it adds them; and it refuses
- * averages of 8-bit floats over one rank. */
+/*
+ * Return whether NVIDIA's NCCL computes this average differently: it divides
+ * each rank's values before it adds them, and refuses averages of 8-bit floats
+ * over one rank.
+ */
 static bool is_averaged_otherwise(const struct config *c)
 {
 	return place_is_nvidia() && c->op == COHORT_AVG &&
@@ -164,7 +167,8 @@ static bool is_averaged_otherwise(const struct config *c)
 	        (c->n == 1 && reference_size(c->type) == 1));
 }
 
-/* Only a few cases use the large count: one layout for each type and op. */
+/* Return whether to test the case. LARGEST is tested in one layout of each type
+ * and operation only. */
 static bool config_wanted(const struct config *c, int layout)
 {
 	if (is_averaged_otherwise(c))
@@ -175,7 +179,7 @@ static bool config_wanted(const struct config *c, int layout)
 	       c->in_place == (c->type % 2 == c->op % 2);
 }
 
-/* Call @visit with every case.  Every rank must see the cases in one order. */
+/* Call @visit for every case, in the same order on every rank. */
 static void each_config(int kind, int n,
                         void (*visit)(const struct config *c, void *user),
                         void *user)
@@ -218,8 +222,8 @@ static size_t recv_count(const struct config *c)
 }
 
 /*
- * A buffer in place lies where the larger of the two lies; the smaller one is
- * the rank's block of it.
+ * Return @rank's send buffer. In place, the smaller buffer is the rank's block
+ * in the larger one.
  */
 static char *send_buffer(const struct bench *b, const struct config *c,
                          int rank)
@@ -250,7 +254,7 @@ static bool receives(const struct config *c, int rank)
 	return c->kind != REDUCE || rank == c->root;
 }
 
-/* Everything except the input is guard. */
+/* Fill @rank's memory, except the input, with the guard pattern. */
 static void lay_buffers(const struct bench *b, const struct config *c, int rank)
 {
 	size_t size = reference_size(c->type);
@@ -276,8 +280,8 @@ static void make_input(const struct bench *b, const struct config *c, int rank)
 /* ---- the call --------------------------------------------------------- */
 
 /*
- * A list of three tensors: two of a single element, and the rest; one tensor if
- * there are too few elements.
+ * Call with a list of three tensors: two of one element, and the rest. If the
+ * count is less than 3, the list has one tensor.
  */
 static int call_many(const struct config *c, struct cohort_comm *comm,
                      char *send, char *recv, uint64_t *ticket)
@@ -308,7 +312,7 @@ static int call(const struct config *c, struct cohort_comm *comm, char *send,
 
 	switch (c->kind) {
 	case ALL_REDUCE:
-	case SPECIAL_VALUES: /* with NaN and infinity */
+	case SPECIAL_VALUES: /* small values, some NaNs and infinities */
 		return cohort_all_reduce(comm, send, recv, c->count, c->type,
 		                         c->op, stream, ticket);
 	case BROADCAST:
@@ -330,7 +334,8 @@ static int call(const struct config *c, struct cohort_comm *comm, char *send,
 
 /* ---- expectation and comparison --------------------------------------- */
 
-/* What all ranks must get, in rank order where they get different blocks. */
+/* Compute the results of all ranks. They are stored in rank order if the ranks
+ * get different blocks. */
 static void expect(struct bench *b, const struct config *c)
 {
 	const void *in[MAX_RANKS];
@@ -368,8 +373,8 @@ static void compare_result(struct bench *b, const struct config *c, int rank)
 }
 
 /*
- * Everything in a rank's two blocks outside of its buffers; the buffers were
- * compared before, and are overwritten here.
+ * Check the guards around @rank's buffers. This overwrites the buffers, so
+ * compare them first.
  */
 static void compare_guards(struct bench *b, const struct config *c, int rank)
 {
@@ -394,7 +399,7 @@ static void compare_guards(struct bench *b, const struct config *c, int rank)
 }
 
 /*
- * Memory that may only be read must be unchanged; in place, it may be written.
+ * Check that the send buffer is unchanged, unless the call is in place.
  */
 static void compare_input(struct bench *b, const struct config *c, int rank)
 {
@@ -426,7 +431,7 @@ static void compare(struct bench *b, const struct config *c, int rank)
 	compare_guards(b, c, rank);
 }
 
-/* ---- a worker per rank ------------------------------------------------ */
+/* ---- one worker for each rank ------------------------------------------ */
 
 struct worker {
 	struct bench *bench;
@@ -598,29 +603,300 @@ static void run_group(int kind, int n)
 	bench_close(&b);
 }
 
-/*
- * Plain tests, not parameterised ones: Criterion leaks the parameters, and the
- * address sanitizer is there to find leaks.
- */
-#define DIFFERENTIAL(name, kind, run, n)                                       \
-	Test(differential, name##_of_##n, .timeout = 120)                      \
-	{                                                                      \
-		run(kind, n);                                                  \
-	}
-#define DIFFERENTIALS(name, kind, run)                                         \
-	DIFFERENTIAL(name, kind, run, 1)                                       \
-	DIFFERENTIAL(name, kind, run, 2)                                       \
-	DIFFERENTIAL(name, kind, run, 3)                                       \
-	DIFFERENTIAL(name, kind, run, 4)                                       \
-	DIFFERENTIAL(name, kind, run, 7)                                       \
-	DIFFERENTIAL(name, kind, run, 8)
+/* Parameterized tests are not used, because Criterion leaks the parameters, and
+ * AddressSanitizer reports that. */
+Test(differential, all_reduce_on_one_rank_equals_reference, .timeout = 120)
+{
+	run_workers(ALL_REDUCE, 1);
+}
 
-DIFFERENTIALS(all_reduce, ALL_REDUCE, run_workers)
-DIFFERENTIALS(broadcast, BROADCAST, run_workers)
-DIFFERENTIALS(reduce, REDUCE, run_workers)
-DIFFERENTIALS(all_gather, ALL_GATHER, run_workers)
-DIFFERENTIALS(reduce_scatter, REDUCE_SCATTER, run_workers)
-DIFFERENTIALS(all_reduce_many, ALL_REDUCE_MANY, run_workers)
-DIFFERENTIALS(special_values, SPECIAL_VALUES, run_workers)
-DIFFERENTIALS(group_all_reduce, GROUP_ALL_REDUCE, run_group)
-DIFFERENTIALS(group_broadcast, GROUP_BROADCAST, run_group)
+Test(differential, all_reduce_on_two_ranks_equals_reference, .timeout = 120)
+{
+	run_workers(ALL_REDUCE, 2);
+}
+
+Test(differential, all_reduce_on_three_ranks_equals_reference, .timeout = 120)
+{
+	run_workers(ALL_REDUCE, 3);
+}
+
+Test(differential, all_reduce_on_four_ranks_equals_reference, .timeout = 120)
+{
+	run_workers(ALL_REDUCE, 4);
+}
+
+Test(differential, all_reduce_on_seven_ranks_equals_reference, .timeout = 120)
+{
+	run_workers(ALL_REDUCE, 7);
+}
+
+Test(differential, all_reduce_on_eight_ranks_equals_reference, .timeout = 120)
+{
+	run_workers(ALL_REDUCE, 8);
+}
+
+Test(differential, broadcast_on_one_rank_equals_reference, .timeout = 120)
+{
+	run_workers(BROADCAST, 1);
+}
+
+Test(differential, broadcast_on_two_ranks_equals_reference, .timeout = 120)
+{
+	run_workers(BROADCAST, 2);
+}
+
+Test(differential, broadcast_on_three_ranks_equals_reference, .timeout = 120)
+{
+	run_workers(BROADCAST, 3);
+}
+
+Test(differential, broadcast_on_four_ranks_equals_reference, .timeout = 120)
+{
+	run_workers(BROADCAST, 4);
+}
+
+Test(differential, broadcast_on_seven_ranks_equals_reference, .timeout = 120)
+{
+	run_workers(BROADCAST, 7);
+}
+
+Test(differential, broadcast_on_eight_ranks_equals_reference, .timeout = 120)
+{
+	run_workers(BROADCAST, 8);
+}
+
+Test(differential, reduce_on_one_rank_equals_reference, .timeout = 120)
+{
+	run_workers(REDUCE, 1);
+}
+
+Test(differential, reduce_on_two_ranks_equals_reference, .timeout = 120)
+{
+	run_workers(REDUCE, 2);
+}
+
+Test(differential, reduce_on_three_ranks_equals_reference, .timeout = 120)
+{
+	run_workers(REDUCE, 3);
+}
+
+Test(differential, reduce_on_four_ranks_equals_reference, .timeout = 120)
+{
+	run_workers(REDUCE, 4);
+}
+
+Test(differential, reduce_on_seven_ranks_equals_reference, .timeout = 120)
+{
+	run_workers(REDUCE, 7);
+}
+
+Test(differential, reduce_on_eight_ranks_equals_reference, .timeout = 120)
+{
+	run_workers(REDUCE, 8);
+}
+
+Test(differential, all_gather_on_one_rank_equals_reference, .timeout = 120)
+{
+	run_workers(ALL_GATHER, 1);
+}
+
+Test(differential, all_gather_on_two_ranks_equals_reference, .timeout = 120)
+{
+	run_workers(ALL_GATHER, 2);
+}
+
+Test(differential, all_gather_on_three_ranks_equals_reference, .timeout = 120)
+{
+	run_workers(ALL_GATHER, 3);
+}
+
+Test(differential, all_gather_on_four_ranks_equals_reference, .timeout = 120)
+{
+	run_workers(ALL_GATHER, 4);
+}
+
+Test(differential, all_gather_on_seven_ranks_equals_reference, .timeout = 120)
+{
+	run_workers(ALL_GATHER, 7);
+}
+
+Test(differential, all_gather_on_eight_ranks_equals_reference, .timeout = 120)
+{
+	run_workers(ALL_GATHER, 8);
+}
+
+Test(differential, reduce_scatter_on_one_rank_equals_reference, .timeout = 120)
+{
+	run_workers(REDUCE_SCATTER, 1);
+}
+
+Test(differential, reduce_scatter_on_two_ranks_equals_reference, .timeout = 120)
+{
+	run_workers(REDUCE_SCATTER, 2);
+}
+
+Test(differential, reduce_scatter_on_three_ranks_equals_reference,
+     .timeout = 120)
+{
+	run_workers(REDUCE_SCATTER, 3);
+}
+
+Test(differential, reduce_scatter_on_four_ranks_equals_reference,
+     .timeout = 120)
+{
+	run_workers(REDUCE_SCATTER, 4);
+}
+
+Test(differential, reduce_scatter_on_seven_ranks_equals_reference,
+     .timeout = 120)
+{
+	run_workers(REDUCE_SCATTER, 7);
+}
+
+Test(differential, reduce_scatter_on_eight_ranks_equals_reference,
+     .timeout = 120)
+{
+	run_workers(REDUCE_SCATTER, 8);
+}
+
+Test(differential, all_reduce_many_on_one_rank_equals_reference, .timeout = 120)
+{
+	run_workers(ALL_REDUCE_MANY, 1);
+}
+
+Test(differential, all_reduce_many_on_two_ranks_equals_reference,
+     .timeout = 120)
+{
+	run_workers(ALL_REDUCE_MANY, 2);
+}
+
+Test(differential, all_reduce_many_on_three_ranks_equals_reference,
+     .timeout = 120)
+{
+	run_workers(ALL_REDUCE_MANY, 3);
+}
+
+Test(differential, all_reduce_many_on_four_ranks_equals_reference,
+     .timeout = 120)
+{
+	run_workers(ALL_REDUCE_MANY, 4);
+}
+
+Test(differential, all_reduce_many_on_seven_ranks_equals_reference,
+     .timeout = 120)
+{
+	run_workers(ALL_REDUCE_MANY, 7);
+}
+
+Test(differential, all_reduce_many_on_eight_ranks_equals_reference,
+     .timeout = 120)
+{
+	run_workers(ALL_REDUCE_MANY, 8);
+}
+
+Test(differential, all_reduce_of_nan_on_one_rank_equals_reference,
+     .timeout = 120)
+{
+	run_workers(SPECIAL_VALUES, 1);
+}
+
+Test(differential, all_reduce_of_nan_on_two_ranks_equals_reference,
+     .timeout = 120)
+{
+	run_workers(SPECIAL_VALUES, 2);
+}
+
+Test(differential, all_reduce_of_nan_on_three_ranks_equals_reference,
+     .timeout = 120)
+{
+	run_workers(SPECIAL_VALUES, 3);
+}
+
+Test(differential, all_reduce_of_nan_on_four_ranks_equals_reference,
+     .timeout = 120)
+{
+	run_workers(SPECIAL_VALUES, 4);
+}
+
+Test(differential, all_reduce_of_nan_on_seven_ranks_equals_reference,
+     .timeout = 120)
+{
+	run_workers(SPECIAL_VALUES, 7);
+}
+
+Test(differential, all_reduce_of_nan_on_eight_ranks_equals_reference,
+     .timeout = 120)
+{
+	run_workers(SPECIAL_VALUES, 8);
+}
+
+Test(differential, group_all_reduce_on_one_rank_equals_reference,
+     .timeout = 120)
+{
+	run_group(GROUP_ALL_REDUCE, 1);
+}
+
+Test(differential, group_all_reduce_on_two_ranks_equals_reference,
+     .timeout = 120)
+{
+	run_group(GROUP_ALL_REDUCE, 2);
+}
+
+Test(differential, group_all_reduce_on_three_ranks_equals_reference,
+     .timeout = 120)
+{
+	run_group(GROUP_ALL_REDUCE, 3);
+}
+
+Test(differential, group_all_reduce_on_four_ranks_equals_reference,
+     .timeout = 120)
+{
+	run_group(GROUP_ALL_REDUCE, 4);
+}
+
+Test(differential, group_all_reduce_on_seven_ranks_equals_reference,
+     .timeout = 120)
+{
+	run_group(GROUP_ALL_REDUCE, 7);
+}
+
+Test(differential, group_all_reduce_on_eight_ranks_equals_reference,
+     .timeout = 120)
+{
+	run_group(GROUP_ALL_REDUCE, 8);
+}
+
+Test(differential, group_broadcast_on_one_rank_equals_reference, .timeout = 120)
+{
+	run_group(GROUP_BROADCAST, 1);
+}
+
+Test(differential, group_broadcast_on_two_ranks_equals_reference,
+     .timeout = 120)
+{
+	run_group(GROUP_BROADCAST, 2);
+}
+
+Test(differential, group_broadcast_on_three_ranks_equals_reference,
+     .timeout = 120)
+{
+	run_group(GROUP_BROADCAST, 3);
+}
+
+Test(differential, group_broadcast_on_four_ranks_equals_reference,
+     .timeout = 120)
+{
+	run_group(GROUP_BROADCAST, 4);
+}
+
+Test(differential, group_broadcast_on_seven_ranks_equals_reference,
+     .timeout = 120)
+{
+	run_group(GROUP_BROADCAST, 7);
+}
+
+Test(differential, group_broadcast_on_eight_ranks_equals_reference,
+     .timeout = 120)
+{
+	run_group(GROUP_BROADCAST, 8);
+}

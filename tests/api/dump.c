@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Dumps of the flight recorder: when they are written, and what they contain;
- * tests/system has an independent parser check them
+ * Tests of the flight recorder's dumps: when they are written, and what they
+ * contain. tests/system/dump.py reads dumps with an independent parser.
  */
 
 #include <criterion/criterion.h>
@@ -24,13 +24,16 @@
 #include <unistd.h>
 #include <wchar.h>
 
-#include "base/backoff.h"
-#include "base/clock.h"
-#include "core/clique.h"
+#include "support/clock.h"
+#include "support/expect.h"
 #include "support/native.h"
 #include "support/ranks.h"
 #include "support/spread.h"
 #include "support/stuck.h"
+
+/* A deadline that a collective of two ranks meets, even on a busy machine and in
+ * QEMU */
+#define SHORT_NS (RANKS_SOON / 40)
 
 static char folder[] = "/tmp/cohort-dump-XXXXXX";
 static char fifo[64];
@@ -45,7 +48,6 @@ static void set_up(void)
 	snprintf(fifo, sizeof(fifo), "%s/fifo", folder);
 	cohort_group_options_init(&o);
 	o.name = "dp";
-	o.warn_percent = 100;
 }
 
 static void tear_down(void)
@@ -64,11 +66,11 @@ static void tear_down(void)
 
 TestSuite(dump, .init = set_up, .fini = tear_down, .timeout = 60);
 
-/* ---- looking ---------------------------------------------------------- */
+/* ---- files ------------------------------------------------------------ */
 
 /*
- * Find the only file with this name: that of a dump without the part of its
- * name that tells processes apart, and with or without its serial number.
+ * Find the only file named @name. @name leaves out the host, the pid and the
+ * serial number of the process, which are in the file's name.
  */
 static bool find_file(const char *name, char *path, size_t size)
 {
@@ -92,8 +94,8 @@ static bool find_file(const char *name, char *path, size_t size)
 }
 
 /*
- * All of a file in the folder, NULL if there is none.  Valid until the next
- * call.
+ * Return the text of a file in the dump folder, which is valid until the next
+ * call, or NULL if the file does not exist.
  */
 static const char *read_file(const char *name)
 {
@@ -114,25 +116,23 @@ static const char *read_file(const char *name)
 
 static const char *await_file(const char *name)
 {
-	struct backoff b = BACKOFF;
-	uint64_t deadline = clock_deadline(RANKS_SOON);
+	uint64_t deadline = test_deadline(RANKS_SOON);
 	const char *text;
 
-	while (!(text = read_file(name)) && clock_now() < deadline)
-		backoff_wait(&b, deadline);
+	while (!(text = read_file(name)) && test_now() < deadline)
+		test_nap();
 	return text;
 }
 
-/* Wait until the file contains @what; false: it never does. */
+/* Wait until the file contains @what. Return false if that takes too long. */
 static bool wait_for_text(const char *name, const char *what)
 {
-	struct backoff b = BACKOFF;
-	uint64_t deadline = clock_deadline(RANKS_SOON);
+	uint64_t deadline = test_deadline(RANKS_SOON);
 	const char *text;
 
 	while ((!(text = read_file(name)) || !strstr(text, what)) &&
-	       clock_now() < deadline)
-		backoff_wait(&b, deadline);
+	       test_now() < deadline)
+		test_nap();
 	return text && strstr(text, what);
 }
 
@@ -141,20 +141,20 @@ static void await_text(const char *name, const char *what)
 	cr_assert(wait_for_text(name, what), "no %s in %s", what, name);
 }
 
-/* Wait until the file is of a later time than @before; returns that time. */
+/* Wait until the file was modified after @before. Return the time of the
+ * modification. */
 static uint64_t await_later(const char *name, uint64_t before)
 {
 	static const char key[] = "\"monotonic_ns\":";
-	struct backoff b = BACKOFF;
-	uint64_t deadline = clock_deadline(RANKS_SOON), moment = 0;
+	uint64_t deadline = test_deadline(RANKS_SOON), moment = 0;
 	const char *text;
 
-	while (moment <= before && clock_now() < deadline) {
+	while (moment <= before && test_now() < deadline) {
 		text = read_file(name);
 		text = text ? strstr(text, key) : NULL;
 		if (text)
 			moment = strtoull(text + sizeof(key) - 1, NULL, 10);
-		backoff_wait(&b, deadline);
+		test_nap();
 	}
 	cr_assert_gt(moment, before, "no later %s", name);
 	return moment;
@@ -169,7 +169,7 @@ static void has(const char *name, const char *what)
 	                   name, text);
 }
 
-/* How often @what is in a file. */
+/* Return how often a file contains @what. */
 static int count(const char *name, const char *what)
 {
 	const char *at = read_file(name);
@@ -205,9 +205,9 @@ static void close_group(void)
 	             cohort_last_error());
 }
 
-/* ---- by a call -------------------------------------------------------- */
+/* ---- dumps by a call -------------------------------------------------- */
 
-Test(dump, has_what_is_done_and_what_is_in_flight)
+Test(dump, dump_has_completed_calls_and_calls_in_flight)
 {
 	group = ranks_ahead(3, &o, comms);
 	sum_all(3);
@@ -230,7 +230,7 @@ Test(dump, has_what_is_done_and_what_is_in_flight)
 	close_group();
 }
 
-Test(dump, counts_lost_records)
+Test(dump, dump_counts_lost_records)
 {
 	int i;
 
@@ -245,62 +245,31 @@ Test(dump, counts_lost_records)
 	close_group();
 }
 
-/*
- * In each stream the first call hangs: nothing behind it has started, and that
- * includes aborted calls.
- */
-Test(dump, marks_what_is_queued_behind_a_hang_in_every_stream)
-{
-	const struct platform *p = place_table();
-	cudaStream_t stream;
-	uint64_t t;
-	int i;
-
-	group = ranks_ahead(2, &o, comms);
-	cr_assert_eq(p->cudaSetDevice(cohort_comm_device(comms[0])),
-	             cudaSuccess);
-	cr_assert_eq(p->cudaStreamCreateWithFlags(&stream,
-	                                          cudaStreamNonBlocking),
-	             cudaSuccess);
-	ranks_sum(comms[0], &values[0]);
-	for (i = 0; i < 3; i++)
-		ranks_must(cohort_all_reduce(comms[0], &values[0], &values[0],
-		                             1, COHORT_I32, COHORT_SUM, stream,
-		                             &t),
-		           "all_reduce");
-	/* What a reader sees while they are being aborted. */
-	recorder_saw_started(&comms[0]->recorder, t - 1, clock_now());
-	recorder_saw_started(&comms[0]->recorder, t, clock_now());
-	cohort_group_abort(group, NULL);
-	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_ABORTED);
-	cr_assert_eq(cohort_dump(group, folder), COHORT_OK);
-	cr_assert_geq(count("fr_dp_g1_rank_0.json", "\"state\":\"scheduled\""),
-	              2);
-	close_group();
-	p->cudaStreamDestroy(stream);
-}
-
 static void *sum_on_rank_1(void *arg)
 {
 	ranks_sum_wait(comms[1], &values[1]);
 	return arg;
 }
 
-Test(dump, says_of_an_end_that_no_wait_observed_that_it_is_an_upper_bound)
+Test(dump, dump_marks_the_end_of_an_unobserved_call_as_upper_bound)
 {
-	struct backoff b = BACKOFF;
-	uint64_t deadline = clock_deadline(RANKS_SOON), t;
+	struct cohort_stats stats = { .size = sizeof(stats) };
 	pthread_t thread;
 
 	group = ranks_ahead(2, &o, comms);
 	pthread_create(&thread, NULL, sum_on_rank_1, NULL);
-	/* Rank 1 has found its operation not done. */
-	while (!atomic_load(&comms[1]->thread.waits))
-		backoff_wait(&b, deadline);
-	t = ranks_sum(comms[0], &values[0]);
+	/* Wait until rank 1 is waiting for its operation. */
+	while (!stats.waits) {
+		test_nap();
+		ranks_must(cohort_stats(comms[1], &stats), "stats");
+	}
+	ranks_sum(comms[0], &values[0]);
 	pthread_join(thread, NULL);
-	while (!comm_ticket_done(comms[0], t))
-		comm_ticket_help(comms[0], t, deadline);
+	/* Wait with CUDA, so that the library does not see the end of the
+	 * operation. */
+	cr_assert_eq(place_table()->cudaStreamSynchronize(
+			     cohort_comm_stream(comms[0])),
+	             cudaSuccess);
 	cr_assert_eq(cohort_dump(group, folder), COHORT_OK);
 	cr_assert_eq(count("fr_dp_g1_rank_0.json", "\"finished_at_most\":true"),
 	             1);
@@ -312,8 +281,7 @@ Test(dump, says_of_an_end_that_no_wait_observed_that_it_is_an_upper_bound)
 	close_group();
 }
 
-/* A rank inside its native call keeps no thread from writing. */
-Test(dump, is_not_held_up_by_a_thread_inside_a_native_call)
+Test(dump, dump_waits_for_no_thread_inside_a_native_call)
 {
 	pthread_t thread;
 
@@ -327,14 +295,14 @@ Test(dump, is_not_held_up_by_a_thread_inside_a_native_call)
 	cr_assert_eq(cohort_dump(group, folder), COHORT_OK);
 	has("fr_dp_g1_rank_1.json", "\"inside\":true");
 	has("fr_dp_g1_rank_1.json", "\"outcome\":2");
-	stuck_let_go();
+	stuck_release();
 	/* The other rank does not call. */
 	cohort_group_abort(group, NULL);
 	pthread_join(thread, NULL);
 	close_group();
 }
 
-Test(dump, goes_to_the_directory_of_the_options_by_default)
+Test(dump, dump_uses_the_directory_of_the_options_by_default)
 {
 	group = ranks_split(1, &o, comms);
 	cr_assert_eq(cohort_dump(group, NULL), COHORT_INVALID);
@@ -346,7 +314,7 @@ Test(dump, goes_to_the_directory_of_the_options_by_default)
 	close_group();
 }
 
-Test(dump, says_which_file_cannot_be_written)
+Test(dump, dump_error_names_the_file_that_cannot_be_written)
 {
 	group = ranks_split(1, &o, comms);
 	cr_assert_eq(cohort_dump(NULL, folder), COHORT_INVALID);
@@ -358,10 +326,9 @@ Test(dump, says_which_file_cannot_be_written)
 }
 
 /*
- * The process may write files up to that size, and would get a signal beyond
- * it.
+ * If the process exceeds its limit on the size of files, it gets a signal.
  */
-Test(dump, fails_without_a_signal_if_it_is_too_large)
+Test(dump, dump_that_exceeds_the_file_limit_fails_without_a_signal)
 {
 	struct rlimit limit, few;
 	sigset_t pending;
@@ -382,8 +349,7 @@ Test(dump, fails_without_a_signal_if_it_is_too_large)
 	close_group();
 }
 
-/* A file name has only portable characters, whatever the group is called. */
-Test(dump, makes_a_file_name_of_any_name)
+Test(dump, dump_file_names_are_portable_for_any_group_name)
 {
 	o.name = "a/../b c";
 	group = ranks_split(1, &o, comms);
@@ -402,8 +368,9 @@ static void is_utf8(const char *name)
 	              name);
 }
 
-/* Names of groups, threads and calls may be cut, or not be text at all. */
-Test(dump, is_utf8_whatever_bytes_names_have)
+/* Names of groups, threads and calls can be truncated, or contain bytes that
+ * are not UTF-8. */
+Test(dump, dump_is_valid_utf8_for_any_bytes_in_names)
 {
 	const char *tag =
 		"a tag of one long "
@@ -421,14 +388,14 @@ Test(dump, is_utf8_whatever_bytes_names_have)
 	is_utf8("fr_____g1_chrome.json");
 	has("fr_____g1_rank_0.json", "\"group\":\"\\ufffd\\ufffd\\ufffd\"");
 	has("fr_____g1_rank_0.json", "\"thread\":\"half: \\ufffd\"");
-	/* The rest of the tag consists of whole characters. */
+	/* The tag is truncated between two characters. */
 	has("fr_____g1_rank_0.json",
 	    "word:\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac...\"");
 	close_group();
 }
 
-/* Found at a time when a caller can be told. */
-Test(dump, needs_a_writable_directory)
+/* The open must find the error, because only the open can return it. */
+Test(dump, open_refuses_a_dump_directory_that_is_not_writable)
 {
 	char deep[128], path[160];
 
@@ -451,8 +418,7 @@ Test(dump, needs_a_writable_directory)
 	cr_assert_eq(system(path), 0);
 }
 
-/* An obstacle to one file harms no other file. */
-Test(dump, goes_on_after_a_file_that_cannot_be_written)
+Test(dump, dump_writes_other_files_if_one_cannot_be_written)
 {
 	char path[512];
 
@@ -471,10 +437,10 @@ Test(dump, goes_on_after_a_file_that_cannot_be_written)
 }
 
 /*
- * Two groups of one name, and a third after them: none overwrites another's
- * files.
+ * Neither two groups with the same name, nor a third one after them, overwrite
+ * each other's files.
  */
-Test(dump, is_not_overwritten_by_another_group_of_the_same_name)
+Test(dump, groups_with_equal_names_do_not_overwrite_each_others_dumps)
 {
 	struct cohort_group *other;
 	struct cohort_comm *comm;
@@ -502,19 +468,19 @@ Test(dump, is_not_overwritten_by_another_group_of_the_same_name)
 
 static atomic_int has_summed;
 
-/* Rank 0 dumps while both children exist, and when its own is closed. */
+/* Dump on rank 0 while both children exist, and again after rank 0 has closed
+ * its child. */
 static int split_and_dump(struct cohort_comm *c, void *unused)
 {
 	int rank = cohort_comm_rank(c);
 	struct cohort_comm *child;
-	struct backoff b = BACKOFF;
 
 	(void)unused;
 	ranks_must(cohort_comm_split(c, rank / 2, 0, &child), "split");
 	ranks_must(ranks_sum_wait(child, &values[rank]), "sum");
 	atomic_fetch_add(&has_summed, 1);
 	while (rank == 0 && atomic_load(&has_summed) < 4)
-		backoff_wait(&b, UINT64_MAX);
+		test_nap();
 	if (rank == 0)
 		ranks_must(cohort_dump(group, folder), "dump");
 	ranks_must(ranks_sum_wait(c, &values[rank]), "sum of all");
@@ -524,7 +490,7 @@ static int split_and_dump(struct cohort_comm *c, void *unused)
 	return 0;
 }
 
-Test(dump, has_split_communicators_too)
+Test(dump, dump_includes_split_communicators)
 {
 	spread_not("dumps are of a process's own ranks");
 	place_need(4);
@@ -537,7 +503,7 @@ Test(dump, has_split_communicators_too)
 	close_group();
 }
 
-/* ---- what was left behind --------------------------------------------- */
+/* ---- files of dead processes ------------------------------------------ */
 
 static void leave_behind(char *path, size_t size, const char *host, int pid,
                          const char *end)
@@ -551,7 +517,7 @@ static void leave_behind(char *path, size_t size, const char *host, int pid,
 	fclose(f);
 }
 
-/* A number that no process has: that of a child that has ended. */
+/* Return the pid of a child that has ended. */
 static int dead_process(void)
 {
 	pid_t pid = fork();
@@ -562,7 +528,7 @@ static int dead_process(void)
 	return pid;
 }
 
-Test(dump, removes_the_files_of_dead_processes)
+Test(dump, dump_removes_the_files_of_dead_processes)
 {
 	char dead[512], alive[512], elsewhere[512], other[512], held[512];
 	char host[64];
@@ -589,15 +555,15 @@ Test(dump, removes_the_files_of_dead_processes)
 	close_group();
 }
 
-/* ---- by a verdict ----------------------------------------------------- */
+/* ---- dumps by a verdict ----------------------------------------------- */
 
-Test(dump, is_written_with_a_verdict)
+Test(dump, verdict_writes_a_dump)
 {
 	struct cohort_cause cause;
 	uint64_t t;
 
 	o.dump_directory = folder;
-	o.deadlines.join_ns = 20000000;
+	o.deadlines.join_ns = SHORT_NS;
 	group = ranks_ahead(2, &o, comms);
 	sum_all(2);
 	t = ranks_sum(comms[0], &values[0]);
@@ -616,10 +582,10 @@ Test(dump, is_written_with_a_verdict)
 }
 
 /*
- * The first dump of a stall is evidence: no later dump on demand may destroy
- * it.
+ * The first dump of a stall is evidence, which a later dump on demand must not
+ * overwrite.
  */
-Test(dump, of_a_verdict_is_not_replaced_by_a_dump_on_demand)
+Test(dump, dump_on_demand_does_not_replace_a_verdicts_dump)
 {
 	static const char merged[] = "fr_dp_g1_1_merged.json";
 	static const char asked[] = "fr_dp_g1_1_asked_merged.json";
@@ -631,10 +597,11 @@ Test(dump, of_a_verdict_is_not_replaced_by_a_dump_on_demand)
 	o.policy = COHORT_POLICY_REPORT;
 	o.deadlines.join_ns = RANKS_SOON / 10;
 	group = ranks_ahead(2, &o, comms);
-	sum_all(2); /* the first collective may take longer */
+	/* not counted, because the first collective may take longer */
+	sum_all(2);
 	ranks_sum(comms[0], &values[0]);
 	await_text(merged, "\"missing\":[1]");
-	/* The group goes on: the verdict is not repeated. */
+	/* End the stall, so that the verdict is not repeated. */
 	ranks_sum(comms[1], &values[1]);
 	ranks_must(cohort_synchronize(comms[1], RANKS_SOON), "sum");
 	cr_assert_eq(cohort_dump(group, NULL), COHORT_OK);
@@ -652,10 +619,10 @@ Test(dump, of_a_verdict_is_not_replaced_by_a_dump_on_demand)
 }
 
 /*
- * A stall that is reported again and again, and then the end that the program
- * asked for, are two verdicts.
+ * A stall that is reported several times counts as one verdict. The abort after
+ * it is a second verdict.
  */
-Test(dump, of_a_verdict_is_not_replaced_by_the_next_verdict)
+Test(dump, second_verdict_does_not_replace_the_first_ones_dump)
 {
 	static const char merged[] = "fr_dp_g1_1_merged.json";
 	uint64_t before = 0;
@@ -663,9 +630,10 @@ Test(dump, of_a_verdict_is_not_replaced_by_the_next_verdict)
 
 	o.dump_directory = folder;
 	o.policy = COHORT_POLICY_REPORT;
-	o.deadlines.join_ns = 20000000;
+	o.deadlines.join_ns = SHORT_NS;
 	group = ranks_ahead(2, &o, comms);
-	sum_all(2); /* the first collective may take longer */
+	/* not counted, because the first collective may take longer */
+	sum_all(2);
 	ranks_sum(comms[0], &values[0]);
 	for (i = 0; i < 3; i++)
 		before = await_later(merged, before);
@@ -678,8 +646,9 @@ Test(dump, of_a_verdict_is_not_replaced_by_the_next_verdict)
 	cr_assert_not(is_there("fr_dp_g1_1_v3_merged.json"));
 }
 
-/* How many callbacks of the end were made, and how many found the files. */
-static atomic_int told, found;
+/* Number of callbacks at the ends of groups, and number of callbacks for which
+ * the dump already existed */
+static atomic_int recorded_verdicts, found;
 
 static bool is_dumped(void)
 {
@@ -692,18 +661,9 @@ static int look_for_files(const struct cohort_verdict *v, void *user)
 	(void)user;
 	if (v->stage == COHORT_STAGE_ENDED) {
 		atomic_fetch_add(&found, is_dumped());
-		atomic_fetch_add(&told, 1);
+		atomic_fetch_add(&recorded_verdicts, 1);
 	}
 	return 0;
-}
-
-static void look_for_files_at_abort(const struct cohort_cause *cause,
-                                    void *user)
-{
-	(void)cause;
-	(void)user;
-	atomic_fetch_add(&found, is_dumped());
-	atomic_fetch_add(&told, 1);
 }
 
 static void stall(void)
@@ -712,53 +672,49 @@ static void stall(void)
 
 	o.dump_directory = folder;
 	o.on_verdict = look_for_files;
-	o.on_abort = look_for_files_at_abort;
-	o.deadlines.join_ns = 20000000;
+	o.deadlines.join_ns = SHORT_NS;
 	group = ranks_ahead(2, &o, comms);
 	sum_all(2);
 	t = ranks_sum(comms[0], &values[0]);
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
 }
 
-/* A supervisor may end the process, or read the files, in its callback. */
-Test(dump, is_there_when_the_callbacks_are_called)
+/* A supervisor's callback may read the dump or end the process. */
+Test(dump, dump_is_written_before_on_verdict_is_called)
 {
 	stall();
 	close_group();
-	cr_assert_eq(atomic_load(&told), 2);
-	cr_assert_eq(atomic_load(&found), 2);
+	cr_assert_eq(atomic_load(&recorded_verdicts), 1);
+	cr_assert_eq(atomic_load(&found), 1);
 }
 
 static atomic_bool disk_hangs;
 
-/* Replaces libc's function: a disk that hangs. */
+/* Replaces libc's fsync(), to simulate a disk that hangs. */
 int fsync(int fd)
 {
-	struct backoff b = BACKOFF;
-
 	while (atomic_load(&disk_hangs))
-		backoff_wait(&b, UINT64_MAX);
+		test_nap();
 	return (int)syscall(SYS_fsync, fd);
 }
 
-Test(dump, does_not_keep_the_callbacks_waiting_for_a_disk_that_hangs)
+Test(dump, dump_to_a_disk_that_hangs_does_not_delay_on_verdict)
 {
-	struct backoff b = BACKOFF;
-	uint64_t deadline = clock_deadline(RANKS_SOON);
+	uint64_t deadline = test_deadline(RANKS_SOON);
 
 	atomic_store(&disk_hangs, true);
 	o.deadlines.abort_ns = RANKS_SOON;
 	stall();
-	while (atomic_load(&told) < 2 && clock_now() < deadline)
-		backoff_wait(&b, deadline);
-	cr_assert_eq(atomic_load(&told), 2);
+	while (atomic_load(&recorded_verdicts) < 1 && test_now() < deadline)
+		test_nap();
+	cr_assert_eq(atomic_load(&recorded_verdicts), 1);
 	cr_assert_eq(atomic_load(&found), 0);
 	atomic_store(&disk_hangs, false);
 	close_group();
 	cr_assert(is_dumped());
 }
 
-Test(dump, is_not_written_at_an_orderly_end)
+Test(dump, orderly_close_writes_no_dump)
 {
 	o.dump_directory = folder;
 	group = ranks_ahead(2, &o, comms);
@@ -767,18 +723,18 @@ Test(dump, is_not_written_at_an_orderly_end)
 	cr_assert_not(is_there("fr_dp_g1_merged.json"));
 }
 
-Test(dump, can_be_asked_for_by_the_environment)
+Test(dump, environment_can_set_the_dump_directory)
 {
 	setenv("COHORT_DUMP_DIR", folder, 1);
 	group = ranks_split(1, &o, comms);
 	cohort_group_abort(group, "enough");
 	close_group();
 	unsetenv("COHORT_DUMP_DIR");
-	has("fr_dp_g1_merged.json", "\"kind\":\"abort asked for\"");
+	has("fr_dp_g1_merged.json", "\"kind\":\"abort requested\"");
 	has("fr_dp_g1_merged.json", "enough");
 }
 
-/* ---- by a signal, by a FIFO ------------------------------------------- */
+/* ---- dumps by a signal or a FIFO ---------------------------------------- */
 
 static bool is_default(int number)
 {
@@ -788,7 +744,7 @@ static bool is_default(int number)
 	return now.sa_handler == SIG_DFL;
 }
 
-Test(dump, is_written_at_a_signal)
+Test(dump, dump_is_written_at_a_signal)
 {
 	o.dump_directory = folder;
 	o.dump_signal = SIGUSR2;
@@ -802,10 +758,9 @@ Test(dump, is_written_at_a_signal)
 }
 
 /*
- * A thread with a small stack, as some runtimes have, has another stack for
- * signals.
+ * Some runtimes give their threads a small alternate stack for signals.
  */
-Test(dump, can_be_asked_for_on_the_stack_of_signals)
+Test(dump, dump_signal_works_on_an_alternate_stack)
 {
 	struct sigaction now;
 
@@ -818,8 +773,8 @@ Test(dump, can_be_asked_for_on_the_stack_of_signals)
 	close_group();
 }
 
-/* The dumper does what it was asked to do before it was told to stop. */
-Test(dump, ignores_a_signal_to_a_child)
+/* The dumper writes all requested dumps before it ends. */
+Test(dump, dump_signal_to_a_forked_child_is_ignored)
 {
 	pid_t child;
 
@@ -842,7 +797,7 @@ static void own_handler(int number)
 	(void)number;
 }
 
-Test(dump, leaves_a_signal_to_the_programs_handler)
+Test(dump, dump_signal_with_a_handler_of_the_program_is_left_alone)
 {
 	signal(SIGUSR2, own_handler);
 	o.dump_directory = folder;
@@ -855,8 +810,8 @@ Test(dump, leaves_a_signal_to_the_programs_handler)
 	cr_assert_eq(cohort_group_open(NULL, 1, &o, &group), COHORT_INVALID);
 }
 
-/* A fault would be raised for ever after a handler that returns. */
-Test(dump, refuses_faults_and_signals_that_the_system_sends_itself)
+/* A handler of a fault cannot return: the fault would occur again. */
+Test(dump, open_refuses_dump_signals_of_faults_and_of_the_system)
 {
 	static const int refused[] = { SIGSEGV, SIGBUS, SIGFPE,  SIGILL,
 		                       SIGTRAP, SIGSYS, SIGABRT, SIGCHLD,
@@ -888,8 +843,7 @@ Test(dump, refuses_faults_and_signals_that_the_system_sends_itself)
 	}
 }
 
-/* One write reaches all groups that have the FIFO. */
-Test(dump, is_written_by_all_groups_at_a_write_to_a_fifo)
+Test(dump, write_to_a_dump_fifo_makes_all_its_groups_dump)
 {
 	struct cohort_group *other;
 	struct cohort_comm *comm;
@@ -914,16 +868,14 @@ Test(dump, is_written_by_all_groups_at_a_write_to_a_fifo)
 	cr_assert_not(is_there("fifo"));
 }
 
-/* A file system that hangs, simulated by replacing libc's function. */
+/* Makes the replaced mkfifo() hang, like a file system that hangs */
 static atomic_bool is_hanging, is_hung;
 
 int mkfifo(const char *path, mode_t mode)
 {
-	struct backoff b = BACKOFF;
-
 	while (atomic_load(&is_hanging)) {
 		atomic_store(&is_hung, true);
-		backoff_wait(&b, UINT64_MAX);
+		test_nap();
 	}
 	return mknod(path, S_IFIFO | mode, 0);
 }
@@ -937,10 +889,9 @@ static void *open_with_fifo(void *out)
 	return NULL;
 }
 
-Test(dump, goes_on_for_others_while_one_fifo_hangs)
+Test(dump, dump_fifo_that_hangs_does_not_delay_other_groups_dumps)
 {
 	struct cohort_group *hung = NULL;
-	struct backoff b = BACKOFF;
 	pthread_t thread;
 
 	o.dump_directory = folder;
@@ -948,7 +899,7 @@ Test(dump, goes_on_for_others_while_one_fifo_hangs)
 	atomic_store(&is_hanging, true);
 	pthread_create(&thread, NULL, open_with_fifo, &hung);
 	while (!atomic_load(&is_hung))
-		backoff_wait(&b, UINT64_MAX);
+		test_nap();
 	group = ranks_split(1, &o, comms);
 	cr_assert_eq(cohort_dump(group, folder), COHORT_OK);
 	close_group();
@@ -960,7 +911,8 @@ Test(dump, goes_on_for_others_while_one_fifo_hangs)
 
 static atomic_bool is_endless;
 
-/* Replaces libc's function: a FIFO whose writer is always faster. */
+/* Replaces libc's read(), to simulate a FIFO whose writer is always faster than
+ * its reader. */
 ssize_t read(int fd, void *bytes, size_t n)
 {
 	struct stat status;
@@ -971,8 +923,7 @@ ssize_t read(int fd, void *bytes, size_t n)
 	return syscall(SYS_read, fd, bytes, n);
 }
 
-/* A writer that is faster than the reader cannot keep a group open. */
-Test(dump, lets_a_group_close_although_its_fifo_is_never_empty)
+Test(dump, group_can_close_although_its_dump_fifo_is_never_empty)
 {
 	int fd;
 
@@ -988,7 +939,7 @@ Test(dump, lets_a_group_close_although_its_fifo_is_never_empty)
 	close(fd);
 }
 
-/* How many descriptors the test looks at. */
+/* Number of descriptors to check */
 #define DESCRIPTORS 64
 
 static uint64_t open_descriptors(void)
@@ -1002,12 +953,14 @@ static uint64_t open_descriptors(void)
 	return set;
 }
 
-/* True once there are @n descriptors beside those in @before: a thread of the library's may
- * have a file open for a moment. */
+/*
+ * Wait until the process has exactly @n descriptors more than @before, because
+ * a thread of the library may have a file open for a moment. Return false if
+ * that takes too long.
+ */
 static bool keeps(int n, uint64_t before)
 {
-	const uint64_t until = clock_deadline(RANKS_SOON);
-	struct backoff b = BACKOFF;
+	const uint64_t until = test_deadline(RANKS_SOON);
 	uint64_t now;
 
 	do {
@@ -1015,13 +968,14 @@ static bool keeps(int n, uint64_t before)
 		if ((now & before) == before &&
 		    __builtin_popcountll(now & ~before) == n)
 			return true;
-		backoff_wait(&b, until);
-	} while (clock_now() < until);
+		test_nap();
+	} while (test_now() < until);
 	return false;
 }
 
-/* A descriptor that does not exist cannot be closed by others. */
-Test(dump, keeps_no_descriptor_except_the_fifos)
+/* A program can close all descriptors without harm if the library has none
+ * open. */
+Test(dump, library_keeps_no_file_open_except_the_dump_fifos)
 {
 	uint64_t before;
 
@@ -1042,8 +996,8 @@ Test(dump, keeps_no_descriptor_except_the_fifos)
 	cr_assert(keeps(0, before));
 }
 
-/* Files of the program's own, one for each descriptor from 3 on; 0 for one on which the
- * library has already opened its FIFO again. */
+/* Inode of the program's file on each descriptor from 3 on, or 0 if the library
+ * has reopened its FIFO there */
 static ino_t own_files[DESCRIPTORS];
 
 static void own_all_descriptors(void)
@@ -1064,7 +1018,7 @@ static void own_all_descriptors(void)
 	} while (fd < DESCRIPTORS - 1);
 }
 
-/* How many of these files were changed. */
+/* Return how many of the program's files were changed. */
 static int changed_files(void)
 {
 	struct stat status;
@@ -1077,7 +1031,9 @@ static int changed_files(void)
 	return n;
 }
 
-/* Runs in a child, because Criterion has descriptors, too. */
+/* Close all file descriptors from 3 on, open files of the program in their
+ * place, and check that dumps still work. Run this in a child process, because
+ * Criterion also uses descriptors. */
 static int close_all_and_go_on(void)
 {
 	static const char asked[] = "fr_dp_g1_1_asked_merged.json";
@@ -1087,7 +1043,7 @@ static int close_all_and_go_on(void)
 		.exec_ns = COHORT_FOREVER,
 	};
 	static const struct cohort_deadlines soon = {
-		.join_ns = 20000000,
+		.join_ns = SHORT_NS,
 	};
 	int fd;
 
@@ -1096,7 +1052,8 @@ static int close_all_and_go_on(void)
 	o.dump_signal = SIGUSR2;
 	o.stack_signal = SIGRTMIN + 1;
 	o.policy = COHORT_POLICY_REPORT;
-	/* While a deadline runs, the watchdog opens files now and then. */
+	/* No deadlines, because the watchdog opens files while a deadline
+	 * runs. */
 	o.deadlines = without;
 	group = ranks_ahead(2, &o, comms);
 	sum_all(2);
@@ -1121,8 +1078,8 @@ static int close_all_and_go_on(void)
 }
 
 /*
- * Run @steps in a child, whose descriptors they close; each step that fails
- * returns its number.
+ * Run @steps in a child process, because they close all descriptors. @steps
+ * returns 0 or the number of the step that failed.
  */
 static void expect_all_steps(int (*steps)(void))
 {
@@ -1132,7 +1089,8 @@ static void expect_all_steps(int (*steps)(void))
 	place_need_one_process("a platform without descriptors of its own");
 	child = fork();
 	if (!child) {
-		alarm(50); /* less than the test may take */
+		/* ends a child that hangs before the test times out */
+		alarm(50);
 		_exit(steps());
 	}
 	cr_assert_eq(waitpid(child, &status, 0), child);
@@ -1140,13 +1098,13 @@ static void expect_all_steps(int (*steps)(void))
 	cr_assert_eq(WEXITSTATUS(status), 0, "step %d", WEXITSTATUS(status));
 }
 
-/* A program may close descriptors that it does not own. */
-Test(dump, leaves_program_files_alone_that_got_its_descriptor_numbers)
+/* A program can close descriptors that the library has opened. */
+Test(dump, library_does_not_write_to_a_file_that_reuses_its_descriptor)
 {
 	expect_all_steps(close_all_and_go_on);
 }
 
-/* Like close_all_and_go_on(), while the FIFO has another name. */
+/* Do the steps of close_all_and_go_on(), but rename the FIFO for some time. */
 static int close_all_while_the_fifo_is_away(void)
 {
 	static const char asked[] = "fr_dp_g1_1_asked_merged.json";
@@ -1162,12 +1120,14 @@ static int close_all_while_the_fifo_is_away(void)
 		return 1;
 	own_all_descriptors();
 	raise(SIGUSR2);
-	/* The dumper checks the FIFO before it writes to it. */
+	/* When this dump exists, the dumper has already failed to find the
+	 * FIFO. */
 	if (!wait_for_text(asked, "\"trigger\":\"signal\""))
 		return 2;
 	if (rename(away, fifo))
 		return 3;
-	fd = open(fifo, O_WRONLY | O_CLOEXEC); /* waits for a reader */
+	/* blocks until the library opens the FIFO for reading */
+	fd = open(fifo, O_WRONLY | O_CLOEXEC);
 	if (write(fd, "\n", 1) != 1)
 		return 4;
 	if (!wait_for_text(asked, "\"trigger\":\"fifo\""))
@@ -1178,13 +1138,13 @@ static int close_all_while_the_fifo_is_away(void)
 	return is_there("fifo") ? 7 : 0;
 }
 
-Test(dump, retries_a_fifo_that_cannot_be_opened_again_at_once)
+Test(dump, dump_fifo_that_cannot_be_reopened_is_retried)
 {
 	expect_all_steps(close_all_while_the_fifo_is_away);
 }
 
-/* The FIFO's name belongs to another file by then. */
-Test(dump, removes_only_the_fifo_that_it_made)
+/* Before the close, the FIFO's name is given to another file. */
+Test(dump, close_removes_only_the_dump_fifo_that_its_group_created)
 {
 	FILE *f;
 
@@ -1199,7 +1159,7 @@ Test(dump, removes_only_the_fifo_that_it_made)
 	cr_assert(is_there("fifo"));
 }
 
-Test(dump, refuses_options_that_are_not_valid)
+Test(dump, open_refuses_invalid_dump_options)
 {
 	char longer[600];
 
@@ -1220,7 +1180,7 @@ Test(dump, refuses_options_that_are_not_valid)
 	o.dump_directory = folder;
 	o.dump_signal = o.stack_signal = SIGRTMIN + 3;
 	cr_assert_eq(cohort_group_open(NULL, 1, &o, &group), COHORT_INVALID);
-	cr_assert_not_null(strstr(cohort_last_error(), "but stack_signal is"));
+	cr_assert_not_null(strstr(cohort_last_error(), "are both"));
 	o.dump_signal = 0;
 	setenv("COHORT_DUMP_SIGNAL", "USR1", 1);
 	cr_assert_eq(cohort_group_open(NULL, 1, &o, &group), COHORT_INVALID);
@@ -1229,7 +1189,26 @@ Test(dump, refuses_options_that_are_not_valid)
 	unsetenv("COHORT_DUMP_SIGNAL");
 }
 
-/* ---- split communicators, once more ----------------------------------- */
+Test(dump, open_refuses_dumps_without_a_directory_and_names_who_asked)
+{
+	setenv("COHORT_DUMP_SIGNAL", "10", 1);
+	expect(cohort_group_open(NULL, 1, &o, &group), COHORT_INVALID,
+	       "COHORT_DUMP_SIGNAL asks for dumps, but there is no directory: "
+	       "set options->dump_directory or COHORT_DUMP_DIR");
+	unsetenv("COHORT_DUMP_SIGNAL");
+	setenv("COHORT_DUMP_FIFO", fifo, 1);
+	expect(cohort_group_open(NULL, 1, &o, &group), COHORT_INVALID,
+	       "COHORT_DUMP_FIFO asks for dumps");
+	unsetenv("COHORT_DUMP_FIFO");
+	o.dump_fifo = fifo;
+	expect(cohort_group_open(NULL, 1, &o, &group), COHORT_INVALID,
+	       "options->dump_fifo asks for dumps");
+	o.dump_signal = SIGUSR1;
+	expect(cohort_group_open(NULL, 1, &o, &group), COHORT_INVALID,
+	       "options->dump_signal asks for dumps");
+}
+
+/* ---- dumps of split communicators ------------------------------------- */
 
 static int split_and_abort(struct cohort_comm *comm, void *user)
 {
@@ -1244,7 +1223,7 @@ static int split_and_abort(struct cohort_comm *comm, void *user)
 	return 0;
 }
 
-Test(dump, is_written_for_split_communicators)
+Test(dump, end_of_a_group_dumps_its_split_communicators)
 {
 	o.dump_directory = folder;
 	group = ranks_open(2, &o);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A call that queues a collective makes no system call
+ * Tests that a call that queues a collective makes no system call
  *
- * One that meets a lock whose holder was just put off its core sleeps in futex.
- * That is rare, and any other system call, or one that comes again and again, is
- * the call's own.
+ * A call may rarely sleep in futex(), if it needs a lock whose holder was just
+ * preempted. Any other system call, or a repeated one, comes from the call
+ * itself.
  *
- * While a byte of the thread's own says so, the kernel sends SIGSYS instead of
- * making the thread's system calls (Linux 5.11,
+ * While a thread's guard byte is set, each system call of the thread raises
+ * SIGSYS instead (Linux 5.11,
  * Documentation/admin-guide/syscall-user-dispatch.rst).
  */
 
@@ -21,7 +21,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "base/clock.h"
+#include "support/clock.h"
 #include "support/ranks.h"
 
 #ifndef PR_SET_SYSCALL_USER_DISPATCH
@@ -32,19 +32,21 @@
 #define MAX_RANKS 4
 #define QUEUED 16 /* calls before each wait */
 #define TURNS 20
-#define MOST ((size_t)16384) /* elements: all ranks share the work */
+/* maximum count, at which all ranks share the work */
+#define MOST ((size_t)16384)
 
 /*
- * Per thread: 0 if it may make system calls, and how many it made when it might
- * not.
+ * 1 if this thread must not make system calls, otherwise 0. The kernel reads
+ * it.
  */
 static _Thread_local volatile char guard;
 static _Thread_local volatile int asked, slept;
 
-/* Over all ranks; and of how many turns calls slept. */
+/* Number of forbidden system calls on all ranks, number of the last one, and
+ * number of turns in which a call slept */
 static atomic_int asked_by_all, last_number, slept_by_all;
 
-/* Count the system call, and let it be made. */
+/* Count a forbidden system call, and let the thread make it. */
 static void on_call(int signal, siginfo_t *info, void *context)
 {
 	(void)signal;
@@ -57,6 +59,8 @@ static void on_call(int signal, siginfo_t *info, void *context)
 	}
 #ifdef __x86_64__
 	((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP] -= 2;
+#elif defined(__aarch64__)
+	((ucontext_t *)context)->uc_mcontext.pc -= 4;
 #else
 	(void)context;
 #endif
@@ -67,7 +71,7 @@ static void be_lenient(void)
 	struct sigaction action = { .sa_sigaction = on_call,
 		                    .sa_flags = SA_SIGINFO };
 
-	/* Strict mode takes locks, which make system calls. */
+	/* Strict mode takes locks, which can make system calls. */
 	unsetenv("COHORT_HOST_STRICT");
 	sigaction(SIGSYS, &action, NULL);
 }
@@ -75,8 +79,8 @@ static void be_lenient(void)
 TestSuite(enqueue, .init = be_lenient, .timeout = 120);
 
 /*
- * Have the kernel guard the calling thread.  False if it cannot, or if a thread
- * needs a system call to read the clock.
+ * Let the kernel guard the calling thread. Return false if the kernel cannot do
+ * that, or if the thread needs a system call to read the clock.
  */
 static bool can_guard(void)
 {
@@ -84,12 +88,12 @@ static bool can_guard(void)
 	          &guard))
 		return false;
 	guard = 1;
-	clock_now();
+	test_now();
 	guard = 0;
 	return !asked;
 }
 
-/* True if a system call is noticed. */
+/* Return whether a forbidden system call is counted. */
 static bool is_guarded(void)
 {
 	guard = 1;
@@ -127,7 +131,7 @@ static int queue(struct cohort_comm *c, int kind, size_t count)
 	}
 }
 
-/* Queue some calls of one kind, and wait. */
+/* Queue some calls of one kind, and wait for them. */
 static void queue_some(struct cohort_comm *c, int kind, size_t count)
 {
 	int i, rc = COHORT_OK;
@@ -141,7 +145,7 @@ static void queue_some(struct cohort_comm *c, int kind, size_t count)
 	ranks_must(cohort_synchronize(c, RANKS_SOON), "waiting");
 }
 
-/* Whether any of the calls since the last time has slept. */
+/* Return whether a call has slept since the last take_slept(). */
 static bool take_slept(void)
 {
 	const bool any = slept;
@@ -163,7 +167,8 @@ static int queue_all(struct cohort_comm *c, void *user)
 		return UNGUARDED;
 	if (!is_guarded())
 		return UNNOTICED;
-	/* The library keeps everything that a first call makes. */
+	/* Make a first call of each kind, in which the library allocates
+	 * memory. */
 	for (kind = 0; kind < KINDS; kind++)
 		queue_some(c, kind, MOST);
 	asked = 0;
@@ -184,7 +189,8 @@ static void ask_for_nothing(int n)
 	struct cohort_cause cause;
 
 	place_need_one_process("calls that ask nothing of the system");
-	ranks_launch_ahead(); /* a wait for other ranks' calls would yield */
+	/* otherwise the calls would wait for other ranks by sched_yield() */
+	ranks_launch_ahead();
 	group = ranks_open(n, NULL);
 	cohort_group_run(group, queue_all, NULL, &cause);
 	if (cause.worker == UNGUARDED)
@@ -199,12 +205,12 @@ static void ask_for_nothing(int n)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(enqueue, makes_no_system_calls_with_two_ranks)
+Test(enqueue, enqueueing_makes_no_system_calls_on_two_ranks)
 {
 	ask_for_nothing(2);
 }
 
-Test(enqueue, makes_no_system_calls_with_more_ranks_than_cores)
+Test(enqueue, enqueueing_makes_no_system_calls_if_ranks_exceed_cores)
 {
 	ask_for_nothing(4);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Groups: opening, splitting, closing, and what one thread does for all ranks
+ * Tests of groups: opening, splitting and closing, and calls of one thread for
+ * all ranks
  */
 
 #include <criterion/criterion.h>
@@ -10,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "platform/platform.h"
 #include "support/expect.h"
 #include "support/ranks.h"
 #include "support/spread.h"
@@ -19,7 +19,7 @@ TestSuite(group, .timeout = 30);
 
 /* ---- open ------------------------------------------------------------- */
 
-Test(group, opens_the_first_n_devices)
+Test(group, open_with_n_uses_the_first_n_devices)
 {
 	struct cohort_group *group = ranks_open(3, NULL);
 	int devices[3] = { -1, -1, -1 };
@@ -32,7 +32,7 @@ Test(group, opens_the_first_n_devices)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(group, opens_all_devices_for_0)
+Test(group, open_with_n_0_uses_all_devices)
 {
 	struct cohort_group *group = ranks_open(0, NULL);
 
@@ -40,7 +40,7 @@ Test(group, opens_all_devices_for_0)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(group, opens_a_list_in_its_order)
+Test(group, open_with_a_device_list_keeps_its_order)
 {
 	const int list[] = { 5, 0, 3 };
 	int devices[3], r;
@@ -77,7 +77,7 @@ static int open_list(const int *devices, int n)
 	return rc;
 }
 
-Test(group, refuses_bad_device_lists_by_name)
+Test(group, open_names_the_invalid_entry_of_a_device_list)
 {
 	int n = place_devices();
 	char text[64];
@@ -91,10 +91,11 @@ Test(group, refuses_bad_device_lists_by_name)
 	expect(open_list((int[]){ -1 }, 1), COHORT_INVALID, "devices[0] is -1");
 	place_need(5);
 	expect(open_list((int[]){ 4, 2, 4 }, 3), COHORT_INVALID,
-	       "devices[2] is 4, as is devices[0]");
+	       "devices[2] is 4, the same as devices[0]: each rank needs its "
+	       "own device");
 }
 
-Test(group, works_after_a_refused_open)
+Test(group, open_works_after_a_refused_open)
 {
 	struct cohort_group *group;
 	struct cohort_comm *comm;
@@ -106,7 +107,7 @@ Test(group, works_after_a_refused_open)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(group, refuses_null_outputs)
+Test(group, group_calls_refuse_null_outputs)
 {
 	expect(cohort_group_open(NULL, 1, NULL, NULL), COHORT_INVALID,
 	       "group is NULL");
@@ -124,7 +125,7 @@ Test(group, refuses_null_outputs)
 
 /* ---- options ---------------------------------------------------------- */
 
-Test(group, takes_an_older_callers_options)
+Test(group, open_accepts_options_of_an_older_version)
 {
 	struct cohort_group_options o;
 	struct cohort_group *group;
@@ -139,7 +140,7 @@ Test(group, takes_an_older_callers_options)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(group, takes_a_newer_callers_options_if_they_ask_for_nothing_new)
+Test(group, open_accepts_newer_options_if_the_new_fields_are_0)
 {
 	struct {
 		struct cohort_group_options o;
@@ -168,7 +169,7 @@ Test(group, takes_a_newer_callers_options_if_they_ask_for_nothing_new)
 	       text);
 }
 
-Test(group, refuses_options_that_were_not_initialised)
+Test(group, open_refuses_options_that_were_not_initialized)
 {
 	struct cohort_group_options o = { .size = 0 };
 	struct cohort_group *group;
@@ -177,7 +178,7 @@ Test(group, refuses_options_that_were_not_initialised)
 	       "options->size is 0");
 }
 
-Test(group, refuses_options_that_ask_for_unknown_features)
+Test(group, open_refuses_options_with_unknown_values)
 {
 	struct cohort_group_options o;
 	struct cohort_group *group;
@@ -203,7 +204,7 @@ static int open_with_slots(unsigned slots)
 	return rc;
 }
 
-Test(group, takes_recorder_slots_in_powers_of_two)
+Test(group, recorder_slots_must_be_a_power_of_two)
 {
 	cr_assert_eq(open_with_slots(0), COHORT_OK);
 	cr_assert_eq(open_with_slots(16), COHORT_OK);
@@ -214,7 +215,7 @@ Test(group, takes_recorder_slots_in_powers_of_two)
 	expect(open_with_slots(131072), COHORT_INVALID, "is 131072");
 }
 
-Test(group, refuses_an_unknown_platform)
+Test(group, open_refuses_an_unknown_platform)
 {
 	struct cohort_group_options o;
 	struct cohort_group *group;
@@ -225,7 +226,7 @@ Test(group, refuses_an_unknown_platform)
 	       "platform is 7");
 }
 
-Test(group, refuses_an_environment_that_names_an_unknown_platform)
+Test(group, open_refuses_an_unknown_platform_in_the_environment)
 {
 	struct cohort_group *group;
 
@@ -234,7 +235,7 @@ Test(group, refuses_an_environment_that_names_an_unknown_platform)
 	       "COHORT_PLATFORM is \"tpu\"");
 }
 
-Test(group, refuses_a_device_count_it_cannot_read)
+Test(group, open_refuses_a_malformed_device_count)
 {
 	struct cohort_group *group;
 
@@ -253,12 +254,13 @@ static void refuse_faults(const char *list, const char *part)
 	expect(cohort_group_open(NULL, 1, NULL, &group), COHORT_INVALID, part);
 }
 
-Test(group, refuses_a_fault_list_it_cannot_read)
+Test(group, open_refuses_a_malformed_fault_list)
 {
 	place_need_our_nccl("faults");
 	place_choose();
 	refuse_faults("0@1:never,1@x:stuck",
-	              "\"1@x:stuck\" does not begin with RANK@OPERATION:");
+	              "\"1@x:stuck\" is not RANK@OPERATION:KIND, such as "
+	              "2@5:delay=50ms");
 	refuse_faults("4294967296@0:never", "\"4294967296@0:never\"");
 	refuse_faults("0@-1:never", "\"0@-1:never\"");
 	refuse_faults("0@99999999999999999999:never", "99999999999999999999");
@@ -268,7 +270,7 @@ Test(group, refuses_a_fault_list_it_cannot_read)
 	refuse_faults("0@0:error=3x", "error=3x");
 }
 
-Test(group, a_refused_fault_list_leaves_nothing_behind)
+Test(group, refused_fault_list_scripts_no_fault)
 {
 	struct cohort_comm *comm;
 	struct cohort_group *group;
@@ -285,17 +287,18 @@ Test(group, a_refused_fault_list_leaves_nothing_behind)
 
 /* ---- split ------------------------------------------------------------ */
 
-Test(group, splits_once)
+Test(group, group_can_be_split_only_once)
 {
 	struct cohort_comm *comms[2], *again[2] = { NULL, NULL };
 	struct cohort_group *group = ranks_split(2, NULL, comms);
 
-	expect(cohort_group_split(group, again), COHORT_STATE, "split already");
+	expect(cohort_group_split(group, again), COHORT_STATE,
+	       "already been split");
 	cr_assert_null(again[0]);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(group, calls_for_its_ranks_only_before_the_split)
+Test(group, group_level_calls_are_refused_after_the_split)
 {
 	int32_t a = 1, b = 2;
 	const void *send[] = { &a, &b };
@@ -310,7 +313,7 @@ Test(group, calls_for_its_ranks_only_before_the_split)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(group, does_not_split_after_an_abort)
+Test(group, group_cannot_be_split_after_an_abort)
 {
 	struct cohort_group *group = ranks_open(2, NULL);
 	struct cohort_comm *comms[2];
@@ -323,7 +326,7 @@ Test(group, does_not_split_after_an_abort)
 
 /* ---- all ranks from one thread ---------------------------------------- */
 
-Test(group, all_reduces_and_broadcasts_for_all_ranks)
+Test(group, one_thread_can_all_reduce_and_broadcast_for_all_ranks)
 {
 	int32_t value[3] = { 1, 20, 300 };
 	const void *send[] = { &value[0], &value[1], &value[2] };
@@ -348,7 +351,7 @@ Test(group, all_reduces_and_broadcasts_for_all_ranks)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(group, names_the_bad_argument_of_a_rank_and_queues_nothing)
+Test(group, group_call_with_one_invalid_argument_queues_nothing)
 {
 	int32_t value[2] = { 1, 2 };
 	const void *send[] = { &value[0], NULL };
@@ -370,7 +373,7 @@ Test(group, names_the_bad_argument_of_a_rank_and_queues_nothing)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(group, splits_after_group_calls_and_continues_their_ticket_numbers)
+Test(group, ticket_numbers_continue_after_the_split)
 {
 	int32_t value[2] = { 1, 2 };
 	const void *send[] = { &value[0], &value[1] };
@@ -396,6 +399,17 @@ Test(group, splits_after_group_calls_and_continues_their_ticket_numbers)
 }
 
 /* ---- close and abort -------------------------------------------------- */
+
+Test(group, close_of_a_closed_group_is_refused)
+{
+	struct cohort_group *group = ranks_open(1, NULL);
+	char closed[64];
+
+	snprintf(closed, sizeof(closed),
+	         "group %p is not open (was it closed?)", (void *)group);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect(cohort_group_close(group), COHORT_INVALID, closed);
+}
 
 Test(group, close_waits_for_operations_in_flight)
 {
@@ -425,7 +439,7 @@ Test(group, close_aborts_operations_that_do_not_finish_in_time)
 	expect(cohort_group_close(group), COHORT_ABORTED, "rank 1 in flight");
 }
 
-Test(group, abort_succeeds_once_and_keeps_the_first_reason)
+Test(group, group_abort_succeeds_once_and_keeps_its_reason)
 {
 	struct cohort_group *group = ranks_open(2, NULL);
 	struct cohort_cause cause;
@@ -453,7 +467,8 @@ static void *hold_gate(void *arg)
 {
 	struct holder *h = arg;
 
-	/* The test's own attempts may keep the other thread out at first. */
+	/* The first calls can return busy while the main thread tries to
+	 * unbind. */
 	do
 		h->rc = cohort_all_reduce(h->comm, &h->value, &h->value, 1,
 		                          COHORT_I32, COHORT_SUM,
@@ -462,7 +477,7 @@ static void *hold_gate(void *arg)
 	return NULL;
 }
 
-Test(group, close_is_refused_while_a_thread_is_inside)
+Test(group, close_is_refused_while_a_thread_is_inside_a_call)
 {
 	struct cohort_comm *comms[2];
 	struct cohort_group *group = ranks_split(2, NULL, comms);
@@ -472,7 +487,8 @@ Test(group, close_is_refused_while_a_thread_is_inside)
 
 	ranks_fault(0, 0, COHORT_FAULT_STUCK, 0);
 	pthread_create(&thread, NULL, hold_gate, &h);
-	/* Until the other thread is inside, an unbind succeeds. */
+	/* Unbinding succeeds until the other thread is inside the
+	 * communicator. */
 	do
 		rc = cohort_comm_unbind(comms[0]);
 	while (rc != COHORT_BUSY);
@@ -483,7 +499,7 @@ Test(group, close_is_refused_while_a_thread_is_inside)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(group, closes_and_opens_again_a_hundred_times)
+Test(group, group_can_be_opened_and_closed_a_hundred_times)
 {
 	struct cohort_comm *comms[4];
 	struct cohort_group *group;

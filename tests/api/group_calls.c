@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What one thread calls for all ranks of a group: which device is current
- * afterwards, memory, and copies
+ * Tests of calls of one thread for all ranks of a group: the device that is
+ * current afterwards, memory, and copies
  */
 
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "platform/platform.h"
 #include "support/expect.h"
 #include "support/failing.h"
 #include "support/ranks.h"
@@ -56,7 +55,7 @@ static void expect_device(int device, const char *after)
 
 /* ---- the current device ----------------------------------------------- */
 
-Test(group_calls, leave_the_callers_device_current)
+Test(group_calls, group_level_calls_keep_the_callers_device_current)
 {
 	const struct platform *p = place_open(RANKS);
 	struct cohort_group *group;
@@ -91,8 +90,8 @@ Test(group_calls, leave_the_callers_device_current)
 }
 
 /*
- * Make each of @call's native calls fail once, except those that restore the
- * device.
+ * Make each native call of @function fail once, except the calls that restore
+ * the current device.
  */
 static void fail_each(const struct platform *real, int device,
                       const char *function)
@@ -102,7 +101,8 @@ static void fail_each(const struct platform *real, int device,
 	unsigned long n;
 	int rc;
 
-	/* Each open takes NVIDIA's NCCL up to a second. */
+	/* Test fewer calls on NVIDIA's NCCL, where an open takes up to a
+	 * second. */
 	for (n = 1;; n += place_is_nvidia() ? 4 : 1) {
 		cr_assert_eq(real->cudaSetDevice(device), cudaSuccess);
 		group = ranks_open(RANKS, NULL);
@@ -113,7 +113,8 @@ static void fail_each(const struct platform *real, int device,
 		if (rc == COHORT_OK)
 			break;
 		expect_device(device, function);
-		/* The end of a native group says nothing of a rank. */
+		/* An error of ncclGroupEnd() does not show which rank is to
+		 * blame. */
 		if (strcmp(function, "ncclGroupEnd") == 0) {
 			cohort_group_cause(group, &cause);
 			cr_assert_eq(cause.rank, -1, "%s", cause.text);
@@ -124,11 +125,11 @@ static void fail_each(const struct platform *real, int device,
 	cohort_group_close(group);
 }
 
-Test(group_calls, that_fail_leave_the_callers_device_current)
+Test(group_calls, failed_group_level_calls_keep_the_device_current)
 {
 	static const char *const functions[] = {
-		"cudaSetDevice", "ncclGroupStart", "ncclAllReduce",
-		"ncclGroupEnd",  "mark",
+		"cudaSetDevice", "ncclGroupStart",       "ncclAllReduce",
+		"ncclGroupEnd",  "cuStreamWriteValue32",
 	};
 	const struct platform *real = place_open(RANKS);
 	size_t i;
@@ -148,7 +149,7 @@ Test(group_calls, that_fail_leave_the_callers_device_current)
 
 static int32_t in[RANKS][COUNT], out[RANKS][COUNT];
 
-/* The pointers for copies in and out. */
+/* Arguments of the copies from and to the devices, one for each rank */
 static const void *from[RANKS];
 static void *to[RANKS];
 
@@ -218,7 +219,7 @@ static void expect_round_trip(struct cohort_group *group, void *memory[], int n,
 	expect_sums(n);
 }
 
-Test(group_calls, copy_to_memory_of_all_ranks_and_back)
+Test(group_calls, group_copy_moves_data_to_all_ranks_and_back)
 {
 	void *memory[RANKS], *none[RANKS] = { NULL }, *own[RANKS];
 	const struct platform *p = place_open(RANKS);
@@ -249,7 +250,7 @@ Test(group_calls, copy_to_memory_of_all_ranks_and_back)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(group_calls, for_memory_refuse_bad_arguments_by_name)
+Test(group_calls, group_memory_calls_name_the_invalid_argument)
 {
 	void *memory[2] = { &in[0], &in[1] };
 	struct cohort_group *group = ranks_open(2, NULL);
@@ -273,7 +274,7 @@ Test(group_calls, for_memory_refuse_bad_arguments_by_name)
 	       COHORT_INVALID, "src is NULL");
 	from[1] = NULL;
 	expect(cohort_group_copy(group, memory, from, 5, NULL, NULL),
-	       COHORT_INVALID, "copy: src[1] is NULL with 5 bytes");
+	       COHORT_INVALID, "copy: src[1] is NULL, but bytes is 5");
 	cr_assert_eq(memory[1], &in[1]);
 	ranks_must(cohort_group_split(group, comms), "split");
 	from[1] = in[1];
@@ -282,7 +283,7 @@ Test(group_calls, for_memory_refuse_bad_arguments_by_name)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(group_calls, allocate_on_all_ranks_or_on_none)
+Test(group_calls, group_alloc_allocates_on_all_ranks_or_none)
 {
 	static char before[1];
 	void *memory[RANKS] = { before, before, before, before };
@@ -318,7 +319,7 @@ static int free_own(struct cohort_comm *comm, void *user)
 	return rc;
 }
 
-Test(group_calls, allocate_memory_that_outlives_a_split_an_abort_and_a_respawn)
+Test(group_calls, group_memory_outlives_a_split_an_abort_and_a_respawn)
 {
 	void *first[RANKS], *second[RANKS], *lost[RANKS] = { NULL };
 	struct cohort_group *group = ranks_open(RANKS, NULL);
@@ -332,7 +333,7 @@ Test(group_calls, allocate_memory_that_outlives_a_split_an_abort_and_a_respawn)
 	cr_assert_null(second[RANKS - 1]);
 	cr_assert_eq(cohort_group_abort(group, "on"), COHORT_OK);
 	ranks_must(cohort_group_respawn(group, (int[]){ 1 }, 1), "respawn");
-	/* The ranks behind the lost one move up. */
+	/* The respawn has renumbered the remaining ranks. */
 	lost[0] = first[1];
 	first[1] = first[2];
 	first[2] = first[3];
@@ -342,7 +343,7 @@ Test(group_calls, allocate_memory_that_outlives_a_split_an_abort_and_a_respawn)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(group_calls, that_copy_nothing_leave_the_group_unchanged)
+Test(group_calls, group_copy_that_copies_nothing_leaves_the_group_unchanged)
 {
 	void *memory[RANKS];
 	struct cohort_group *group;
@@ -359,7 +360,7 @@ Test(group_calls, that_copy_nothing_leave_the_group_unchanged)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(group_calls, that_copy_only_for_some_ranks_end_the_group)
+Test(group_calls, group_copy_that_fails_on_a_later_rank_ends_the_group)
 {
 	const struct platform *real = place_open(RANKS);
 	struct cohort_cause cause;

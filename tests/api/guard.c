@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What is kept out: children of a fork, and environments that change NCCL's
- * meaning; and what is let in: native calls between enter and leave
+ * Tests of calls that are refused, in forked children and in environments that
+ * change what NCCL's calls do, and of native calls that the program makes
+ * between cohort_comm_native_enter() and _leave()
  */
 
 #include <criterion/criterion.h>
@@ -20,8 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/backoff.h"
-#include "platform/platform.h"
+#include "support/clock.h"
 #include "support/failing.h"
 #include "support/native.h"
 #include "support/ranks.h"
@@ -32,8 +32,8 @@ TestSuite(guard, .timeout = 60);
 /* ---- fork ------------------------------------------------------------- */
 
 /*
- * Call everything that returns a result, in the child; returns how many results
- * were wrong.
+ * Make every call that returns a result, in a forked child. Return the number
+ * of results that are not refusals.
  */
 static int forked_calls(struct cohort_group *group, struct cohort_comm *comm,
                         struct cohort_abort *handle)
@@ -48,7 +48,7 @@ static int forked_calls(struct cohort_group *group, struct cohort_comm *comm,
 	struct cohort_unique_id id = { { 0 } };
 	struct cohort_comm *joined;
 	int i, wrong = 0;
-	/* A call that is let in may wait for ever. */
+	/* A call that is not refused may wait without limit. */
 	const unsigned none = alarm(30);
 	const int rcs[] = {
 		cohort_group_open(NULL, 1, NULL, &another),
@@ -93,7 +93,7 @@ static int forked_calls(struct cohort_group *group, struct cohort_comm *comm,
 		cohort_deadline_pop(comm),
 		cohort_pause(comm),
 		cohort_resume(comm),
-		cohort_unique_id(&id),
+		cohort_unique_id(COHORT_PLATFORM_AUTO, &id),
 		cohort_comm_join(&id, 1, 0, 0, NULL, &joined),
 		cohort_sim_set_devices(8),
 		cohort_sim_fault_add(&fault),
@@ -106,7 +106,8 @@ static int forked_calls(struct cohort_group *group, struct cohort_comm *comm,
 }
 
 /*
- * Ways to make a child.  Only the first runs the handlers of pthread_atfork().
+ * The functions that create the child. Only fork() runs the handlers of
+ * pthread_atfork().
  */
 static pid_t by_fork(void)
 {
@@ -158,7 +159,7 @@ static void is_refused(pid_t (*way)(void), struct cohort_group *group,
 	             WEXITSTATUS(status));
 }
 
-Test(guard, a_forked_child_is_refused_and_the_parent_goes_on)
+Test(guard, calls_of_a_forked_child_are_refused_and_do_no_harm)
 {
 	struct cohort_comm *comms[2];
 	struct cohort_group *group = ranks_ahead(2, NULL, comms);
@@ -177,7 +178,7 @@ Test(guard, a_forked_child_is_refused_and_the_parent_goes_on)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(guard, a_probe_counts_as_use)
+Test(guard, open_is_refused_in_a_child_forked_after_a_probe)
 {
 	struct cohort_platform_info info = { .size = sizeof(info) };
 	struct cohort_group *group;
@@ -214,8 +215,8 @@ static int in_clone(void *arg)
 	return forked_calls(call->group, call->comm, call->handle);
 }
 
-/* By libc's clone(), on a separate stack. */
-Test(guard, a_cloned_child_is_refused)
+/* libc's clone() creates the child, with a separate stack. */
+Test(guard, calls_of_a_cloned_child_are_refused)
 {
 	static _Alignas(64) char stack[1 << 18];
 	struct cohort_comm *comms[1];
@@ -236,8 +237,8 @@ Test(guard, a_cloned_child_is_refused)
 }
 
 /*
- * Calls that compare the process's number, in a child that shares the memory;
- * returns the first one that is let in.
+ * Make the calls that compare the pid, in a child that shares the parent's
+ * memory. Return the number of the first call that is not refused, or 0.
  */
 static int in_sharing_clone(void *arg)
 {
@@ -257,7 +258,7 @@ static int in_sharing_clone(void *arg)
 	IS_REFUSED(cohort_group_run(call->group, nothing, NULL, NULL))
 	IS_REFUSED(cohort_group_respawn(call->group, NULL, 0))
 	IS_REFUSED(cohort_group_open(NULL, 1, NULL, &another))
-	IS_REFUSED(cohort_unique_id(&id))
+	IS_REFUSED(cohort_unique_id(COHORT_PLATFORM_AUTO, &id))
 	IS_REFUSED(cohort_comm_join(&id, 1, 0, 0, NULL, &joined))
 	IS_REFUSED(cohort_comm_close(call->comm))
 	IS_REFUSED(cohort_group_close(call->group))
@@ -268,7 +269,7 @@ static int in_sharing_clone(void *arg)
 	return 0;
 }
 
-Test(guard, a_child_that_shares_the_memory_ends_nothing)
+Test(guard, child_that_shares_memory_cannot_end_the_group)
 {
 	static _Alignas(64) char stack[1 << 18];
 	struct cohort_comm *comms[1];
@@ -290,11 +291,14 @@ Test(guard, a_child_that_shares_the_memory_ends_nothing)
 	cr_assert_eq(cohort_group_close(call.group), COHORT_OK);
 }
 
-static bool never_wipes;
+static bool never_wipes;    /* as before Linux 4.14 */
+static bool ignores_advice; /* as in QEMU's user mode */
 
-/* Replaces the C library's function. */
+/* Replaces libc's madvise(), to simulate other systems. */
 int madvise(void *memory, size_t bytes, int advice)
 {
+	if (ignores_advice)
+		return 0;
 	if (never_wipes && advice == MADV_WIPEONFORK) {
 		errno = EINVAL;
 		return -1;
@@ -302,21 +306,29 @@ int madvise(void *memory, size_t bytes, int advice)
 	return (int)syscall(SYS_madvise, memory, bytes, advice);
 }
 
-/* Kernels before Linux 4.14 answer like this. */
-Test(guard, a_child_is_refused_on_kernels_that_cannot_wipe_a_page)
+static void every_child_is_refused(void)
 {
 	struct cohort_comm *comms[1];
-	struct cohort_group *group;
-	struct cohort_abort *handle;
+	struct cohort_group *group = ranks_split(1, NULL, comms);
+	struct cohort_abort *handle = cohort_comm_abort_handle(comms[0]);
 	size_t i;
 
-	never_wipes = true;
-	group = ranks_split(1, NULL, comms);
-	handle = cohort_comm_abort_handle(comms[0]);
 	for (i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
 		is_refused(ways[i], group, comms[0], handle);
 	cohort_abort_put(handle);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+Test(guard, forked_child_is_refused_without_MADV_WIPEONFORK)
+{
+	never_wipes = true;
+	every_child_is_refused();
+}
+
+Test(guard, forked_child_is_refused_if_madvise_does_nothing)
+{
+	ignores_advice = true;
+	every_child_is_refused();
 }
 
 static void end_child(void *unused)
@@ -326,11 +338,11 @@ static void end_child(void *unused)
 }
 
 /*
- * A child whose one thread ends as threads do: by the destructors of what it
- * has stored.  Our destructor comes last, because it was made last, and spares
- * the child what a process does at its end.
+ * The child's only thread exits, which runs the destructors of thread-specific
+ * data. This test's destructor was created last, so it runs last, and ends the
+ * child before the process would exit.
  */
-Test(guard, a_bound_thread_may_end_in_a_forked_child)
+Test(guard, bound_thread_may_exit_in_a_forked_child)
 {
 	struct cohort_comm *comms[1];
 	struct cohort_group *group = ranks_split(1, NULL, comms);
@@ -351,10 +363,11 @@ Test(guard, a_bound_thread_may_end_in_a_forked_child)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-/* ---- main() that ends with pthread_exit() ----------------------------- */
+/* ---- a main() that ends by pthread_exit() ------------------------------ */
 
 /*
- * What /proc says of a process after @key, the start of a line; "" if nothing.
+ * Return the text after @key in the /proc status of a process, or "" if no line
+ * starts with @key.
  */
 static const char *status_of(pid_t pid, const char *key)
 {
@@ -377,10 +390,8 @@ static const char *status_of(pid_t pid, const char *key)
 
 static void await_end_of_main(pid_t pid)
 {
-	struct backoff b = BACKOFF;
-
 	while (*status_of(pid, "\nState:") != 'Z')
-		backoff_wait(&b, UINT64_MAX);
+		test_nap();
 }
 
 static void *close_without_main(void *group)
@@ -404,7 +415,7 @@ static void do_nothing(void *user)
 	(void)user;
 }
 
-/* Devices have had work that their own threads do. */
+/* Queue work that the threads of the devices execute. */
 static void use_devices(struct cohort_group *group)
 {
 	const struct platform *p = place_table();
@@ -428,7 +439,7 @@ static _Noreturn void leave_main(bool closes)
 	pthread_exit(NULL);
 }
 
-Test(guard, a_process_whose_main_has_exited_ends_once_its_group_is_closed)
+Test(guard, process_without_main_thread_ends_after_the_close)
 {
 	int status = -1;
 	pid_t child;
@@ -446,8 +457,9 @@ Test(guard, a_process_whose_main_has_exited_ends_once_its_group_is_closed)
 	cr_assert_eq(WEXITSTATUS(status), 0);
 }
 
-/* Only the library's threads are left, which take no signal. */
-Test(guard, a_process_whose_main_has_exited_lives_while_its_group_is_open)
+/* After main() has ended, only the library's threads exist, which block all
+ * signals. */
+Test(guard, process_without_main_thread_lives_while_a_group_is_open)
 {
 	int status = -1;
 	pid_t child;
@@ -481,22 +493,22 @@ static void refused(const char *name, const char *value)
 	cr_assert_not_null(strstr(cohort_last_error(), value));
 }
 
-Test(guard, an_environment_that_makes_calls_return_early_is_refused)
+Test(guard, open_refuses_an_environment_with_nonblocking_calls)
 {
 	refused("NCCL_COMM_BLOCKING", "0");
 }
 
-Test(guard, an_environment_that_makes_ranks_wait_for_each_other_is_refused)
+Test(guard, open_refuses_an_environment_in_which_launches_block)
 {
 	refused("NCCL_LAUNCH_MODE", "GROUP");
 }
 
-Test(guard, an_environment_that_makes_children_share_their_abort_is_refused)
+Test(guard, open_refuses_an_environment_with_shared_split_aborts)
 {
 	refused("NCCL_COMM_SPLIT_SHARE_RESOURCES", "1");
 }
 
-Test(guard, harmless_values_in_the_environment_are_accepted)
+Test(guard, open_accepts_harmless_values_of_nccl_variables)
 {
 	struct cohort_group *group;
 
@@ -510,14 +522,14 @@ Test(guard, harmless_values_in_the_environment_are_accepted)
 
 /* ---- devices ---------------------------------------------------------- */
 
-/* Like a device that was lost while a rank waits. */
+/* Fail like a query for a device that was lost while a rank waits. */
 static cudaError_t lost(cudaEvent_t event)
 {
 	(void)event;
 	return cudaErrorLaunchFailure;
 }
 
-Test(guard, a_lost_device_ends_the_group_with_its_rank)
+Test(guard, lost_device_ends_the_group_and_names_the_rank)
 {
 	static struct platform table;
 	struct cohort_comm *comms[2];
@@ -540,7 +552,7 @@ Test(guard, a_lost_device_ends_the_group_with_its_rank)
 }
 
 static const struct platform *whole;
-static atomic_bool is_lost; /* device 0 */
+static atomic_bool is_lost; /* device 0 is lost */
 
 static bool is_on_lost(void)
 {
@@ -550,7 +562,7 @@ static bool is_on_lost(void)
 	       device == 0;
 }
 
-/* What is queued on a lost device never runs. */
+/* Queued operations never run on a lost device. */
 static cudaError_t mark_unless_lost(cudaStream_t stream, uint32_t *word,
                                     uint32_t value)
 {
@@ -563,7 +575,7 @@ static cudaError_t query_unless_lost(cudaEvent_t event)
 	                    : whole->cudaEventQuery(event);
 }
 
-Test(guard, a_lost_device_does_not_keep_what_is_in_flight_there)
+Test(guard, abort_does_not_wait_for_operations_on_a_lost_device)
 {
 	struct platform table = *(whole = place_table());
 	struct cohort_comm *comms[2];
@@ -590,7 +602,8 @@ Test(guard, a_lost_device_does_not_keep_what_is_in_flight_there)
 static atomic_int asked;
 
 /*
- * Like a call from the thread that is in exit(), after the runtime's own end.
+ * Fail as CUDA does if a thread calls it during exit(), after the runtime was
+ * unloaded.
  */
 static cudaError_t unloading(cudaEvent_t event)
 {
@@ -599,7 +612,7 @@ static cudaError_t unloading(cudaEvent_t event)
 	return cudaErrorCudartUnloading;
 }
 
-Test(guard, an_unloaded_runtime_is_not_taken_for_a_lost_device)
+Test(guard, unloaded_runtime_is_not_mistaken_for_a_lost_device)
 {
 	static struct platform table;
 	struct cohort_comm *comms[2];
@@ -623,7 +636,7 @@ Test(guard, an_unloaded_runtime_is_not_taken_for_a_lost_device)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(guard, a_call_after_the_runtimes_end_fails_and_ends_nothing)
+Test(guard, call_after_cuda_is_unloaded_fails_and_ends_no_group)
 {
 	struct cohort_comm *comms[2];
 	struct cohort_group *group;
@@ -637,7 +650,8 @@ Test(guard, a_call_after_the_runtimes_end_fails_and_ends_nothing)
 	cr_assert_eq(cohort_copy(comms[0], &value, &value, sizeof(value),
 	                         cohort_comm_stream(comms[0])),
 	             COHORT_CUDA);
-	failing_at("mark", 1, ncclSuccess, cudaErrorCudartUnloading);
+	failing_at("cuStreamWriteValue32", 1, ncclSuccess,
+	           cudaErrorCudartUnloading);
 	cr_assert_eq(cohort_barrier(comms[0], cohort_comm_stream(comms[0]),
 	                            NULL),
 	             failing_fired() ? COHORT_CUDA : COHORT_OK);
@@ -676,8 +690,8 @@ static _Thread_local int depth;
 static atomic_int left_open, opened;
 
 /*
- * Like NCCL, which has begun with the first rank when it finds that it cannot
- * go to the next device.
+ * Fail as NCCL does if it cannot use the second device after it has started to
+ * open the first rank.
  */
 static ncclResult_t fail_inside(ncclComm_t *comms, int n, const int *devices)
 {
@@ -692,7 +706,7 @@ static ncclResult_t fail_inside(ncclComm_t *comms, int n, const int *devices)
 	return ncclUnhandledCudaError;
 }
 
-static ncclResult_t note_end(void)
+static ncclResult_t record_trial_end(void)
 {
 	if (depth) {
 		depth = 0;
@@ -701,7 +715,7 @@ static ncclResult_t note_end(void)
 	return real->ncclGroupEnd();
 }
 
-Test(guard, a_group_that_nccl_leaves_open_is_ended_on_its_thread)
+Test(guard, native_group_that_nccl_leaves_open_is_ended)
 {
 	static struct platform table;
 	struct cohort_group *group;
@@ -709,7 +723,7 @@ Test(guard, a_group_that_nccl_leaves_open_is_ended_on_its_thread)
 	real = place_open(2);
 	table = *real;
 	table.ncclCommInitAll = fail_inside;
-	table.ncclGroupEnd = note_end;
+	table.ncclGroupEnd = record_trial_end;
 	platform_override(&table);
 	cr_assert_eq(cohort_group_open(NULL, 2, NULL, &group), COHORT_NCCL);
 	cr_assert_not_null(strstr(cohort_last_error(), "ncclCommInitAll"));
@@ -731,7 +745,7 @@ static ncclResult_t count_open(ncclComm_t *comms, int n, const int *devices)
 	return real->ncclCommInitAll(comms, n, devices);
 }
 
-Test(guard, a_device_that_cannot_be_current_is_named_before_nccl_is_called)
+Test(guard, open_names_an_unusable_device_before_it_calls_nccl)
 {
 	static struct platform table;
 	struct cohort_group *group;
@@ -748,7 +762,8 @@ Test(guard, a_device_that_cannot_be_current_is_named_before_nccl_is_called)
 	cr_assert_eq(atomic_load(&opened), 0);
 }
 
-/* Like NCCL's first call, with such a line in ~/.nccl.conf. */
+/* Set a variable in the environment, as NCCL's first call does for a line of
+ * ~/.nccl.conf. */
 static ncclResult_t read_settings(ncclComm_t *comms, int n, const int *devices)
 {
 	setenv("NCCL_LAUNCH_MODE", "GROUP", 0);
@@ -761,7 +776,7 @@ static ncclResult_t count_abort(ncclComm_t comm)
 	return real->ncclCommAbort(comm);
 }
 
-Test(guard, an_environment_that_comes_from_nccls_files_is_refused)
+Test(guard, open_refuses_settings_from_nccls_files)
 {
 	static struct platform table;
 	struct cohort_group *group;
@@ -779,7 +794,7 @@ Test(guard, an_environment_that_comes_from_nccls_files_is_refused)
 	cr_assert_eq(atomic_load(&opened), 0, "a communicator is open");
 }
 
-Test(guard, group_level_calls_are_refused_where_launches_block)
+Test(guard, group_level_calls_are_refused_if_launches_block)
 {
 	int32_t values[2] = { 1, 2 };
 	const void *send[2] = { &values[0], &values[1] };
@@ -812,7 +827,7 @@ static void *leave_elsewhere(void *comm)
 	return (void *)(intptr_t)cohort_comm_native_leave(comm);
 }
 
-Test(guard, native_calls_are_let_in_one_thread_at_a_time)
+Test(guard, native_enter_admits_one_thread_at_a_time)
 {
 	struct cohort_comm *comms[1];
 	struct cohort_group *group = ranks_split(1, NULL, comms);
@@ -837,7 +852,7 @@ Test(guard, native_calls_are_let_in_one_thread_at_a_time)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(guard, an_abort_waits_for_threads_in_native_calls)
+Test(guard, abort_waits_for_threads_in_native_calls)
 {
 	struct cohort_comm *comms[2];
 	struct cohort_group *group = ranks_ahead(2, NULL, comms);
@@ -880,7 +895,7 @@ static void *bind_and_exit(void *arg)
 	return NULL;
 }
 
-Test(guard, the_exit_of_a_bound_thread_releases_the_others_and_is_named)
+Test(guard, exit_of_a_bound_thread_ends_the_group_and_is_named)
 {
 	struct cohort_comm *comms[2];
 	struct cohort_group *group = ranks_ahead(2, NULL, comms);
@@ -908,7 +923,7 @@ Test(guard, the_exit_of_a_bound_thread_releases_the_others_and_is_named)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(guard, a_thread_may_exit_after_an_unbind)
+Test(guard, thread_may_exit_after_it_unbinds)
 {
 	struct cohort_comm *comms[2];
 	struct cohort_group *group = ranks_ahead(2, NULL, comms);
@@ -936,7 +951,7 @@ static void *bind_until(void *arg)
 	return NULL;
 }
 
-Test(guard, a_thread_may_outlive_the_group_it_is_bound_to)
+Test(guard, thread_may_outlive_the_group_it_is_bound_to)
 {
 	struct cohort_comm *comms[1];
 	struct cohort_group *group = ranks_split(1, NULL, comms);
@@ -963,7 +978,7 @@ static int close_on_rank_1(struct cohort_comm *comm, void *user)
 	return rc;
 }
 
-Test(guard, a_thread_may_exit_after_its_rank_was_closed)
+Test(guard, bound_thread_may_exit_after_it_closes_its_rank)
 {
 	struct cohort_group *group = ranks_open(3, NULL);
 
@@ -980,7 +995,7 @@ static int return_inside(struct cohort_comm *comm, void *user)
 	return cohort_comm_native_enter(comm, &native);
 }
 
-Test(guard, a_worker_that_returns_inside_native_calls_has_left_them)
+Test(guard, worker_may_return_without_cohort_comm_native_leave)
 {
 	struct cohort_comm *comms[2];
 	struct cohort_group *group = ranks_split(2, NULL, comms);
@@ -1006,7 +1021,7 @@ static int exit_on_rank_1(struct cohort_comm *comm, void *user)
 	return ranks_sum_wait(comm, &value);
 }
 
-Test(guard, a_worker_that_exits_its_thread_is_named_by_run)
+Test(guard, run_names_the_rank_whose_worker_exits_its_thread)
 {
 	struct cohort_group *group = ranks_open(3, NULL);
 	struct cohort_cause cause;

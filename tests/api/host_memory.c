@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Calls with host memory: each gives what the device's call gives, bit by bit
+ * Tests that calls with host memory give, bit by bit, the results of the
+ * corresponding calls with device memory
  *
- * Random calls, which are the same on every rank except for how long each
- * waits: of any type and operation, in place or not, of counts from nothing to
- * many chunks, which are small here so that every kind of end occurs.  Each is
- * made with the device's call first.
+ * The calls are random: any type and operation, in place or not, with counts
+ * from 0 to many chunks. All ranks make the same calls, each after a random
+ * delay. Chunks are small, so that a call can end anywhere in a chunk. Each
+ * call is first made with device memory.
  */
 
 #include <criterion/criterion.h>
@@ -16,16 +17,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/random.h"
-#include "core/staging.h"
 #include "support/fill.h"
+#include "support/random.h"
 #include "support/ranks.h"
 #include "support/reference.h"
 #include "support/spread.h"
 
 #define MAX_RANKS 4
 #define CHUNK 8192
-#define ROOM ((size_t)3 << 20) /* bytes of a buffer */
+#define ROOM ((size_t)3 << 20) /* size of a buffer, in bytes */
 #define CALLS 150
 
 enum kind {
@@ -37,7 +37,7 @@ enum kind {
 	GATHER,
 	SCATTER,
 	ALL_TO_ALL,
-	TRANSFER, /* from rank @root to the next one */
+	TRANSFER, /* send or recv, from rank @root to the next rank */
 	KINDS
 };
 
@@ -55,7 +55,7 @@ struct call {
 	uint64_t seed;
 };
 
-/* One rank's buffers: as filled, and for each of the two calls. */
+/* Buffers of one rank for the call with host memory or with device memory */
 struct buffers {
 	char *send, *recv;
 };
@@ -68,19 +68,19 @@ struct scene {
 
 static size_t random_count(uint64_t *state)
 {
-	switch (random_next(state) % 6) {
+	switch (test_random(state) % 6) {
 	case 0:
-		return random_next(state) % 3;
+		return test_random(state) % 3;
 	case 1:
-		return random_next(state) % 300;
-	case 2: /* whole chunks, or one element more or less */
-		return CHUNK * (1 + random_next(state) % 9) / 4 +
-		       random_next(state) % 3 - 1;
+		return test_random(state) % 300;
+	case 2: /* whole chunks of 4-byte elements, one element less, or one more */
+		return CHUNK * (1 + test_random(state) % 9) / 4 +
+		       test_random(state) % 3 - 1;
 	case 3:
 	case 4:
-		return random_next(state) % 9000;
+		return test_random(state) % 9000;
 	}
-	return random_next(state) % 90000;
+	return test_random(state) % 90000;
 }
 
 /* NVIDIA's NCCL refuses averages of 8-bit floats over one rank. */
@@ -97,11 +97,11 @@ static struct call random_call(int ranks, uint64_t seed)
 {
 	uint64_t state = seed * 7919 + 1;
 	struct call c = {
-		.kind = random_next(&state) % KINDS,
-		.type = (int)(random_next(&state) % 12),
-		.op = (int)(random_next(&state) % 5),
-		.root = (int)(random_next(&state) % (unsigned)ranks),
-		.in_place = random_next(&state) % 2,
+		.kind = test_random(&state) % KINDS,
+		.type = (int)(test_random(&state) % 12),
+		.op = (int)(test_random(&state) % 5),
+		.root = (int)(test_random(&state) % (unsigned)ranks),
+		.in_place = test_random(&state) % 2,
 		.seed = seed,
 	};
 
@@ -126,8 +126,8 @@ static size_t bytes_of(const struct call *c, int blocks)
 }
 
 /*
- * What rank @rank passes; where the call has one buffer, both members are that
- * one.
+ * Return the buffers that @rank passes to a call. If the call takes one buffer,
+ * both members are that buffer.
  */
 static struct buffers passed(const struct call *c, const struct buffers *of,
                              int rank)
@@ -145,7 +145,7 @@ static struct buffers passed(const struct call *c, const struct buffers *of,
 	return b;
 }
 
-/* Fill all of the buffers, of both calls alike. */
+/* Fill the buffers of both calls with equal bytes. */
 static void fill(const struct scene *s, const struct call *c, int rank)
 {
 	size_t bytes = bytes_of(c, s->ranks) + 64;
@@ -267,7 +267,8 @@ static void die(const struct call *c, int rank, int ranks, const char *what)
 	_exit(1);
 }
 
-/* Compare all of both buffers, also what the call may not touch. */
+/* Compare all bytes of both calls' buffers, including bytes that the call must
+ * not change. */
 static void compare(const struct scene *s, const struct call *c, int rank)
 {
 	size_t bytes = bytes_of(c, s->ranks) + 64;
@@ -290,7 +291,7 @@ static void try(struct scene *s, struct cohort_comm *comm, const struct call *c)
 		die(c, rank, s->ranks, "of the device");
 	if (call_host(comm, c, passed(c, s->host, rank), timeout) != COHORT_OK)
 		die(c, rank, s->ranks, "fails");
-	/* All ranks must be done before a buffer is filled again. */
+	/* Buffers may be filled again only after all ranks are done. */
 	spread_wait(s->all, s->ranks);
 	compare(s, c, rank);
 }
@@ -298,7 +299,8 @@ static void try(struct scene *s, struct cohort_comm *comm, const struct call *c)
 static int worker(struct cohort_comm *comm, void *user)
 {
 	struct scene *s = user;
-	/* The largest first: making memory may wait for a peer's send. */
+	/* Make the largest call first, because it allocates memory, which may
+	 * wait for a peer's send. */
 	struct call c = {
 		.kind = ALL_GATHER,
 		.type = COHORT_F64,
@@ -311,7 +313,7 @@ static int worker(struct cohort_comm *comm, void *user)
 		c = random_call(s->ranks, i + (unsigned)s->ranks * 1000);
 		try(s, comm, &c);
 	}
-	/* Every call with every type, of several chunks. */
+	/* Make every call with every type, over several chunks. */
 	for (i = 0; i < KINDS * 12; i++) {
 		c = (struct call){
 			.kind = (enum kind)(i / 12),
@@ -332,11 +334,12 @@ static int worker(struct cohort_comm *comm, void *user)
 static void try_all(int ranks)
 {
 	struct scene s = { .ranks = ranks };
-	struct cohort_group *group = ranks_open(ranks, NULL);
+	struct cohort_group *group;
 	int r;
 
 	reference_begin();
-	staging_set_chunk(CHUNK);
+	place_set_chunk(CHUNK);
+	group = ranks_open(ranks, NULL);
 	s.all = spread_alloc(sizeof(*s.all));
 	for (r = 0; r < ranks; r++) {
 		s.device[r] = (struct buffers){ spread_alloc(ROOM),
@@ -355,27 +358,31 @@ static void try_all(int ranks)
 	spread_free(s.all);
 }
 
-Test(host_memory, gives_the_devices_results_with_one_rank, .timeout = 60)
+Test(host_memory, host_memory_results_equal_device_results_on_one_rank,
+     .timeout = 60)
 {
 	try_all(1);
 }
 
-Test(host_memory, gives_the_devices_results_with_two_ranks, .timeout = 120)
+Test(host_memory, host_memory_results_equal_device_results_on_two_ranks,
+     .timeout = 120)
 {
 	try_all(2);
 }
 
-Test(host_memory, gives_the_devices_results_with_three_ranks, .timeout = 120)
+Test(host_memory, host_memory_results_equal_device_results_on_three_ranks,
+     .timeout = 120)
 {
 	try_all(3);
 }
 
-Test(host_memory, gives_the_devices_results_with_four_ranks, .timeout = 180)
+Test(host_memory, host_memory_results_equal_device_results_on_four_ranks,
+     .timeout = 180)
 {
 	try_all(4);
 }
 
-/* Sum ones at an odd address, however long it may take. */
+/* Sum ones at an odd address, both without and with a timeout. */
 static int sum_unaligned(struct cohort_comm *comm, void *unused)
 {
 	static const uint64_t timeouts[] = { COHORT_FOREVER, RANKS_SOON };
@@ -396,7 +403,7 @@ static int sum_unaligned(struct cohort_comm *comm, void *unused)
 	return 0;
 }
 
-Test(host_memory, need_not_be_aligned, .timeout = 60)
+Test(host_memory, host_memory_need_not_be_aligned, .timeout = 60)
 {
 	struct cohort_group *group = ranks_open(2, NULL);
 

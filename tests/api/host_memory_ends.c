@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Calls with host memory that do not finish, or not in time: who owns the
- * memory then, and what can be called next
+ * Tests of calls with host memory that do not finish, or not in time: who owns
+ * the memory afterwards, and which calls are possible next
  */
 
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/clique.h"
 #include "support/expect.h"
 #include "support/failing.h"
 #include "support/native.h"
@@ -19,7 +20,7 @@
 #include "support/ranks.h"
 
 #define RANKS 2
-#define COUNT 10000 /* of many chunks */
+#define COUNT 10000 /* number of elements, enough for many chunks */
 #define MOMENT UINT64_C(1000000)
 
 static struct cohort_group *group;
@@ -28,7 +29,7 @@ static struct cohort_group_options o;
 
 static void set_up(void)
 {
-	staging_set_chunk(4096);
+	place_set_chunk(4096);
 	cohort_group_options_init(&o);
 }
 
@@ -65,7 +66,7 @@ static int sum(struct cohort_comm *comm, int32_t *data, uint64_t timeout)
 	                              timeout);
 }
 
-/* A call on a thread of its own. */
+/* A call on a new thread */
 struct other {
 	struct cohort_comm *comm;
 	int32_t *data;
@@ -105,8 +106,8 @@ static void await_call(int rank, uint64_t n)
 	} while (stats.collectives < n);
 }
 
-/* Both ranks call, and the group still works. */
-static void both_are_well(void)
+/* Call on both ranks, to check that the group still works. */
+static void check_both_ranks(void)
 {
 	int32_t *a = data_of(4), *b = data_of(5);
 	struct other t;
@@ -122,7 +123,7 @@ static void both_are_well(void)
 
 /* ---- calls that time out ---------------------------------------------- */
 
-Test(host_memory_ends, a_call_that_timed_out_goes_on_without_its_caller)
+Test(host_memory_ends, host_memory_call_continues_after_its_timeout)
 {
 	int32_t *late = data_of(2), *data;
 	int i;
@@ -139,28 +140,29 @@ Test(host_memory_ends, a_call_that_timed_out_goes_on_without_its_caller)
 		cr_assert(is_all(data, 0x55555555));
 		free(data);
 	}
-	both_are_well();
+	check_both_ranks();
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 	free(late);
 }
 
-Test(host_memory_ends, both_ranks_calls_may_time_out)
+Test(host_memory_ends, host_memory_calls_of_both_ranks_may_time_out)
 {
 	int32_t *a = data_of(1), *b = data_of(2);
 
 	open_ranks();
 	cr_assert_eq(sum(comms[0], a, 0), COHORT_TIMED_OUT);
 	free(a);
-	/* The call may finish at once now. */
+	/* Rank 0 has already done its part, so this call may finish before its
+	 * timeout. */
 	cr_assert_geq(sum(comms[1], b, 0), COHORT_OK);
 	free(b);
 	cr_assert_eq(cohort_synchronize(comms[0], RANKS_SOON), COHORT_OK);
 	cr_assert_eq(cohort_synchronize(comms[1], RANKS_SOON), COHORT_OK);
-	both_are_well();
+	check_both_ranks();
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(host_memory_ends, the_next_call_is_refused_while_one_goes_on)
+Test(host_memory_ends, next_host_memory_call_is_refused_while_one_continues)
 {
 	int32_t *data = data_of(1);
 
@@ -168,28 +170,27 @@ Test(host_memory_ends, the_next_call_is_refused_while_one_goes_on)
 	cr_assert_eq(sum(comms[0], data, MOMENT), COHORT_TIMED_OUT);
 	expect(sum(comms[0], data, MOMENT), COHORT_BUSY,
 	       "all_reduce_host: an earlier call with host memory, ticket 1 of "
-	       "rank 0, which timed out, is still under way");
+	       "rank 0, has timed out and is still running");
 	expect(cohort_send_host(comms[0], data, 1, COHORT_I32, 1, 0),
 	       COHORT_BUSY, "send_host: an earlier call");
-	/* Neither call was made. */
+	/* The two refused calls had no effect. */
 	cr_assert_eq(sum(comms[1], data, RANKS_SOON), COHORT_OK);
-	both_are_well();
+	check_both_ranks();
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 	free(data);
 }
 
 /*
- * The caller's wait ends although the program's own work, ahead on the stream,
- * goes on until later.
+ * The caller stops waiting although earlier work on its stream continues.
  */
-Test(host_memory_ends, work_ahead_on_the_stream_does_not_keep_the_caller)
+Test(host_memory_ends, host_memory_timeout_includes_earlier_work_on_the_stream)
 {
 	const struct platform *p = native_open(RANKS);
 	int32_t *data = data_of(1), *late = data_of(2);
 	struct native_gate gate;
 
 	open_ranks();
-	both_are_well(); /* this makes the memory */
+	check_both_ranks(); /* allocates the staging memory */
 	native_gate_hold(p, &gate, cohort_comm_stream(comms[0]));
 	native_gate_reached(&gate);
 	cr_assert_eq(sum(comms[0], data, MOMENT), COHORT_TIMED_OUT);
@@ -198,13 +199,13 @@ Test(host_memory_ends, work_ahead_on_the_stream_does_not_keep_the_caller)
 	cr_assert_eq(sum(comms[1], late, RANKS_SOON), COHORT_OK);
 	cr_assert_eq(cohort_synchronize(comms[0], RANKS_SOON), COHORT_OK);
 	cr_assert(is_all(data, 0x55555555));
-	both_are_well();
+	check_both_ranks();
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 	free(late);
 	free(data);
 }
 
-Test(host_memory_ends, a_root_may_leave_before_the_others_come)
+Test(host_memory_ends, root_may_leave_a_host_memory_call_before_others_arrive)
 {
 	int32_t *data = data_of(7), *there = data_of(0);
 
@@ -248,17 +249,17 @@ static void is_aborted(uint64_t timeout)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(host_memory_ends, an_abort_ends_a_call)
+Test(host_memory_ends, abort_ends_a_host_memory_call)
 {
 	is_aborted(COHORT_FOREVER);
 }
 
-Test(host_memory_ends, an_abort_ends_a_call_with_a_timeout)
+Test(host_memory_ends, abort_ends_a_host_memory_call_that_has_a_timeout)
 {
 	is_aborted(RANKS_SOON);
 }
 
-Test(host_memory_ends, an_abort_ends_a_call_that_timed_out)
+Test(host_memory_ends, abort_ends_a_host_memory_call_after_its_timeout)
 {
 	int32_t *data = data_of(1);
 
@@ -274,10 +275,10 @@ Test(host_memory_ends, an_abort_ends_a_call_that_timed_out)
 }
 
 /*
- * The second of many chunks never comes, or on the host platform the whole
- * call.
+ * On GPUs, the second of many chunks never ends. On the host platform, the
+ * whole call never ends.
  */
-Test(host_memory_ends, an_abort_ends_a_call_in_its_middle)
+Test(host_memory_ends, abort_ends_a_host_memory_call_between_chunks)
 {
 	bool is_gpu = place_platform() == COHORT_PLATFORM_GPU;
 	int32_t *a = data_of(1), *b = data_of(2);
@@ -297,7 +298,7 @@ Test(host_memory_ends, an_abort_ends_a_call_in_its_middle)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(host_memory_ends, a_deadline_names_the_call)
+Test(host_memory_ends, verdict_on_a_deadline_names_the_host_memory_call)
 {
 	int32_t *data = data_of(1);
 	struct cohort_cause cause;
@@ -313,7 +314,7 @@ Test(host_memory_ends, a_deadline_names_the_call)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(host_memory_ends, a_call_does_not_match_the_devices_call)
+Test(host_memory_ends, host_memory_call_and_device_call_are_a_mismatch)
 {
 	int32_t *data = data_of(1), *other = data_of(1);
 	struct cohort_cause cause;
@@ -335,15 +336,15 @@ Test(host_memory_ends, a_call_does_not_match_the_devices_call)
 	cr_assert_eq(cohort_comm_cause(comms[0], &cause), COHORT_OK);
 	cr_assert_not_null(
 		strstr(cause.text,
-	               "rank 0 calls all_reduce_host of 10000 int32, sum: rank "
+	               "rank 0 calls all_reduce_host of 10000 int32, sum; rank "
 	               "1 calls all_reduce of 10000 int32, sum"),
 		"%s", cause.text);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-/* ---- what is refused -------------------------------------------------- */
+/* ---- refused calls ---------------------------------------------------- */
 
-Test(host_memory_ends, a_second_caller_gets_busy)
+Test(host_memory_ends, second_host_memory_call_on_a_rank_returns_busy)
 {
 	int32_t *data = data_of(1), *b = data_of(2);
 	struct other t;
@@ -368,17 +369,21 @@ static void *tag_rank_0(void *unused)
 	return unused;
 }
 
-/* Wait until rank @rank has left its native call. */
-static void await_out(int rank)
+static const char busy[] =
+	"rank 0: another thread is inside a call with host memory";
+
+/* Wait until rank 0's thread is outside native calls and waits for the
+ * device. */
+static void await_rank_0(void)
 {
-	while (atomic_load(&comms[rank]->lock.held))
+	while (cohort_tag(comms[0], "mine") == COHORT_BUSY &&
+	       !strstr(cohort_last_error(), busy))
 		sched_yield();
 }
 
 static void all_are_busy(struct cohort_comm *c)
 {
-	const char *why = "another thread is inside a call with host memory of "
-			  "rank 0";
+	const char *why = busy;
 	static int32_t d;
 	void *memory;
 
@@ -398,7 +403,7 @@ static void all_are_busy(struct cohort_comm *c)
 	expect(cohort_pause(c), COHORT_BUSY, why);
 	expect(cohort_comm_close(c), COHORT_BUSY, why);
 	expect(cohort_group_close(group), COHORT_STATE,
-	       "a thread is inside the communicator of rank 0");
+	       "a thread is in a call on the communicator of rank 0");
 }
 
 static void all_calls_get_busy_meanwhile(uint64_t timeout)
@@ -411,7 +416,7 @@ static void all_calls_get_busy_meanwhile(uint64_t timeout)
 	group = ranks_ahead(RANKS, &o, comms);
 	begin(&t, 0, data, timeout);
 	await_call(0, 1);
-	await_out(0);
+	await_rank_0();
 	all_are_busy(comms[0]);
 	cr_assert_eq(cohort_wait(comms[0], 1, 0), COHORT_TIMED_OUT);
 	cr_assert_eq(cohort_stats(comms[0], &stats), COHORT_OK);
@@ -422,25 +427,46 @@ static void all_calls_get_busy_meanwhile(uint64_t timeout)
 	cr_assert_eq(end(&t), COHORT_OK);
 	cr_assert(is_all(data, 3));
 	cr_assert_eq(cohort_tag(comms[0], "mine"), COHORT_OK);
-	both_are_well();
+	check_both_ranks();
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 	free(data);
 	free(b);
 }
 
-Test(host_memory_ends, the_group_stays_open_until_a_cause_ends_its_calls)
+static atomic_bool is_held, may_go_on;
+
+/* Keep the thread inside its call. */
+static void stay(int signo)
 {
-	open_ranks();
-	/* Pretend that a thread waits inside. */
-	atomic_store(&comms[0]->lock.staging_thread, 1);
-	cr_assert_eq(cohort_group_abort(group, "enough"), COHORT_OK);
-	expect(cohort_group_close(group), COHORT_STATE,
-	       "a thread is inside the communicator of rank 0");
-	atomic_store(&comms[0]->lock.staging_thread, 0);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	(void)signo;
+	is_held = true;
+	while (!may_go_on)
+		sched_yield();
 }
 
-Test(host_memory_ends, another_thread_may_submit_nothing_while_one_waits)
+Test(host_memory_ends, close_is_refused_while_a_thread_is_in_a_host_memory_call)
+{
+	int32_t *data = data_of(1);
+	struct other t;
+
+	group = ranks_ahead(RANKS, &o, comms);
+	begin(&t, 0, data, COHORT_FOREVER);
+	await_call(0, 1);
+	await_rank_0();
+	signal(SIGUSR1, stay);
+	pthread_kill(t.thread, SIGUSR1);
+	while (!is_held)
+		sched_yield();
+	cr_assert_eq(cohort_group_abort(group, "enough"), COHORT_OK);
+	expect(cohort_group_close(group), COHORT_STATE,
+	       "a thread is in a call on the communicator of rank 0");
+	may_go_on = true;
+	cr_assert_eq(end(&t), COHORT_ABORTED);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	free(data);
+}
+
+Test(host_memory_ends, calls_return_busy_while_a_host_memory_call_waits)
 {
 	place_need_no_sync("ranks that launch ahead make memory beside a "
 	                   "launch");
@@ -448,7 +474,7 @@ Test(host_memory_ends, another_thread_may_submit_nothing_while_one_waits)
 	all_calls_get_busy_meanwhile(RANKS_SOON);
 }
 
-Test(host_memory_ends, a_call_that_was_refused_lets_others_in)
+Test(host_memory_ends, refused_host_memory_call_does_not_block_others)
 {
 	int32_t *data = data_of(1);
 	pthread_t thread;
@@ -468,7 +494,7 @@ Test(host_memory_ends, a_call_that_was_refused_lets_others_in)
 	free(data);
 }
 
-Test(host_memory_ends, wrong_arguments_are_named)
+Test(host_memory_ends, host_memory_call_names_the_invalid_argument)
 {
 	static int32_t d[8];
 	struct cohort_comm *c;
@@ -497,14 +523,14 @@ Test(host_memory_ends, wrong_arguments_are_named)
 	expect(cohort_all_to_all_host(c, d, d + 1, 2, COHORT_I32, 0),
 	       COHORT_INVALID, "all_to_all_host: send is");
 	expect(cohort_send_host(c, d, 4, COHORT_I32, 0, 0), COHORT_INVALID,
-	       "send_host: peer is 0, this rank");
+	       "send_host: peer is 0, which is this rank");
 	expect(cohort_recv_host(c, d, 4, COHORT_I32, 5, 0), COHORT_INVALID,
 	       "recv_host: peer is 5, not 0 to 1");
-	both_are_well();
+	check_both_ranks();
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(host_memory_ends, a_batch_refuses_a_call)
+Test(host_memory_ends, host_memory_call_is_refused_in_a_batch)
 {
 	static int32_t d;
 
@@ -514,13 +540,13 @@ Test(host_memory_ends, a_batch_refuses_a_call)
 	                              0),
 	       COHORT_STATE, "all_reduce_host: a batch is open on rank 0");
 	cr_assert_eq(cohort_batch_end(comms[0], NULL, NULL), COHORT_OK);
-	both_are_well();
+	check_both_ranks();
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
 /* ---- failures --------------------------------------------------------- */
 
-Test(host_memory_ends, without_memory_a_call_changes_nothing)
+Test(host_memory_ends, host_memory_call_that_cannot_allocate_changes_nothing)
 {
 	int32_t *data = data_of(3);
 
@@ -530,12 +556,13 @@ Test(host_memory_ends, without_memory_a_call_changes_nothing)
 	expect(sum(comms[0], data, RANKS_SOON), COHORT_NO_MEMORY,
 	       "cudaHostAlloc");
 	cr_assert(is_all(data, 3));
-	both_are_well();
+	check_both_ranks();
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 	free(data);
 }
 
-/* Whichever native call fails: the group ends, and the memory is free. */
+/* Make the native call @what fail. The group must end, and the caller must be
+ * able to free its memory. */
 static void fails_at(const char *what)
 {
 	int32_t *a = data_of(1), *b = data_of(2);
@@ -548,7 +575,7 @@ static void fails_at(const char *what)
 	for (n = 1; n < 12; n += 3) {
 		platform_override(failing_wrap(real));
 		open_ranks();
-		both_are_well();
+		check_both_ranks();
 		begin(&t, 1, b, COHORT_FOREVER);
 		await_call(1, 2);
 		failing_at(what, (unsigned long)n, 0, cudaErrorInvalidValue);
@@ -563,12 +590,12 @@ static void fails_at(const char *what)
 	free(b);
 }
 
-Test(host_memory_ends, a_copy_that_fails_ends_the_group)
+Test(host_memory_ends, failed_copy_of_a_host_memory_call_ends_the_group)
 {
 	fails_at("cudaMemcpyAsync");
 }
 
-Test(host_memory_ends, a_stream_order_that_fails_ends_the_group)
+Test(host_memory_ends, failed_event_of_a_host_memory_call_ends_the_group)
 {
 	fails_at("cudaStreamWaitEvent");
 }

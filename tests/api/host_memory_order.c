@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Calls with host memory on a device: in which order the steps happen, and
- * which copies there are
+ * Tests of the order of the steps of a call with host memory, and of its copies
  *
- * A table in front of the platform's records what is called for rank 0, and
- * puts an event behind each copy and each collective.  The test measures no
- * time: it holds a collective for good to show what does not wait for it.
+ * A table in front of the platform's table records the calls for rank 0, and
+ * records an event after each copy and each collective. The tests measure no
+ * time. They block a collective to show which steps do not wait for it.
  */
 
 #include <criterion/criterion.h>
@@ -15,8 +14,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "base/clock.h"
-#include "core/staging.h"
+#include "support/clock.h"
 #include "support/expect.h"
 #include "support/ranks.h"
 
@@ -26,20 +24,23 @@
 #define COUNT (CHUNKS * CHUNK / sizeof(int32_t))
 #define MOST 64
 
+/* Largest number of chunks on the device at a time */
+#define RING 3
+
 enum what { LOAD, WORK, STORE, WHATS };
 
-/* The calls of rank 0's thread, and an event behind each. */
+/* Rank 0's calls of each kind, with an event recorded after each call */
 static struct {
 	_Atomic int n;
 	cudaEvent_t events[MOST];
-	const void *host[MOST]; /* of a copy */
+	const void *host[MOST]; /* host memory that is copied */
 	cudaStream_t stream;
 } seen[WHATS];
 
 static _Thread_local bool is_watched;
 static const struct platform *real;
 static struct platform table;
-static atomic_int waits; /* calls that wait for a device */
+static atomic_int waits; /* number of calls that waited for a device */
 static atomic_int allocations;
 static struct cohort_group *group;
 static struct cohort_comm *comms[RANKS];
@@ -76,7 +77,7 @@ static cudaError_t copy_async(void *dst, const void *src, size_t bytes,
 	cudaError_t error =
 		real->cudaMemcpyAsync(dst, src, bytes, kind, stream);
 
-	/* Copies of other memory are not asynchronous. */
+	/* CUDA copies asynchronously only if the host memory is pinned. */
 	cr_assert(is_pinned(loads ? src : dst));
 	note(loads ? LOAD : STORE, loads ? src : dst, stream);
 	return error;
@@ -144,16 +145,16 @@ static void set_up(void)
 	table.cudaDeviceSynchronize = wait_device;
 	table.cudaHostAlloc = host_alloc;
 	table.cudaMalloc = device_alloc;
+	table.chunk_bytes = CHUNK;
 	platform_override(&table);
-	staging_set_chunk(CHUNK);
 	group = ranks_split(RANKS, NULL, comms);
-	/* Waits of the open do not count. */
+	/* Do not count waits during the open. */
 	atomic_store(&waits, 0);
 }
 
 TestSuite(host_memory_order, .init = set_up, .timeout = 60);
 
-/* Rank @rank's call, on a thread of its own. */
+/* A call of a rank on a new thread */
 struct caller {
 	int rank;
 	int32_t *data;
@@ -196,10 +197,10 @@ static bool is_done(enum what what, int k)
 
 static void await(enum what what, int k)
 {
-	uint64_t deadline = clock_now() + RANKS_SOON;
+	uint64_t deadline = test_now() + RANKS_SOON;
 
 	while (!is_done(what, k)) {
-		cr_assert_lt(clock_now(), deadline, "%d of kind %d is not done",
+		cr_assert_lt(test_now(), deadline, "%d of kind %d is not done",
 		             k, what);
 		sched_yield();
 	}
@@ -221,10 +222,11 @@ static void set_up_ahead(void)
 }
 
 /*
- * The peer does not come.  With ranks that launch ahead all of the call is
- * queued nevertheless, and the device holds as many chunks as it has room for.
+ * The peer never arrives. If ranks launch ahead, the call is queued
+ * nevertheless, and as many chunks as possible are copied to the device.
  */
-Test(host_memory_order, chunks_are_loaded_while_the_first_is_reduced,
+Test(host_memory_order,
+     host_memory_chunks_are_copied_in_while_the_first_is_reduced,
      .init = set_up_ahead)
 {
 	static int32_t a[COUNT], b[COUNT];
@@ -233,10 +235,10 @@ Test(host_memory_order, chunks_are_loaded_while_the_first_is_reduced,
 
 	begin(&c[0], 0, a, COHORT_FOREVER);
 	await(LOAD, 1);
-	await(LOAD, STAGING_RING - 1);
+	await(LOAD, RING - 1);
 	await_queued(STORE, CHUNKS);
 	cr_assert_not(is_done(WORK, 0));
-	cr_assert_not(is_done(LOAD, STAGING_RING));
+	cr_assert_not(is_done(LOAD, RING));
 	cr_assert_eq(atomic_load(&seen[LOAD].n), CHUNKS);
 	cr_assert_eq(atomic_load(&seen[WORK].n), CHUNKS);
 	begin(&c[1], 1, b, COHORT_FOREVER);
@@ -252,10 +254,11 @@ Test(host_memory_order, chunks_are_loaded_while_the_first_is_reduced,
 }
 
 /*
- * The second collective is held: the first chunk comes back, and the following
- * ones are on the device.
+ * The second collective never ends. The first chunk must be copied back
+ * nevertheless, and the next chunks must be on the device.
  */
-Test(host_memory_order, a_chunk_is_stored_while_the_next_is_reduced)
+Test(host_memory_order,
+     host_memory_chunk_is_copied_out_while_the_next_is_reduced)
 {
 	static int32_t a[COUNT], b[COUNT];
 	struct caller c[RANKS];
@@ -264,17 +267,16 @@ Test(host_memory_order, a_chunk_is_stored_while_the_next_is_reduced)
 	begin(&c[0], 0, a, COHORT_FOREVER);
 	begin(&c[1], 1, b, COHORT_FOREVER);
 	await(STORE, 0);
-	await(LOAD, STAGING_RING);
+	await(LOAD, RING);
 	cr_assert_not(is_done(WORK, 1));
-	cr_assert_not(is_done(LOAD, STAGING_RING + 1));
+	cr_assert_not(is_done(LOAD, RING + 1));
 	cr_assert_eq(cohort_group_abort(group, "enough"), COHORT_OK);
 	cr_assert_eq(end(&c[0]), COHORT_ABORTED);
 	cr_assert_eq(end(&c[1]), COHORT_ABORTED);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(host_memory_order,
-     pinned_memory_is_copied_directly_unless_the_call_times_out)
+Test(host_memory_order, pinned_memory_is_staged_only_if_the_call_has_a_timeout)
 {
 	static int32_t b[COUNT];
 	struct caller c[RANKS];
@@ -310,7 +312,7 @@ Test(host_memory_order,
 	real->cudaFreeHost(pinned);
 }
 
-Test(host_memory_order, memory_is_allocated_once)
+Test(host_memory_order, staging_memory_is_allocated_only_once)
 {
 	static int32_t a[COUNT], b[COUNT];
 	struct caller c[RANKS];
@@ -328,7 +330,7 @@ Test(host_memory_order, memory_is_allocated_once)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(host_memory_order, memory_of_a_device_is_refused)
+Test(host_memory_order, host_memory_call_refuses_device_memory)
 {
 	int32_t *data;
 
@@ -338,7 +340,7 @@ Test(host_memory_order, memory_of_a_device_is_refused)
 	       COHORT_INVALID, "all_reduce_host: data is ");
 	expect(cohort_all_reduce_host(comms[0], data, 4, COHORT_I32, COHORT_SUM,
 	                              0),
-	       COHORT_INVALID, ", memory of a device");
+	       COHORT_INVALID, ", which is device memory");
 	ranks_must(cohort_free(comms[0], data), "free");
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }

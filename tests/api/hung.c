@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Threads of the program that hang while their group is closed: what they have
- * bound stays until they unbind it or exit
+ * Tests of program threads that hang while their group is closed: the resources
+ * that they have bound stay allocated until they unbind or exit
  */
 
 #include <criterion/criterion.h>
@@ -21,15 +21,16 @@ static struct cohort_group *group;
 static struct cohort_comm *comms[2], *children[2];
 
 /*
- * Rank 1's thread.  While it hangs, everything except the semaphores belongs to
- * the other side; once it may go on, it owns everything again.
+ * State of rank 1's thread. While that thread hangs, the main thread owns all
+ * members except the semaphores. After may_go_on is posted, rank 1's thread
+ * owns them.
  */
 static struct {
 	pthread_t thread;
 	sem_t is_away, may_go_on;
-	bool exits; /* without unbinding */
+	bool exits; /* exit without unbinding */
 	bool splits;
-	bool is_replaced; /* its generation, by a respawn */
+	bool is_replaced; /* a respawn has replaced the thread's generation */
 	uint64_t ticket;
 	void *memory;
 	int premul;
@@ -41,7 +42,7 @@ static void await(sem_t *sem)
 		continue;
 }
 
-/* Bind rank 1, leave something of every kind there, and hang. */
+/* Bind rank 1, allocate one object of every kind, and hang. */
 static void hang(struct cohort_comm *comm)
 {
 	const int32_t two = 2;
@@ -63,8 +64,8 @@ static void hang(struct cohort_comm *comm)
 }
 
 /*
- * Check what each kind of call answers once the group is closed, and that the
- * communicator is let go.
+ * Check the result of each kind of call after the close. Then the communicator
+ * must be unbindable.
  */
 static void go_on(struct cohort_comm *comm)
 {
@@ -104,7 +105,7 @@ static void *hung_main(void *comm)
 	return NULL;
 }
 
-/* Split a group of two ranks; rank 1's thread hangs when this returns. */
+/* Split a group of two ranks, and return when rank 1's thread hangs. */
 static void open_with_one_hung(void)
 {
 	int32_t value = 1;
@@ -135,24 +136,24 @@ static void close_while_it_hangs(void)
 	let_go_on();
 }
 
-Test(hung, a_group_is_closed_while_the_thread_of_a_bound_rank_hangs)
+Test(hung, group_can_be_closed_while_a_bound_thread_hangs)
 {
 	close_while_it_hangs();
 }
 
-Test(hung, a_thread_may_exit_instead_of_unbinding_a_closed_communicator)
+Test(hung, hung_thread_may_exit_without_unbinding_after_the_close)
 {
 	hung.exits = true;
 	close_while_it_hangs();
 }
 
-Test(hung, a_child_of_a_bound_communicator_stays_with_it)
+Test(hung, child_stays_allocated_while_a_hung_thread_is_bound)
 {
 	hung.splits = true;
 	close_while_it_hangs();
 }
 
-static struct cohort_comm *child; /* one rank's child */
+static struct cohort_comm *child; /* the child of a rank */
 
 static void *keep_child(void *comm)
 {
@@ -169,8 +170,7 @@ static void *keep_child(void *comm)
 	return NULL;
 }
 
-/* However soon the close follows the abort. */
-Test(hung, a_child_has_the_cause_of_its_parent)
+Test(hung, child_of_an_aborted_group_has_its_cause_after_the_close)
 {
 	int i;
 
@@ -186,8 +186,8 @@ Test(hung, a_child_has_the_cause_of_its_parent)
 	}
 }
 
-/* The native communicators were destroyed, and no cause reports that. */
-Test(hung, a_group_is_closed_without_a_cause_beside_a_bound_thread)
+/* After an orderly close, there is no cause that later calls could return. */
+Test(hung, calls_of_a_bound_thread_fail_after_an_orderly_close)
 {
 	open_with_one_hung();
 	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
@@ -195,7 +195,7 @@ Test(hung, a_group_is_closed_without_a_cause_beside_a_bound_thread)
 	let_go_on();
 }
 
-Test(hung, a_thread_of_a_former_generation_may_hang_until_after_the_close)
+Test(hung, thread_of_a_former_generation_may_outlive_the_close)
 {
 	const int lost = 1;
 	int32_t value = 1;
@@ -205,8 +205,8 @@ Test(hung, a_thread_of_a_former_generation_may_hang_until_after_the_close)
 	hung.is_replaced = true;
 	cr_assert_eq(cohort_group_respawn(group, &lost, 1), COHORT_OK);
 	/*
-	 * Other threads may still use a former generation's communicator, but
-	 * cannot take it away.
+	 * Threads can still use a communicator of an earlier generation, but
+	 * cannot bind it.
 	 */
 	cr_assert_eq(cohort_barrier(comms[1], NULL, NULL), COHORT_STALE);
 	cr_assert_eq(cohort_tag(comms[1], "theirs"), COHORT_OK);
@@ -218,7 +218,7 @@ Test(hung, a_thread_of_a_former_generation_may_hang_until_after_the_close)
 	let_go_on();
 }
 
-Test(hung, a_communicator_bound_to_the_closing_thread_is_unbound)
+Test(hung, close_unbinds_communicators_of_the_closing_thread)
 {
 	group = ranks_split(2, NULL, comms);
 	cr_assert_eq(cohort_comm_bind(comms[0]), COHORT_OK);
@@ -226,14 +226,14 @@ Test(hung, a_communicator_bound_to_the_closing_thread_is_unbound)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-static atomic_int streams; /* streams made and not destroyed */
+static atomic_int
+	streams; /* number of streams that were created and not destroyed */
 static struct platform table, real;
 
-static cudaError_t make_stream(cudaStream_t *stream, unsigned flags,
-                               int priority)
+static cudaError_t make_stream(cudaStream_t *stream, unsigned flags)
 {
 	atomic_fetch_add(&streams, 1);
-	return real.cudaStreamCreateWithPriority(stream, flags, priority);
+	return real.cudaStreamCreateWithFlags(stream, flags);
 }
 
 static cudaError_t destroy_stream(cudaStream_t stream)
@@ -245,12 +245,12 @@ static cudaError_t destroy_stream(cudaStream_t stream)
 static void count_streams(void)
 {
 	table = real = *place_open(2);
-	table.cudaStreamCreateWithPriority = make_stream;
+	table.cudaStreamCreateWithFlags = make_stream;
 	table.cudaStreamDestroy = destroy_stream;
 	platform_override(&table);
 }
 
-/* Close the children; another thread has bound the first one's rank. */
+/* Close both children. Another thread is bound to the first one. */
 static void *close_children(void *unused)
 {
 	(void)unused;
@@ -266,7 +266,7 @@ static void *split_second(void *unused)
 	return NULL;
 }
 
-Test(hung, everything_kept_for_the_closing_thread_is_given_back)
+Test(hung, close_frees_children_that_the_closing_thread_has_bound)
 {
 	struct cohort_abort *handle;
 	pthread_t thread;
@@ -317,7 +317,7 @@ static void close_joined_while_one_hangs(void)
 	int32_t value = 1;
 
 	place_need(2);
-	ranks_must(cohort_unique_id(&id), "unique_id");
+	ranks_must(cohort_unique_id(COHORT_PLATFORM_AUTO, &id), "unique_id");
 	sem_init(&hung.is_away, 0, 0);
 	sem_init(&hung.may_go_on, 0, 0);
 	pthread_create(&hung.thread, NULL, hung_joined, NULL);
@@ -335,18 +335,18 @@ static void close_joined_while_one_hangs(void)
 	let_go_on();
 }
 
-Test(hung, joined_ranks_are_closed_while_the_thread_of_one_hangs)
+Test(hung, joined_ranks_can_be_closed_while_one_thread_hangs)
 {
 	close_joined_while_one_hangs();
 }
 
-Test(hung, the_thread_of_a_joined_rank_may_exit_after_it_was_closed)
+Test(hung, hung_thread_of_a_joined_rank_may_exit_after_the_close)
 {
 	hung.exits = true;
 	close_joined_while_one_hangs();
 }
 
-Test(hung, a_rank_that_its_thread_closes_is_no_longer_bound)
+Test(hung, comm_close_unbinds_a_joined_rank)
 {
 	group = ranks_split(2, NULL, comms);
 	cr_assert_eq(cohort_comm_bind(comms[1]), COHORT_OK);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Joining by unique id: a thread per rank, and which ranks are refused
+ * Tests of joins by unique id, with one thread for each rank, and of refused
+ * joins
  */
 
 #include <criterion/criterion.h>
@@ -11,19 +12,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/backoff.h"
+#include "support/clock.h"
 #include "support/native.h"
 #include "support/ranks.h"
 
 TestSuite(join, .timeout = 60);
 
-/* A thread that joins, and its results. */
+/* A thread that joins, and its results */
 struct joiner {
 	const struct cohort_unique_id *id;
 	int size;
 	int rank;
 	int device;
-	uint64_t init_ns; /* 0: the default */
+	uint64_t init_ns; /* init deadline, or 0 for the default */
 	uint64_t join_ns;
 	struct cohort_abort *abort;
 	struct cohort_comm *comm;
@@ -55,7 +56,7 @@ static void start(struct joiner *j)
 	cr_assert_eq(pthread_create(&j->thread, NULL, join_main, j), 0);
 }
 
-/* Start @n ranks, rank r on device n - 1 - r, the last rank first. */
+/* Start @n ranks, in reverse order. Rank r uses device n - 1 - r. */
 static void start_all(struct joiner *j, int n,
                       const struct cohort_unique_id *id)
 {
@@ -87,11 +88,11 @@ static struct cohort_unique_id new_id(void)
 
 	place_choose();
 	place_need(1);
-	ranks_must(cohort_unique_id(&id), "unique id");
+	ranks_must(cohort_unique_id(COHORT_PLATFORM_AUTO, &id), "unique id");
 	return id;
 }
 
-Test(join, ranks_in_threads_are_one_communicator)
+Test(join, threads_that_join_form_one_communicator)
 {
 	const struct cohort_unique_id id = new_id();
 	struct joiner j[3] = { { .rc = 0 } };
@@ -120,7 +121,7 @@ Test(join, ranks_in_threads_are_one_communicator)
 		cr_assert_eq(cohort_comm_close(j[r].comm), COHORT_OK);
 }
 
-Test(join, one_rank_is_a_communicator)
+Test(join, one_rank_can_join_alone)
 {
 	const struct cohort_unique_id id = new_id();
 	struct joiner j = { .id = &id, .size = 1 };
@@ -133,14 +134,17 @@ Test(join, one_rank_is_a_communicator)
 	cr_assert_eq(cohort_comm_close(j.comm), COHORT_OK);
 }
 
-/* What launching together does not cover (docs/gpu.md): a join while another one connects pairs
- * of ranks, or while a group is aborted. */
+/*
+ * Return whether joins must not overlap. On NVIDIA's NCCL, launching together
+ * does not protect a join while another join connects ranks or while a group is
+ * aborted (docs/gpu.md).
+ */
 static bool joins_one_after_the_other(void)
 {
 	return place_is_nvidia();
 }
 
-Test(join, two_ids_are_two_communicators)
+Test(join, joins_with_different_ids_form_different_communicators)
 {
 	const struct cohort_unique_id id[2] = { new_id(), new_id() };
 	struct joiner a[2] = { { .rc = 0 } }, b[2] = { { .rc = 0 } };
@@ -159,7 +163,7 @@ Test(join, two_ids_are_two_communicators)
 	cr_assert_eq(cohort_comm_close(b[0].comm), COHORT_OK);
 }
 
-Test(join, any_ranks_handle_ends_the_group)
+Test(join, abort_handle_of_any_joined_rank_ends_all)
 {
 	const struct cohort_unique_id id = new_id();
 	struct joiner j[2] = { { .rc = 0 } };
@@ -180,7 +184,7 @@ Test(join, any_ranks_handle_ends_the_group)
 	cohort_abort_put(handle);
 }
 
-Test(join, the_watchdog_and_the_agreement_know_ranks_by_their_numbers)
+Test(join, verdict_and_mismatch_name_joined_ranks_by_number)
 {
 	const struct cohort_unique_id id[2] = { new_id(), new_id() };
 	struct joiner j[3] = { { .rc = 0 } }, k[3] = { { .rc = 0 } };
@@ -194,8 +198,10 @@ Test(join, the_watchdog_and_the_agreement_know_ranks_by_their_numbers)
 		j[r].join_ns = 20000000;
 	start_all(j, 3, &id[0]);
 	join_all(j, 3);
+	ranks_must(cohort_pause(j[0].comm), "pause");
 	ranks_sum(j[0].comm, &x[0]);
 	t = ranks_sum(j[1].comm, &x[1]);
+	ranks_must(cohort_resume(j[0].comm), "resume");
 	cr_assert_eq(cohort_wait(j[1].comm, t, RANKS_SOON), COHORT_STALLED);
 	cohort_comm_cause(j[0].comm, &cause);
 	cr_assert_eq(cause.rank, 2, "%s", cause.text);
@@ -230,7 +236,7 @@ static int close_it(const struct cohort_verdict *verdict, void *user)
 	return 0;
 }
 
-Test(join, on_verdict_may_not_close_its_own_group)
+Test(join, on_verdict_may_not_close_its_own_joined_rank)
 {
 	const struct cohort_unique_id id = new_id();
 	struct cohort_group_options o;
@@ -262,7 +268,7 @@ static void refused(struct joiner *j, int rc, const char *text)
 	cr_assert_null(j->comm);
 }
 
-Test(join, arguments_are_refused_by_name_and_value)
+Test(join, comm_join_names_the_invalid_argument_and_its_value)
 {
 	const struct cohort_unique_id id = new_id(), none = { { 1 } };
 	struct cohort_comm *comm;
@@ -282,42 +288,45 @@ Test(join, arguments_are_refused_by_name_and_value)
 	refused(&j, COHORT_INVALID, "device is 1000");
 	j.device = 0;
 	j.id = &none;
-	refused(&j, COHORT_INVALID, "id does not come from cohort_unique_id()");
+	refused(&j, COHORT_INVALID, "id was not made by cohort_unique_id()");
 	cr_assert_eq(cohort_comm_join(NULL, 1, 0, 0, NULL, &comm),
 	             COHORT_INVALID);
 	cr_assert_eq(cohort_comm_join(&id, 1, 0, 0, NULL, NULL),
 	             COHORT_INVALID);
-	cr_assert_eq(cohort_unique_id(NULL), COHORT_INVALID);
+	cr_assert_eq(cohort_unique_id(COHORT_PLATFORM_AUTO, NULL),
+	             COHORT_INVALID);
 }
 
-Test(join, the_host_platform_joins_ranks_of_one_process)
+Test(join, host_platform_joins_only_ranks_of_one_process)
 {
 	struct cohort_unique_id id = new_id();
 	struct joiner j = { .id = &id, .size = 2 };
 
 	place_need_one_process("joins of one process alone");
-	id.bytes[16] ^= 1; /* as if made by a former process with this number */
+	/* like the id of an earlier process with the same pid */
+	id.bytes[16] ^= 1;
 	refused(&j, COHORT_UNSUPPORTED, "ranks of one process");
 }
 
-/* Two threads that join as one rank; one of them is refused. */
+/* Start two threads that join as the same rank. One of them must be refused. */
 static struct joiner *start_twins(struct joiner *twins)
 {
 	struct joiner *second;
 
 	start(&twins[0]);
 	start(&twins[1]);
-	/* The one that was let in waits for rank 1. */
+	/* Find the refused thread. The other one waits for rank 1. */
 	while (pthread_tryjoin_np(twins[0].thread, NULL))
 		if (!pthread_tryjoin_np(twins[1].thread, NULL))
 			break;
 	second = twins[0].rc == COHORT_INVALID ? &twins[0] : &twins[1];
 	cr_assert_eq(second->rc, COHORT_INVALID, "%s", second->error);
-	cr_assert_not_null(strstr(second->error, "rank is 0, which has"));
+	cr_assert_not_null(
+		strstr(second->error, "rank is 0, but that rank has"));
 	return second == twins ? twins + 1 : twins;
 }
 
-Test(join, ranks_that_do_not_match_are_refused)
+Test(join, comm_join_refuses_ranks_that_do_not_match)
 {
 	const struct cohort_unique_id id = new_id();
 	struct joiner twins[2], other = { .id = &id, .size = 2, .rank = 1 };
@@ -328,9 +337,11 @@ Test(join, ranks_that_do_not_match_are_refused)
 	first = start_twins(twins);
 
 	other.size = 3;
-	refused(&other, COHORT_INVALID, "nranks is 3, but others");
+	refused(&other, COHORT_INVALID, "nranks is 3, but other");
 	other.size = 2;
-	refused(&other, COHORT_INVALID, "device is 0, as is that of rank 0");
+	refused(&other, COHORT_INVALID,
+	        "device is 0, which rank 0 has already: each rank needs its "
+	        "own");
 	other.device = 1;
 	join_main(&other);
 	cr_assert_eq(other.rc, COHORT_OK, "%s", other.error);
@@ -340,18 +351,17 @@ Test(join, ranks_that_do_not_match_are_refused)
 	cohort_comm_close(other.comm);
 }
 
-Test(join, an_abort_handle_ends_a_join_whose_peers_do_not_come)
+Test(join, abort_handle_ends_a_join_whose_peers_never_arrive)
 {
 	const struct cohort_unique_id id = new_id();
 	struct joiner j = { .id = &id,
 		            .size = 2,
 		            .abort = cohort_abort_create() };
-	struct backoff b = BACKOFF;
 
 	place_need_world(2);
 	start(&j);
 	while (!native_find_thread("/init"))
-		backoff_wait(&b, UINT64_MAX);
+		test_nap();
 	cr_assert_eq(cohort_abort_fire(j.abort, "enough"), COHORT_OK);
 	pthread_join(j.thread, NULL);
 	cr_assert_eq(j.rc, COHORT_ABORTED, "%s", j.error);
@@ -359,7 +369,7 @@ Test(join, an_abort_handle_ends_a_join_whose_peers_do_not_come)
 	cohort_abort_put(j.abort);
 }
 
-Test(join, an_abort_handle_of_all_ranks_ends_what_they_have_joined)
+Test(join, shared_abort_handle_ends_the_joined_ranks)
 {
 	const struct cohort_unique_id id = new_id();
 	struct joiner j[2] = { { .abort = cohort_abort_create() } };
@@ -379,14 +389,18 @@ Test(join, an_abort_handle_of_all_ranks_ends_what_they_have_joined)
 	cohort_abort_put(j[0].abort);
 }
 
-Test(join, a_join_whose_peers_do_not_come_fails_in_time)
+Test(join, join_times_out_without_its_peer_which_is_then_too_late)
 {
 	const struct cohort_unique_id id = new_id();
 	struct joiner j = { .id = &id, .size = 2, .init_ns = 10000000 };
 
-	place_need_world(2);
+	place_need(2);
 	refused(&j, COHORT_INIT_TIMEOUT, "ncclCommInitRank of rank 0 of 2");
 	cr_assert_not_null(strstr(j.error,
 	                          "; rank 0 has joined; rank 1 has not (or is "
 	                          "in another process)"));
+	j.rank = 1;
+	j.device = 1;
+	j.init_ns = RANKS_SOON;
+	refused(&j, COHORT_INIT_TIMEOUT, "rank 1 is too late: ");
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Lists of tensors: whatever a list contains, each tensor gets the result that
- * a call for it alone would have given
+ * Tests that each tensor of a list gets the result of a separate call for the
+ * tensor
  *
- * Random lists, the same on every rank: of any types, of counts from nothing to
- * more than one share of the host platform, and each tensor in place or not.
- * Every rank makes the call, waits, and compares with a plain reference.
+ * The lists are random and equal on all ranks: any types, counts from 0 to more
+ * than one share of the host platform, and each tensor in place or not. Every
+ * rank calls, waits, and compares its results with a plain reference.
  */
 
 #include <criterion/criterion.h>
@@ -16,31 +16,29 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/random.h"
 #include "support/expect.h"
 #include "support/fill.h"
+#include "support/random.h"
 #include "support/ranks.h"
 #include "support/reference.h"
 #include "support/spread.h"
 
 #define MAX_RANKS 4
 #define MAX_TENSORS 200
-/* bytes of one rank's inputs, or of its results */
+/* Size of one rank's inputs, and of its results, in bytes */
 #define ROOM ((size_t)3 << 20)
 #define LISTS 60
 
-enum kind { ALL_REDUCE, BROADCAST, ALL_GATHER, REDUCE_SCATTER, KINDS };
+enum kind { ALL_REDUCE, BROADCAST, KINDS };
 
-static const char *const names[] = { "all_reduce_many", "broadcast_many",
-	                             "all_gather_many", "reduce_scatter_many" };
+static const char *const names[] = { "all_reduce_many", "broadcast_many" };
 
-/* One tensor of a list, as all ranks have it. */
+/* A tensor of a list, equal on all ranks */
 struct part {
 	size_t count;
 	int type;
 	bool in_place;
-	/* offset in a rank's memory: room for a block of each rank */
-	size_t at;
+	size_t at; /* offset of the tensor in a rank's memory */
 };
 
 struct list {
@@ -48,7 +46,8 @@ struct list {
 	int op;
 	int root;
 	bool in_batch;
-	size_t bytes; /* bytes in a rank's memory */
+	/* number of bytes that the list uses in a rank's memory */
+	size_t bytes;
 	size_t n;
 	struct part parts[MAX_TENSORS];
 };
@@ -57,7 +56,7 @@ struct scene {
 	int ranks;
 	unsigned seed;
 	char *input[MAX_RANKS]; /* contents before the call */
-	char *send[MAX_RANKS];  /* the call's argument */
+	char *send[MAX_RANKS];  /* argument of the call */
 	char *recv[MAX_RANKS];
 	char *expected[MAX_RANKS];
 	struct spread_barrier *all;
@@ -67,19 +66,19 @@ struct scene {
 
 static size_t random_count(uint64_t *state)
 {
-	switch (random_next(state) % 8) {
+	switch (test_random(state) % 8) {
 	case 0:
-		return random_next(state) % 4;
+		return test_random(state) % 4;
 	case 1:
 	case 2:
 	case 3:
-		return random_next(state) % 70;
+		return test_random(state) % 70;
 	case 4:
 	case 5:
 	case 6:
-		return random_next(state) % 2100;
+		return test_random(state) % 2100;
 	}
-	return random_next(state) % 40000;
+	return test_random(state) % 40000;
 }
 
 static void list_make(struct list *l, int ranks, uint64_t seed)
@@ -87,85 +86,65 @@ static void list_make(struct list *l, int ranks, uint64_t seed)
 	uint64_t state = seed * 7919 + 1;
 	size_t i, most, at = 0;
 
-	*l = (struct list){ .kind = random_next(&state) % KINDS,
-		            .op = (int)(random_next(&state) % 5),
-		            .root = (int)(random_next(&state) %
+	*l = (struct list){ .kind = test_random(&state) % KINDS,
+		            .op = (int)(test_random(&state) % 5),
+		            .root = (int)(test_random(&state) %
 		                          (unsigned)ranks),
-		            .in_batch = random_next(&state) % 4 == 0 };
+		            .in_batch = test_random(&state) % 4 == 0 };
 	/* NVIDIA's NCCL refuses averages of 8-bit floats over one rank. */
 	if (place_is_nvidia() && ranks == 1 && l->op == COHORT_AVG)
 		l->op = COHORT_SUM;
-	most = random_next(&state) % 3 ? 12 : MAX_TENSORS;
-	most = 1 + random_next(&state) % most;
+	most = test_random(&state) % 3 ? 12 : MAX_TENSORS;
+	most = 1 + test_random(&state) % most;
 	for (i = 0; i < most; i++) {
 		struct part *p = &l->parts[i];
 		size_t bytes;
 
 		p->count = random_count(&state);
-		p->type = (int)(random_next(&state) % 12);
-		p->in_place = random_next(&state) % 2;
+		p->type = (int)(test_random(&state) % 12);
+		p->in_place = test_random(&state) % 2;
 		p->at = at;
-		bytes = (size_t)ranks * p->count * reference_size(p->type);
-		at += (bytes + random_next(&state) % 3 * 8 + 7) & ~(size_t)7;
+		bytes = p->count * reference_size(p->type);
+		at += (bytes + test_random(&state) % 3 * 8 + 7) & ~(size_t)7;
 		if (at > ROOM)
 			break;
 		l->bytes = at;
 	}
-	l->n = i; /* any tensor fits */
+	l->n = i; /* at least 1, because any single tensor fits */
 }
 
-static bool gathers(const struct list *l)
-{
-	return l->kind == ALL_GATHER;
-}
-
-static bool scatters(const struct list *l)
-{
-	return l->kind == REDUCE_SCATTER;
-}
-
-/*
- * What rank @rank passes for a tensor.  In place, the smaller buffer is the
- * rank's block of the larger one.
- */
+/* Return the tensor that @rank passes. */
 static struct cohort_tensor tensor_of(const struct scene *s,
                                       const struct list *l, size_t i, int rank)
 {
 	const struct part *p = &l->parts[i];
-	size_t own = (size_t)rank * p->count * reference_size(p->type);
 	char *send = s->send[rank] + p->at, *recv = s->recv[rank] + p->at;
 
-	if (p->in_place && gathers(l))
-		send = recv + own;
-	else if (p->in_place)
-		recv = scatters(l) ? send + own : send;
+	if (p->in_place)
+		recv = send;
 	return (struct cohort_tensor){ p->count || i % 2 ? send : NULL,
 		                       p->count || i % 2 ? recv : NULL,
 		                       p->count, p->type };
 }
 
-/* ---- before and after ------------------------------------------------- */
+/* ---- buffers ---------------------------------------------------------- */
 
 static void fill(const struct scene *s, const struct list *l, int rank)
 {
-	size_t i, blocks = scatters(l) ? (size_t)s->ranks : 1;
+	size_t i;
 
 	fill_guard(s->send[rank], l->bytes);
 	fill_guard(s->recv[rank], l->bytes);
 	for (i = 0; i < l->n; i++) {
 		const struct part *p = &l->parts[i];
-		struct cohort_tensor t = tensor_of(s, l, i, rank);
-		char *input = s->input[rank] + p->at, *to;
+		char *input = s->input[rank] + p->at;
 
-		fill_random(input, blocks * p->count, p->type,
+		fill_random(input, p->count, p->type,
 		            s->seed + (unsigned)rank * 131 + i, false);
 		if (!p->count)
 			continue;
-		to = gathers(l) && p->in_place
-		             ? (char *)t.recv + (size_t)rank * p->count *
-		                                        reference_size(p->type)
-		             : s->send[rank] + p->at;
-		memcpy(to, input, blocks * p->count * reference_size(p->type));
+		memcpy(s->send[rank] + p->at, input,
+		       p->count * reference_size(p->type));
 	}
 }
 
@@ -185,13 +164,6 @@ static void expect_part(const struct scene *s, const struct list *l, size_t i,
 		break;
 	case BROADCAST:
 		reference_broadcast(out, in, p->count, p->type, l->root);
-		break;
-	case ALL_GATHER:
-		reference_all_gather(out, in, s->ranks, p->count, p->type);
-		break;
-	case REDUCE_SCATTER:
-		reference_reduce_scatter(out, in, s->ranks, p->count, p->type,
-		                         l->op, rank);
 		break;
 	case KINDS:
 		break;
@@ -220,7 +192,7 @@ static void compare(const struct scene *s, const struct list *l, int rank)
 		const struct part *p = &l->parts[i];
 		struct cohort_tensor t = tensor_of(s, l, i, rank);
 
-		count = p->count * (gathers(l) ? (size_t)s->ranks : 1);
+		count = p->count;
 		bytes = count * reference_size(p->type);
 		expect_part(s, l, i, rank);
 		if (!count)
@@ -229,8 +201,7 @@ static void compare(const struct scene *s, const struct list *l, int rank)
 		                      p->type) != count)
 			die(s, l, i, rank, "not what the reference says");
 		/*
-		 * Compare what lies behind it, up to the next tensor, except
-		 * the send buffer.
+		 * Check that the memory up to the next tensor is unchanged.
 		 */
 		if (!p->in_place && i + 1 < l->n &&
 		    !fill_guard_intact((const char *)t.recv + bytes,
@@ -238,8 +209,7 @@ static void compare(const struct scene *s, const struct list *l, int rank)
 			die(s, l, i, rank, "written behind its end");
 		if (!p->in_place &&
 		    memcmp(s->send[rank] + p->at, s->input[rank] + p->at,
-		           (scatters(l) ? (size_t)s->ranks : 1) * p->count *
-		                   reference_size(p->type)) != 0)
+		           p->count * reference_size(p->type)) != 0)
 			die(s, l, i, rank, "send was written");
 	}
 }
@@ -249,20 +219,10 @@ static void compare(const struct scene *s, const struct list *l, int rank)
 static int call(const struct list *l, struct cohort_comm *c,
                 const struct cohort_tensor *t, void *stream, uint64_t *ticket)
 {
-	switch (l->kind) {
-	case ALL_REDUCE:
-		return cohort_all_reduce_many(c, t, l->n, l->op, stream,
-		                              ticket);
-	case BROADCAST:
-		return cohort_broadcast_many(c, t, l->n, l->root, stream,
-		                             ticket);
-	case ALL_GATHER:
-		return cohort_all_gather_many(c, t, l->n, stream, ticket);
-	case REDUCE_SCATTER:
-	case KINDS:
-		break;
-	}
-	return cohort_reduce_scatter_many(c, t, l->n, l->op, stream, ticket);
+	return l->kind == BROADCAST ? cohort_broadcast_many(c, t, l->n, l->root,
+	                                                    stream, ticket)
+	                            : cohort_all_reduce_many(c, t, l->n, l->op,
+	                                                     stream, ticket);
 }
 
 static int call_in_batch(const struct list *l, struct cohort_comm *c,
@@ -347,27 +307,27 @@ static void run_all_lists(int ranks)
 	run_lists(ranks, NULL, (unsigned)ranks * 1000);
 }
 
-Test(list, gives_the_references_results_with_one_rank)
+Test(list, tensor_list_equals_the_reference_on_one_rank)
 {
 	run_all_lists(1);
 }
 
-Test(list, gives_the_references_results_with_two_ranks)
+Test(list, tensor_list_equals_the_reference_on_two_ranks)
 {
 	run_all_lists(2);
 }
 
-Test(list, gives_the_references_results_with_three_ranks)
+Test(list, tensor_list_equals_the_reference_on_three_ranks)
 {
 	run_all_lists(3);
 }
 
-Test(list, gives_the_references_results_with_four_ranks)
+Test(list, tensor_list_equals_the_reference_on_four_ranks)
 {
 	run_all_lists(4);
 }
 
-/* The results are the same whichever way the lists take. */
+/* Check the results for each way to launch lists. */
 static void run_lists_in_all_ways(int ranks)
 {
 	static const struct {
@@ -377,7 +337,6 @@ static void run_lists_in_all_ways(int ranks)
 		{ COHORT_MANY_GROUP, { 0 } },
 		{ COHORT_MANY_FLAT,
 		  { .group_most = SIZE_MAX, .flat_most = 1 << 20 } },
-		{ COHORT_MANY_ALONE, { 0 } },
 		{ COHORT_MANY_AUTO,
 		  { .group_most = 7, .flat_from = SIZE_MAX } },
 		{ COHORT_MANY_AUTO,
@@ -402,19 +361,19 @@ static void run_lists_in_all_ways(int ranks)
 	}
 }
 
-Test(list, gives_them_in_all_ways_with_one_rank)
+Test(list, list_launched_in_any_way_is_correct_on_one_rank)
 {
 	run_lists_in_all_ways(1);
 }
 
-Test(list, gives_them_in_all_ways_with_three_ranks)
+Test(list, list_launched_in_any_way_is_correct_on_three_ranks)
 {
 	run_lists_in_all_ways(3);
 }
 
-/* ---- what is refused -------------------------------------------------- */
+/* ---- refused lists ---------------------------------------------------- */
 
-Test(list, is_refused_with_the_tensor_named)
+Test(list, error_names_the_invalid_tensor_of_any_list_call)
 {
 	struct cohort_comm *c[2];
 	struct cohort_group *group = ranks_ahead(2, NULL, c);
@@ -425,15 +384,10 @@ Test(list, is_refused_with_the_tensor_named)
 
 	expect(cohort_broadcast_many(c[0], list, 3, 0, NULL, NULL),
 	       COHORT_INVALID, "broadcast: tensors[2].recv is NULL");
-	expect(cohort_all_gather_many(c[0], list, 3, NULL, NULL),
-	       COHORT_INVALID, "all_gather: tensors[2].recv is NULL");
-	expect(cohort_reduce_scatter_many(c[0], list, 3, COHORT_SUM, NULL,
-	                                  NULL),
-	       COHORT_INVALID, "reduce_scatter: tensors[2].recv is NULL");
 	expect(cohort_broadcast_many(c[0], list, 2, 2, NULL, NULL),
 	       COHORT_INVALID, "broadcast: root is 2");
-	expect(cohort_reduce_scatter_many(c[0], list, 2, -1, NULL, NULL),
-	       COHORT_INVALID, "reduce_scatter: op is -1");
+	expect(cohort_all_reduce_many(c[0], list, 2, -1, NULL, NULL),
+	       COHORT_INVALID, "all_reduce: op is -1");
 	list[1].recv = (char *)(x + 1) + 3;
 	expect(cohort_all_reduce_many(c[0], list, 2, COHORT_SUM, NULL, NULL),
 	       COHORT_INVALID, "all_reduce: tensors[1].recv is ");
@@ -441,9 +395,9 @@ Test(list, is_refused_with_the_tensor_named)
 	       COHORT_INVALID, "not aligned to the 4 bytes of int32");
 	list[1].recv = x + 1;
 	list[1].type = 77;
-	expect(cohort_all_gather_many(c[0], list, 2, NULL, NULL),
-	       COHORT_INVALID, "all_gather: tensors[1].type is 77");
-	expect(cohort_all_gather_many(c[0], list, 0, NULL, NULL),
+	expect(cohort_broadcast_many(c[0], list, 2, 0, NULL, NULL),
+	       COHORT_INVALID, "broadcast: tensors[1].type is 77");
+	expect(cohort_broadcast_many(c[0], list, 0, 0, NULL, NULL),
 	       COHORT_INVALID, "n is 0");
 	expect(cohort_broadcast_many(c[0], NULL, 2, 0, NULL, NULL),
 	       COHORT_INVALID, "tensors is NULL");

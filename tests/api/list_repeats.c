@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Lists that are called again, as a trainer does in every step: each call acts
- * like the first, whatever has changed in the list
+ * Tests of lists that are called repeatedly, as in the steps of a training:
+ * each call must act like the first one, even if the list has changed
  */
 
 #include <criterion/criterion.h>
@@ -18,7 +18,7 @@
 #define RANKS 2
 #define TENSORS 20
 #define EACH 50
-#define LISTS 200 /* more than the library remembers */
+#define LISTS 200 /* more lists than the library remembers */
 
 static struct cohort_group *group;
 static struct cohort_comm *c[RANKS];
@@ -75,7 +75,7 @@ static void await(const uint64_t tickets[RANKS])
 		             COHORT_OK, "%s", cohort_last_error());
 }
 
-/* Reduce list @at of all ranks; the sums go where rank 0's list says. */
+/* Reduce list @at on all ranks, and wait for the operations. */
 static void reduce(int at, int op)
 {
 	uint64_t tickets[RANKS];
@@ -88,7 +88,8 @@ static void reduce(int at, int op)
 	await(tickets);
 }
 
-/* Rank 1's value is the larger one. */
+/* Return the expected result of element @i of tensor @t. Rank 1 has the larger
+ * value. */
 static int expected(int at, int t, size_t i, int op)
 {
 	const int of_0 = 1000 * t + (int)i + at;
@@ -126,7 +127,7 @@ static void close_group(void)
 	             cohort_last_error());
 }
 
-Test(list_repeats, may_take_turns_with_many_others)
+Test(list_repeats, repeated_list_may_alternate_with_many_others)
 {
 	int i, at;
 
@@ -137,7 +138,7 @@ Test(list_repeats, may_take_turns_with_many_others)
 	close_group();
 }
 
-Test(list_repeats, are_new_when_anything_in_them_changes)
+Test(list_repeats, repeated_list_may_change_in_any_way)
 {
 	int r;
 
@@ -150,7 +151,7 @@ Test(list_repeats, are_new_when_anything_in_them_changes)
 	reductions(0, COHORT_MAX);
 	cr_assert_eq(data[0][0][7][3], 7000 + 3, "past the count: %d",
 	             data[0][0][7][3]);
-	/* The list changes on one rank only. */
+	/* Change the list on only one rank. */
 	list[1][0][19].recv = data[1][1][0];
 	reductions(0, COHORT_MAX);
 	list[1][0][19].recv = data[1][1][1];
@@ -158,8 +159,7 @@ Test(list_repeats, are_new_when_anything_in_them_changes)
 	close_group();
 }
 
-/* In flight on every rank; on the first rank until the other one calls. */
-Test(list_repeats, may_be_called_again_while_they_are_in_flight)
+Test(list_repeats, list_may_be_called_again_while_it_is_in_flight)
 {
 	uint64_t tickets[RANKS];
 	int i, r;
@@ -180,7 +180,7 @@ Test(list_repeats, may_be_called_again_while_they_are_in_flight)
 	close_group();
 }
 
-Test(list_repeats, run_on_the_stream_of_the_call)
+Test(list_repeats, repeated_list_runs_on_the_stream_of_each_call)
 {
 	const struct platform *p = place_table();
 	uint64_t tickets[RANKS];
@@ -213,9 +213,9 @@ Test(list_repeats, run_on_the_stream_of_the_call)
 		cr_assert_eq(p->cudaStreamDestroy(other[r]), cudaSuccess);
 }
 
-/* ---- what repeated calls must not lose -------------------------------- */
+/* ---- checks of repeated lists ----------------------------------------- */
 
-Test(list_repeats, are_checked_when_they_have_changed)
+Test(list_repeats, repeated_list_is_checked_again_if_it_has_changed)
 {
 	group = ranks_ahead(RANKS, NULL, c);
 	reductions(0, COHORT_SUM);
@@ -234,8 +234,8 @@ Test(list_repeats, are_checked_when_they_have_changed)
 	close_group();
 }
 
-/* After so many calls the ring of shapes has been filled several times. */
-Test(list_repeats, report_a_mismatch_with_its_tensor)
+/* Repeat the list until the ring of call shapes has wrapped several times. */
+Test(list_repeats, mismatch_of_a_repeated_list_names_the_tensor)
 {
 	struct cohort_group_options o;
 	struct cohort_cause cause;
@@ -263,7 +263,7 @@ Test(list_repeats, report_a_mismatch_with_its_tensor)
 }
 
 /* Every tensor counts as an operation for scripted faults. */
-Test(list_repeats, meet_scripted_faults_at_their_operation)
+Test(list_repeats, scripted_fault_strikes_the_right_tensor_of_a_list)
 {
 	uint64_t ticket;
 	int i;
@@ -281,7 +281,7 @@ Test(list_repeats, meet_scripted_faults_at_their_operation)
 	close_group();
 }
 
-Test(list_repeats, launch_nothing_with_one_rank)
+Test(list_repeats, repeated_list_on_one_rank_launches_nothing)
 {
 	struct cohort_comm *alone;
 	uint64_t ticket;
@@ -298,7 +298,7 @@ Test(list_repeats, launch_nothing_with_one_rank)
 		cr_assert_eq(data[0][0][3][2], 3002);
 	}
 	cr_assert_eq(failing_calls("ncclAllReduce"), 0);
-	/* The list is no longer in place. */
+	/* Make one tensor of the list out of place. */
 	list[0][0][3].recv = data[1][0][0];
 	cr_assert_eq(cohort_all_reduce_many(alone, list[0][0], TENSORS,
 	                                    COHORT_SUM,
@@ -310,10 +310,10 @@ Test(list_repeats, launch_nothing_with_one_rank)
 }
 
 /*
- * Such a list is done at once if nothing is ahead of it on its stream, and
- * otherwise when that work is done.
+ * On one rank, a list is done immediately if the stream is idle, otherwise
+ * after earlier work on the stream.
  */
-Test(list_repeats, are_done_in_stream_order_with_one_rank)
+Test(list_repeats, list_on_one_rank_is_done_in_stream_order)
 {
 	const struct platform *p = place_table();
 	struct cohort_comm *alone;
@@ -336,10 +336,10 @@ Test(list_repeats, are_done_in_stream_order_with_one_rank)
 }
 
 /*
- * A thread that is not let in first hears what is wrong with its list, as with
- * other calls.
+ * The list is checked before the state of the group, so the error is about the
+ * list.
  */
-Test(list_repeats, are_checked_even_if_the_group_has_ended)
+Test(list_repeats, list_is_checked_even_if_the_group_has_ended)
 {
 	group = ranks_split(RANKS, NULL, c);
 	cohort_group_abort(group, "enough");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The ways in which lists are launched: which native calls they come to, and
- * what happens when one fails or a rank does not come
+ * Tests of the ways to launch lists: the native calls of each way, and its
+ * behavior if a call fails or a rank never arrives
  */
 
 #include <criterion/criterion.h>
@@ -59,7 +59,7 @@ static void open_all(void)
 	group = ranks_split(2, &o, c);
 }
 
-/* For tests in which one thread calls for both ranks in turn. */
+/* Open both ranks so that one thread can call for each of them in turn. */
 static void open_ahead(void)
 {
 	group = ranks_ahead(2, &o, c);
@@ -71,7 +71,7 @@ static int reduce(int rank, size_t n, void *stream, uint64_t *ticket)
 	                              stream, ticket);
 }
 
-/* One rank's list, on a thread of its own. */
+/* A rank's call of a list, on a new thread */
 struct part {
 	pthread_t thread;
 	int rank, rc;
@@ -91,7 +91,7 @@ static void *reduce_part(void *arg)
 	return NULL;
 }
 
-/* Call the list on both ranks. */
+/* Call the list on both ranks, each on a new thread. */
 static void reduce_both(size_t n)
 {
 	struct part parts[2];
@@ -108,7 +108,8 @@ static void reduce_both(size_t n)
 	}
 }
 
-/* Like reduce_both(), and check that no other tensor is touched. */
+/* Call the first @n tensors as a list on both ranks, and check that the other
+ * tensors are unchanged. */
 static void reduce_all(size_t n)
 {
 	size_t i;
@@ -126,7 +127,8 @@ static void reduce_all(size_t n)
 }
 
 /*
- * Check which native calls reduce_all() of @n tensors comes to, on both ranks.
+ * Check the number of native calls, on both ranks together, that reduce_all()
+ * makes for @n tensors.
  */
 static void comes_to(size_t n, unsigned long groups, unsigned long reductions,
                      unsigned long copies)
@@ -142,20 +144,21 @@ static void comes_to(size_t n, unsigned long groups, unsigned long reductions,
 	cr_assert_eq(failing_calls("cudaMemcpyAsync") - before[2], 2 * copies);
 }
 
-Test(list_ways, are_the_platforms_own_by_default)
+Test(list_ways, lists_are_launched_in_the_platforms_way_by_default)
 {
 	open_all();
 	if (table->kind == COHORT_PLATFORM_HOST) {
 		comes_to(TENSORS, 1, TENSORS, 0);
 	} else {
-		/* Small tensors, and many of them. */
+		/* A list of many small tensors is packed; a shorter list is
+		 * not. */
 		comes_to(TENSORS, 0, 1, 2 * TENSORS);
 		comes_to(31, 1, 31, 0);
 	}
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(list_ways, include_one_native_group)
+Test(list_ways, list_can_be_one_native_group)
 {
 	o.many = COHORT_MANY_GROUP;
 	open_all();
@@ -163,7 +166,7 @@ Test(list_ways, include_one_native_group)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(list_ways, include_native_groups_of_limited_size)
+Test(list_ways, list_can_be_native_groups_of_limited_size)
 {
 	failing_limit_lists(&small_groups);
 	open_all();
@@ -173,15 +176,7 @@ Test(list_ways, include_native_groups_of_limited_size)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(list_ways, include_each_tensor_alone)
-{
-	o.many = COHORT_MANY_ALONE;
-	open_all();
-	comes_to(TENSORS, 0, TENSORS, 0);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
-}
-
-Test(list_ways, include_tensors_packed_by_type)
+Test(list_ways, list_can_be_packed_by_type)
 {
 	int i;
 
@@ -193,7 +188,8 @@ Test(list_ways, include_tensors_packed_by_type)
 		list[0][i + 50].count = list[1][i + 50].count = 0;
 	}
 	/*
-	 * Summed as integers, the bits of small floats would give another sum.
+	 * Skip the first 10 tensors, whose sums of small floats are wrong if
+	 * the bits are added as integers.
 	 */
 	for (i = 0; i < 10; i++)
 		list[0][i].count = list[1][i].count = 0;
@@ -203,7 +199,7 @@ Test(list_ways, include_tensors_packed_by_type)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(list_ways, include_packing_only_tensors_below_a_size)
+Test(list_ways, list_packing_includes_only_tensors_below_a_size)
 {
 	int r, i;
 
@@ -213,7 +209,7 @@ Test(list_ways, include_packing_only_tensors_below_a_size)
 		for (i = 0; i < 40; i++)
 			list[r][i].count = 99;
 	comes_to(TENSORS, 1, TENSORS - 40 + 1, 80);
-	/* Too few of them. */
+	/* Leave too few small tensors for packing. */
 	for (r = 0; r < 2; r++)
 		for (i = 10; i < 40; i++)
 			list[r][i].count = EACH;
@@ -221,8 +217,8 @@ Test(list_ways, include_packing_only_tensors_below_a_size)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-/* One buffer, which grows, on two streams by turns. */
-Test(list_ways, include_packing_on_any_stream)
+/* Lists on two streams, in turn, use one buffer, which grows. */
+Test(list_ways, lists_can_be_packed_on_any_stream)
 {
 	unsigned long before;
 	cudaStream_t other[2];
@@ -250,7 +246,7 @@ Test(list_ways, include_packing_on_any_stream)
 	for (r = 0; r < 2; r++)
 		cr_assert_eq(cohort_synchronize(c[r], RANKS_SOON), COHORT_OK);
 	cr_assert_eq(failing_calls("cudaMalloc") - before, 2);
-	/* Each tensor was summed as often on both ranks. */
+	/* Both ranks must have equal sums. */
 	for (i = 0; i < TENSORS; i++)
 		cr_assert(i >= 67 || data[0][i][0] == data[1][i][0]);
 	for (r = 0; r < 2; r++)
@@ -258,11 +254,9 @@ Test(list_ways, include_packing_on_any_stream)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-/* In place there is nothing to do, whichever way the list would be launched. */
-Test(list_ways, launch_nothing_with_one_rank_in_place)
+Test(list_ways, list_in_place_on_one_rank_launches_nothing)
 {
-	static const int ways[] = { COHORT_MANY_AUTO, COHORT_MANY_FLAT,
-		                    COHORT_MANY_ALONE };
+	static const int ways[] = { COHORT_MANY_AUTO, COHORT_MANY_FLAT };
 	unsigned long before;
 	float *out = data[1][0];
 	size_t i;
@@ -283,35 +277,17 @@ Test(list_ways, launch_nothing_with_one_rank_in_place)
 	}
 }
 
-Test(list_ways, are_chosen_by_the_environment)
+Test(list_ways, open_refuses_an_unknown_way)
 {
-	setenv("COHORT_MANY", "flat", 1);
-	open_all();
-	comes_to(3, 0, 1, 6);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
-	setenv("COHORT_MANY", "group", 1);
-	open_all();
-	comes_to(3, 1, 3, 0);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
-	/* The program's choice has precedence. */
-	o.many = COHORT_MANY_ALONE;
-	open_all();
-	comes_to(3, 0, 3, 0);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
-	o.many = COHORT_MANY_AUTO;
-	setenv("COHORT_MANY", "bucket", 1);
+	o.many = 3;
 	expect(cohort_group_open(NULL, 2, &o, &group), COHORT_INVALID,
-	       "COHORT_MANY is \"bucket\"");
-	unsetenv("COHORT_MANY");
-	o.many = 4;
-	expect(cohort_group_open(NULL, 2, &o, &group), COHORT_INVALID,
-	       "many is 4");
+	       "many is 3");
 }
 
-/* ---- when something fails --------------------------------------------- */
+/* ---- failures --------------------------------------------------------- */
 
-/* Without memory for the buffer nothing is called. */
-Test(list_ways, are_refused_without_memory_for_packing)
+/* If the buffer cannot be allocated, no native call is made. */
+Test(list_ways, list_is_refused_without_memory_for_packing)
 {
 	uint64_t ticket = 77;
 
@@ -329,8 +305,8 @@ Test(list_ways, are_refused_without_memory_for_packing)
 }
 
 /*
- * A failure after the agreement ends the group, and the cause names the native
- * call.
+ * Make the @n-th call of @function fail. The failure must end the group, with a
+ * cause that names the native call.
  */
 static void ends_all(const char *function, unsigned long n, const char *says)
 {
@@ -350,8 +326,8 @@ static void ends_all(const char *function, unsigned long n, const char *says)
 	cr_assert_not_null(strstr(cause.text, says), "%s", cause.text);
 	cr_assert_not_null(strstr(cause.text, "all_reduce"), "%s", cause.text);
 	/*
-	 * The lists are done or cut short: no rank touches the buffers any
-	 * more.
+	 * After this wait, all lists are done or cut short, so no rank accesses
+	 * the buffers.
 	 */
 	cr_assert_neq(cohort_synchronize(c[0], RANKS_SOON), COHORT_TIMED_OUT);
 	memset(data, 0, sizeof(data));
@@ -359,7 +335,7 @@ static void ends_all(const char *function, unsigned long n, const char *says)
 	             cohort_last_error());
 }
 
-Test(list_ways, end_the_group_if_a_native_group_fails)
+Test(list_ways, failed_native_group_of_a_list_ends_the_group)
 {
 	failing_limit_lists(&small_groups);
 	ends_all("ncclAllReduce", 50, "ncclAllReduce");
@@ -367,13 +343,7 @@ Test(list_ways, end_the_group_if_a_native_group_fails)
 	ends_all("ncclGroupEnd", 3, "ncclGroupEnd");
 }
 
-Test(list_ways, end_the_group_if_a_tensor_alone_fails)
-{
-	o.many = COHORT_MANY_ALONE;
-	ends_all("ncclAllReduce", 50, "ncclAllReduce");
-}
-
-Test(list_ways, end_the_group_if_a_packed_list_fails)
+Test(list_ways, failed_packed_list_ends_the_group)
 {
 	place_need_no_sync("one thread packs the lists of both ranks, and the "
 	                   "copies of one wait for the other's launch");
@@ -386,13 +356,13 @@ Test(list_ways, end_the_group_if_a_packed_list_fails)
 }
 
 /*
- * A rank does not come.  Once the other's ticket is answered, its tensors may
- * be freed: copies out of the buffer that come later do not touch them.
+ * One rank never arrives. After the other rank's wait has returned, the program
+ * may free the tensors, so later copies from the packed buffer must not write
+ * to them.
  */
-Test(list_ways, leave_the_tensors_alone_after_an_abort)
+Test(list_ways, packed_list_does_not_touch_its_tensors_after_an_abort)
 {
-	static const int ways[] = { COHORT_MANY_GROUP, COHORT_MANY_FLAT,
-		                    COHORT_MANY_ALONE };
+	static const int ways[] = { COHORT_MANY_GROUP, COHORT_MANY_FLAT };
 	size_t i, k;
 
 	for (k = 0; k < sizeof(ways) / sizeof(ways[0]); k++) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The line on stderr, and what COHORT_LOG and options.log make of it
+ * Tests of the log line on stderr, and of COHORT_LOG and options.log, which
+ * control it
  */
 
 #include <criterion/criterion.h>
@@ -19,7 +20,7 @@
 	"cohort: COHORT_PLATFROM is set in the environment but means "         \
 	"nothing; did you mean COHORT_PLATFORM?\n"
 
-/* A pipe in the place of stderr. */
+/* Ends of a pipe that replaces stderr */
 static int ends[2];
 static char printed[32768];
 
@@ -27,7 +28,8 @@ static void redirect(void)
 {
 	unsetenv("COHORT_LOG");
 	cr_assert_eq(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
-	/* As most programs have it: a write to a full pipe would block. */
+	/* Make the pipe block, like most programs' stderr, so that a write to a
+	 * full pipe would block. */
 	cr_assert_eq(fcntl(ends[1], F_SETFL, 0), 0);
 	dup2(ends[1], STDERR_FILENO);
 	close(ends[1]);
@@ -35,7 +37,7 @@ static void redirect(void)
 
 TestSuite(log, .init = redirect, .timeout = 30);
 
-/* The text that was printed since the last call. */
+/* Return the text printed since the last call. */
 static const char *output(void)
 {
 	size_t used = 0;
@@ -85,7 +87,7 @@ static int fail_rank_1(struct cohort_comm *comm, void *unused)
 	return cohort_comm_rank(comm) == 1 ? 7 : 0;
 }
 
-Test(log, a_group_that_a_cause_ends_prints_one_line)
+Test(log, group_that_ends_with_a_cause_logs_one_line)
 {
 	struct cohort_group_options o = named(NULL);
 	struct cohort_group *group = ranks_open(2, &o);
@@ -100,13 +102,13 @@ Test(log, a_group_that_a_cause_ends_prints_one_line)
 	cr_assert_str_eq(output(), wanted);
 }
 
-Test(log, a_group_that_is_closed_in_peace_prints_nothing)
+Test(log, orderly_close_logs_nothing)
 {
 	ranks_must(cohort_group_close(ranks_open(2, NULL)), "close");
 	cr_assert_str_eq(output(), "");
 }
 
-Test(log, a_refused_call_prints_nothing)
+Test(log, refused_call_logs_nothing)
 {
 	expect(cohort_group_open(NULL, -1, NULL, NULL), COHORT_INVALID,
 	       "group is NULL");
@@ -118,13 +120,14 @@ static int split_and_fail(struct cohort_comm *comm, void *unused)
 	struct cohort_comm *child;
 
 	(void)unused;
-	/* Rank 1 may have failed before rank 0 has returned from the split. */
+	/* Rank 1's error may end the group while rank 0 is still in the
+	 * split. */
 	if (cohort_comm_split(comm, 0, 0, &child) != COHORT_OK)
 		return cohort_comm_rank(comm) == 1 ? 8 : 0;
 	return cohort_comm_rank(comm) == 1 ? 7 : 0;
 }
 
-Test(log, a_split_that_ends_with_its_group_has_no_line)
+Test(log, child_that_ends_with_its_group_logs_no_line)
 {
 	struct cohort_group *group = ranks_open(2, NULL);
 	struct cohort_cause cause;
@@ -136,7 +139,7 @@ Test(log, a_split_that_ends_with_its_group_has_no_line)
 	cr_assert_eq(lines(output()), 1, "%s", printed);
 }
 
-Test(log, each_generation_that_a_cause_ends_prints_a_line)
+Test(log, each_generation_that_ends_with_a_cause_logs_a_line)
 {
 	struct cohort_group *group = ranks_open(2, NULL);
 
@@ -149,14 +152,14 @@ Test(log, each_generation_that_a_cause_ends_prints_a_line)
 	cr_assert_not_null(strstr(printed, "(generation 2) ended"));
 }
 
-Test(log, control_characters_do_not_break_the_line)
+Test(log, control_characters_are_replaced_in_the_log_line)
 {
 	abort_one(NULL, "one\ntwo\033[31m");
 	cr_assert_eq(lines(output()), 1, "%s", printed);
 	cr_assert_not_null(strstr(printed, "one two [31m"), "%s", printed);
 }
 
-Test(log, a_long_line_is_cut_at_500_bytes)
+Test(log, long_log_line_is_cut_at_500_bytes)
 {
 	char name[5000];
 
@@ -169,7 +172,7 @@ Test(log, a_long_line_is_cut_at_500_bytes)
 	cr_assert_str_eq(printed + 496, "...\n");
 }
 
-Test(log, the_first_open_reports_misspelt_variables)
+Test(log, first_open_logs_misspelled_variables)
 {
 	setenv("COHORT_PLATFROM", "gpu", 1);
 	expect(cohort_group_open(NULL, -1, NULL, NULL), COHORT_INVALID,
@@ -181,14 +184,14 @@ Test(log, the_first_open_reports_misspelt_variables)
 	cr_assert_str_eq(output(), "");
 }
 
-Test(log, the_first_join_reports_misspelt_variables)
+Test(log, first_join_logs_misspelled_variables)
 {
 	struct cohort_group_options o = named(NULL);
 	struct cohort_unique_id id;
 	struct cohort_comm *comm;
 
 	setenv("COHORT_UNLIKE_ANY_OTHER", "", 1);
-	cr_assert_eq(cohort_unique_id(&id), COHORT_OK);
+	cr_assert_eq(cohort_unique_id(COHORT_PLATFORM_AUTO, &id), COHORT_OK);
 	cr_assert_eq(cohort_comm_join(&id, 1, 0, 0, &o, &comm), COHORT_OK, "%s",
 	             cohort_last_error());
 	cr_assert_str_eq(output(), "cohort: COHORT_UNLIKE_ANY_OTHER is set in "
@@ -196,14 +199,14 @@ Test(log, the_first_join_reports_misspelt_variables)
 	ranks_must(cohort_comm_close(comm), "close");
 }
 
-Test(log, none_prints_nothing)
+Test(log, log_none_prints_nothing)
 {
 	setenv("COHORT_PLATFROM", "gpu", 1);
 	abort_one("none", "unseen");
 	cr_assert_str_eq(output(), "");
 }
 
-Test(log, verdict_prints_a_report_on_each_rank)
+Test(log, log_verdict_prints_a_report_on_each_rank)
 {
 	abort_one("verdict", "in full");
 	output();
@@ -214,7 +217,7 @@ Test(log, verdict_prints_a_report_on_each_rank)
 	cr_assert_not_null(strstr(printed, "\n  rank 1 "), "%s", printed);
 }
 
-Test(log, the_environment_wins_over_the_option)
+Test(log, environment_overrides_the_log_option)
 {
 	setenv("COHORT_LOG", "line", 1);
 	abort_one("none", "seen");
@@ -224,7 +227,7 @@ Test(log, the_environment_wins_over_the_option)
 	cr_assert_str_eq(output(), "");
 }
 
-Test(log, a_file_gets_what_stderr_does_not)
+Test(log, log_file_receives_the_lines_instead_of_stderr)
 {
 	char folder[] = "/tmp/cohort-log-XXXXXX", path[64], text[4096];
 	struct stat facts;
@@ -253,7 +256,7 @@ Test(log, a_file_gets_what_stderr_does_not)
 	rmdir(folder);
 }
 
-Test(log, a_file_that_is_gone_when_the_group_ends_is_replaced_by_stderr)
+Test(log, log_file_that_cannot_be_opened_is_replaced_by_stderr)
 {
 	char folder[] = "/tmp/cohort-log-XXXXXX", path[64] = "";
 	struct cohort_group_options o = named(path);
@@ -269,7 +272,7 @@ Test(log, a_file_that_is_gone_when_the_group_ends_is_replaced_by_stderr)
 	cr_assert_not_null(strstr(output(), "not lost"), "%s", printed);
 }
 
-Test(log, a_value_that_is_neither_word_nor_path_is_refused)
+Test(log, open_refuses_an_invalid_log_value)
 {
 	struct cohort_group_options o = named("nonne");
 	struct cohort_group *group;
@@ -287,7 +290,7 @@ Test(log, a_value_that_is_neither_word_nor_path_is_refused)
 	cr_assert_str_eq(output(), "");
 }
 
-/* Fill the pipe, as a reader that is stopped would. */
+/* Fill the pipe, so that its reader seems to be stopped. */
 static void fill_stderr(void)
 {
 	char zeros[4096] = { 0 };
@@ -298,7 +301,7 @@ static void fill_stderr(void)
 	fcntl(STDERR_FILENO, F_SETFL, 0);
 }
 
-Test(log, a_line_is_dropped_and_counted_if_stderr_is_full)
+Test(log, log_line_is_dropped_and_counted_if_stderr_is_full)
 {
 	fill_stderr();
 	abort_one(NULL, "lost");
@@ -308,13 +311,15 @@ Test(log, a_line_is_dropped_and_counted_if_stderr_is_full)
 	abort_one(NULL, "written");
 	cr_assert_eq(lines(output()), 1, "%s", printed);
 	cr_assert_null(strstr(printed, "aborted: lost"));
-	cr_assert_not_null(strstr(printed, "cohort: (2 earlier lines are lost: "
-	                                   "stderr was full) group"),
+	cr_assert_not_null(strstr(printed,
+	                          "cohort: (2 earlier lines were lost: "
+	                          "stderr was full) group"),
 	                   "%s", printed);
 }
 
-/* It would raise SIGPIPE in the thread that opens. */
-Test(log, a_line_that_nobody_reads_does_not_end_the_process)
+/* An unprotected write would raise SIGPIPE in the thread that opens the
+ * group. */
+Test(log, log_line_to_a_closed_pipe_does_not_end_the_process)
 {
 	setenv("COHORT_PLATFROM", "gpu", 1);
 	close(ends[0]);

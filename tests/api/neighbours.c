@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Several groups on the same devices, at the same time
+ * Tests of several groups on the same devices at the same time
  */
 
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "base/backoff.h"
+#include "support/clock.h"
 #include "support/ranks.h"
 
 #define RANKS 2
@@ -37,7 +37,7 @@ static void *run(void *group)
 	return NULL;
 }
 
-Test(neighbours, work_side_by_side)
+Test(neighbours, groups_on_the_same_devices_work_side_by_side)
 {
 	struct cohort_group *groups[GROUPS];
 	pthread_t threads[GROUPS];
@@ -53,7 +53,7 @@ Test(neighbours, work_side_by_side)
 		cr_assert_eq(cohort_group_close(groups[i]), COHORT_OK);
 }
 
-Test(neighbours, end_independently)
+Test(neighbours, groups_on_the_same_devices_end_independently)
 {
 	struct cohort_comm *a[RANKS], *b[RANKS];
 	struct cohort_group *first = ranks_ahead(RANKS, NULL, a);
@@ -71,26 +71,26 @@ Test(neighbours, end_independently)
 	cr_assert_eq(cohort_group_close(first), COHORT_OK);
 }
 
-/* ---- which group frees first ------------------------------------------ */
+/* ---- the order of frees ----------------------------------------------- */
 
 static const struct platform *real;
 static struct platform table;
 
-static _Thread_local bool has_aborted; /* this thread is a reaper */
-static atomic_bool is_held;            /* the next reaper that aborts waits, */
+/* this thread is a reaper that has aborted its group */
+static _Thread_local bool has_aborted;
+/* makes the next reaper wait when it aborts */
+static atomic_bool is_held;
 static atomic_bool is_waiting;
-static atomic_bool may_go; /* until it may go on */
-static atomic_int freed;   /* reapers that have begun to free */
+static atomic_bool may_go; /* lets the waiting reaper continue */
+static atomic_int freed;   /* number of reapers that have started to free */
 
 static ncclResult_t comm_abort(ncclComm_t comm)
 {
-	struct backoff b = BACKOFF;
-
 	has_aborted = true;
 	if (atomic_exchange(&is_held, false)) {
 		is_waiting = true;
 		while (!may_go)
-			backoff_wait(&b, UINT64_MAX);
+			test_nap();
 	}
 	return real->ncclCommAbort(comm);
 }
@@ -113,17 +113,16 @@ static void install(void)
 
 static void await(const atomic_bool *what)
 {
-	struct backoff b = BACKOFF;
-
 	while (!*what)
-		backoff_wait(&b, UINT64_MAX);
+		test_nap();
 }
 
 /*
- * One group is about to raise its flags.  The other, whose flags are up and
- * which no thread is inside, answers, but does not free before that.
+ * The first group is about to set its abort flags. The second group has set its
+ * flags, and no thread is inside it. Calls of the second group must return, but
+ * its memory must not be freed before the first group has set its flags.
  */
-Test(neighbours, raise_all_flags_before_any_aborted_one_is_freed)
+Test(neighbours, aborted_group_is_freed_after_its_neighbors_abort_flags_rise)
 {
 	struct cohort_group_options o;
 	struct cohort_comm *a[RANKS], *b[RANKS];
@@ -133,7 +132,8 @@ Test(neighbours, raise_all_flags_before_any_aborted_one_is_freed)
 	int i;
 
 	install();
-	/* The groups that come and go may take long. */
+	/* Use long deadlines, because opening and closing the groups below can
+	 * take long. */
 	cohort_group_options_init(&o);
 	o.deadlines.abort_ns = RANKS_SOON;
 	first = ranks_ahead(RANKS, &o, a);
@@ -145,8 +145,8 @@ Test(neighbours, raise_all_flags_before_any_aborted_one_is_freed)
 	cohort_group_abort(second, "second");
 	cr_assert_eq(cohort_wait(b[0], hung, RANKS_SOON), COHORT_ABORTED);
 	/*
-	 * Long enough for the other group to free, if it did not wait for this
-	 * one.
+	 * Open and close other groups, which gives the second group enough time
+	 * to free its memory by mistake.
 	 */
 	for (i = 0; i < 5; i++)
 		cr_assert_eq(cohort_group_close(ranks_open(RANKS, NULL)),
@@ -158,7 +158,7 @@ Test(neighbours, raise_all_flags_before_any_aborted_one_is_freed)
 	cr_assert_eq(freed, 2);
 }
 
-Test(neighbours, cannot_hold_others_up_for_ever_by_flags_they_do_not_raise)
+Test(neighbours, group_whose_abort_hangs_does_not_block_its_neighbors)
 {
 	struct cohort_group_options o;
 	struct cohort_comm *a[RANKS], *b[RANKS];
@@ -179,10 +179,10 @@ Test(neighbours, cannot_hold_others_up_for_ever_by_flags_they_do_not_raise)
 	may_go = true;
 }
 
-/* ---- a neighbour's kernel holds up the end ----------------------------- */
+/* ---- a neighbour's kernel delays the end ------------------------------- */
 
 static atomic_bool neighbour_is_done;
-static atomic_int destroyed; /* groups that have been freed */
+static atomic_int destroyed; /* number of groups whose memory was freed */
 static _Thread_local bool has_destroyed;
 
 static ncclResult_t note_destroy(ncclComm_t comm)
@@ -191,7 +191,8 @@ static ncclResult_t note_destroy(ncclComm_t comm)
 	return real->ncclCommDestroy(comm);
 }
 
-/* As cudaFree() waits for all kernels of its device. */
+/* Wait for the neighbor's kernel, as cudaFree() waits for all kernels of its
+ * device. */
 static ncclResult_t free_after_neighbour(void)
 {
 	const bool is_of_destroy = has_destroyed;
@@ -205,12 +206,11 @@ static ncclResult_t free_after_neighbour(void)
 	return result;
 }
 
-Test(neighbours, close_in_the_background_beside_one_that_runs)
+Test(neighbours, close_does_not_wait_for_kernels_of_a_neighbor)
 {
 	struct cohort_comm *a[RANKS], *b[RANKS];
 	struct cohort_group *first, *second;
 	struct cohort_group_options o;
-	struct backoff wait = BACKOFF;
 	int32_t x = 1, y = 2;
 	uint64_t t;
 
@@ -230,11 +230,11 @@ Test(neighbours, close_in_the_background_beside_one_that_runs)
 	cr_assert_eq(y, 3);
 	neighbour_is_done = true;
 	while (!destroyed)
-		backoff_wait(&wait, UINT64_MAX);
+		test_nap();
 	cr_assert_eq(cohort_group_close(second), COHORT_OK);
 }
 
-/* ---- no rank alone ----------------------------------------------------- */
+/* ---- aborting all ranks together --------------------------------------- */
 
 static atomic_int aborted, late_calls;
 
@@ -245,8 +245,11 @@ static ncclResult_t count_abort(ncclComm_t comm)
 	return real->ncclCommAbort(comm);
 }
 
-/* NCCL would free nothing for one rank, and the other would finish with wrong
- * data. */
+/*
+ * Check that both ranks are aborted in one native group. If one rank were
+ * aborted alone, NCCL would free nothing, and the other rank would finish with
+ * wrong data.
+ */
 static ncclResult_t end_with_all(void)
 {
 	if (has_aborted)
@@ -262,7 +265,7 @@ static ncclResult_t count_call(const void *send, void *recv, size_t count,
 	return real->ncclAllReduce(send, recv, count, type, op, comm, stream);
 }
 
-Test(neighbours, of_a_rank_that_is_aborted_are_aborted_with_it)
+Test(neighbours, all_ranks_of_a_group_are_aborted_together)
 {
 	struct cohort_comm *c[RANKS];
 	struct cohort_group *group;
@@ -278,7 +281,7 @@ Test(neighbours, of_a_rank_that_is_aborted_are_aborted_with_it)
 	cohort_comm_fail(c[0], 7, "rank 0 has failed");
 	cr_assert_neq(cohort_wait(c[0], t, RANKS_SOON), COHORT_OK);
 	cr_assert_eq(aborted, RANKS);
-	/* The other comes late. */
+	/* Rank 1 calls after the abort, and must get an error. */
 	cr_assert_neq(cohort_all_reduce(c[1], &y, &y, 1, COHORT_I32, COHORT_SUM,
 	                                cohort_comm_stream(c[1]), NULL),
 	              COHORT_OK);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Gather, scatter, all-to-all, sends and receives: what they compute, with and
- * without NCCL's own functions for them; and what verdicts say of those that do
- * not go on
+ * Tests of gather, scatter, all-to-all, sends and receives: their results, with
+ * and without NCCL's own functions, and the verdicts if they do not finish
  */
 
 #include <criterion/criterion.h>
@@ -12,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/backoff.h"
+#include "support/clock.h"
 #include "support/expect.h"
 #include "support/ranks.h"
 #include "support/spread.h"
@@ -38,13 +37,13 @@ static void await(struct cohort_comm *c)
 	ranks_must(cohort_synchronize(c, RANKS_SOON), "synchronize");
 }
 
-/* ---- what they compute ------------------------------------------------ */
+/* ---- results ---------------------------------------------------------- */
 
 SPREAD_SHARED static struct {
 	int32_t send[RANKS * COUNT], recv[RANKS * COUNT];
 } memory[RANKS];
 
-/* Element @i of the block for rank @to of rank @from. */
+/* Return element @i of the block that rank @from sends to rank @to. */
 static int32_t value(int from, int to, int i)
 {
 	return 100 * from + 10 * to + i;
@@ -60,7 +59,8 @@ static void fill(int rank)
 	}
 }
 
-/* Block @block that rank @rank received is what rank @from had for rank @to. */
+/* Check that block @block that @rank received is the block that rank @from sent
+ * to rank @to. */
 static void check_block(int rank, int block, int from, int to)
 {
 	const int32_t *got = &memory[rank].recv[block * COUNT];
@@ -100,7 +100,7 @@ static int spread(struct cohort_comm *c, void *user)
 	await(c);
 	for (r = 0; r < RANKS; r++)
 		check_block(rank, r, r, rank);
-	/* Nothing to do, and no buffers. */
+	/* A call with a count of 0 needs no buffers. */
 	ranks_must(cohort_gather(c, NULL, NULL, 0, COHORT_I32, 2, stream, NULL),
 	           "gather");
 	ranks_must(cohort_scatter(c, NULL, NULL, 0, COHORT_I32, 2, stream,
@@ -113,12 +113,13 @@ static int spread(struct cohort_comm *c, void *user)
 	return 0;
 }
 
-Test(p2p, blocks_are_spread)
+Test(p2p, gather_scatter_and_all_to_all_deliver_the_right_blocks)
 {
 	run(spread, NULL);
 }
 
-/* In place, where that is allowed; the root's blocks are in rank order. */
+/* Gather and scatter in place. Blocks in the root's buffer are in rank
+ * order. */
 static int in_place(struct cohort_comm *c, void *user)
 {
 	void *stream = cohort_comm_stream(c);
@@ -135,7 +136,8 @@ static int in_place(struct cohort_comm *c, void *user)
 	await(c);
 	for (r = 0; rank == 0 && r < RANKS; r++)
 		check_block(rank, r, r, 0);
-	/* And back again: every rank gets what it gave away. */
+	/* The scatter returns to each rank the block that it gave to the
+	 * gather. */
 	ranks_must(cohort_scatter(c, all, own, COUNT, COHORT_I32, 0, stream,
 	                          NULL),
 	           "scatter");
@@ -149,7 +151,8 @@ Test(p2p, gather_and_scatter_work_in_place)
 	run(in_place, NULL);
 }
 
-/* A library that lacks these functions. */
+/* Hide ncclGather, ncclScatter and ncclAlltoAll, which older versions of NCCL
+ * lack. */
 static void without_spreading(void)
 {
 	static struct platform old;
@@ -189,7 +192,7 @@ static int spread_in_a_batch(struct cohort_comm *c, void *user)
 	return 0;
 }
 
-Test(p2p, blocks_are_spread_without_functions_for_it)
+Test(p2p, gather_scatter_and_all_to_all_work_without_nccls_functions)
 {
 	without_spreading();
 	run(spread, NULL);
@@ -197,14 +200,14 @@ Test(p2p, blocks_are_spread_without_functions_for_it)
 	run(spread_in_a_batch, NULL);
 }
 
-Test(p2p, blocks_are_spread_in_a_batch)
+Test(p2p, gather_scatter_and_all_to_all_work_in_a_batch)
 {
 	run(spread_in_a_batch, NULL);
 }
 
 /*
- * Which block matches which transfer must not depend on which rank called
- * first.
+ * Call in different orders on the ranks. Which receive gets a block or a
+ * message must not depend on the order.
  */
 static int send_beside_spread(struct cohort_comm *c, void *user)
 {
@@ -231,14 +234,15 @@ static int send_beside_spread(struct cohort_comm *c, void *user)
 	return 0;
 }
 
-Test(p2p, blocks_and_transfers_of_a_batch_are_told_apart)
+Test(p2p, all_to_all_does_not_receive_messages_of_its_batch)
 {
 	run(send_beside_spread, NULL);
 	without_spreading();
 	run(send_beside_spread, NULL);
 }
 
-/* A ring in one batch, and then two transfers that match in their order. */
+/* Send around a ring in one batch. Then make two transfers, which must be
+ * matched in the order of the calls. */
 static int ring(struct cohort_comm *c, void *user)
 {
 	int rank = cohort_comm_rank(c);
@@ -280,7 +284,7 @@ static int ring(struct cohort_comm *c, void *user)
 	return 0;
 }
 
-Test(p2p, transfers_match_in_order)
+Test(p2p, sends_and_receives_match_in_order)
 {
 	run(ring, NULL);
 }
@@ -292,7 +296,7 @@ static int to_itself(struct cohort_comm *c, void *user)
 
 	(void)user;
 	expect(cohort_send(c, &mine, 1, COHORT_I32, rank, NULL, NULL),
-	       COHORT_INVALID, "this rank: only in a batch");
+	       COHORT_INVALID, "which is this rank: allowed only in a batch");
 	ranks_must(cohort_batch_begin(c), "batch");
 	ranks_must(cohort_recv(c, &got, 1, COHORT_I32, rank, NULL, NULL),
 	           "recv");
@@ -305,16 +309,16 @@ static int to_itself(struct cohort_comm *c, void *user)
 	ranks_must(cohort_recv(c, &got, 1, COHORT_I32, rank, NULL, NULL),
 	           "recv");
 	expect(cohort_batch_end(c, NULL, NULL), COHORT_INVALID,
-	       "without a send for it");
+	       "without a matching send");
 	return 0;
 }
 
-Test(p2p, a_rank_may_send_to_itself_in_a_batch)
+Test(p2p, rank_may_send_to_itself_in_a_batch)
 {
 	run(to_itself, NULL);
 }
 
-Test(p2p, a_transfer_of_count_0_waits_for_its_peer)
+Test(p2p, send_of_count_0_waits_for_its_receive)
 {
 	struct cohort_comm *c[2];
 	struct cohort_group *group = ranks_split(2, NULL, c);
@@ -336,7 +340,7 @@ Test(p2p, a_transfer_of_count_0_waits_for_its_peer)
 
 /* ---- arguments -------------------------------------------------------- */
 
-Test(p2p, refuses_bad_arguments_by_name_and_value)
+Test(p2p, message_calls_name_the_invalid_argument_and_its_value)
 {
 	struct cohort_comm *c[2];
 	struct cohort_group *group = ranks_ahead(2, NULL, c);
@@ -370,7 +374,7 @@ Test(p2p, refuses_bad_arguments_by_name_and_value)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-/* ---- differences ------------------------------------------------------ */
+/* ---- ranks that make different calls ------------------------------------- */
 
 static int odd_call(struct cohort_comm *c, void *user)
 {
@@ -405,7 +409,7 @@ static void differ(int what, const char *text)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(p2p, calls_that_differ_are_found)
+Test(p2p, mismatch_of_gather_and_all_to_all_calls_is_found)
 {
 	differ(0, "rank 1 calls gather of 2 int32, root 0");
 	differ(1, "rank 1 calls gather of 3 int32, root 1");
@@ -414,26 +418,26 @@ Test(p2p, calls_that_differ_are_found)
 	differ(4, "rank 1 calls gather of 3 float32, root 0");
 }
 
-/* ---- sends and receives that do not fit ------------------------------- */
+/* ---- sends and receives that do not match ------------------------------- */
 
 #define PAIR 2
 #define MOST_MESSAGES 300
 #define UNTOUCHED 77
 
-/* Messages from rank 0 to rank 1, as one of the ranks calls them. */
+/* A message from rank 0 to rank 1, as one of the two ranks passes it */
 struct message {
 	size_t count;
 	int type;
 	bool from_host;
 };
 
-/* How two ranks call messages that differ in the last one. */
+/* A sequence of messages, of which the last one differs between the ranks */
 struct misfit {
 	struct message calls[PAIR][MOST_MESSAGES];
 	int n;
-	int first;     /* the rank that calls first; -1 if they race */
-	bool in_batch; /* all messages of a rank in one batch */
-	bool with_sum; /* and a sum in that batch */
+	int first;     /* rank that calls first, or -1 if both call at once */
+	bool in_batch; /* each rank makes all messages in one batch */
+	bool with_sum; /* the batch also contains a sum */
 	int results[PAIR];
 	struct cohort_cause cause;
 };
@@ -496,7 +500,7 @@ static int call_misfit(struct cohort_comm *c, void *user)
 	rc = call_messages(c, m);
 	if (rank == m->first)
 		spread_wait(&step, PAIR);
-	/* The second rank sees the difference before it launches. */
+	/* The second rank to call detects the mismatch before it launches. */
 	if (m->first >= 0 && rank != m->first)
 		cr_assert_eq(rc, COHORT_MISMATCH, "rank %d: %s", rank,
 		             cohort_last_error());
@@ -505,7 +509,7 @@ static int call_misfit(struct cohort_comm *c, void *user)
 	return m->results[rank];
 }
 
-/* Run @m, which ends with @text as the cause. */
+/* Run @m, and check that the group ends with the cause @text. */
 static void misfit(struct misfit *m, const char *text)
 {
 	struct cohort_group *group;
@@ -517,7 +521,8 @@ static void misfit(struct misfit *m, const char *text)
 	cr_assert_eq(cohort_group_run(group, call_misfit, m, &m->cause),
 	             COHORT_MISMATCH, "%s", cohort_last_error());
 	for (r = 0; r < PAIR; r++)
-		/* NVIDIA's NCCL has kept what is small for the other rank. */
+		/* NVIDIA's NCCL buffers small messages, so rank 0's may be
+		 * done. */
 		cr_assert(m->results[r] == COHORT_MISMATCH ||
 		                  (r == 0 && m->results[r] == COHORT_OK &&
 		                   place_is_nvidia()),
@@ -532,8 +537,8 @@ static void misfit(struct misfit *m, const char *text)
 	             cohort_last_error());
 }
 
-/* Run one message that rank 0 calls as @send and rank 1 as @recv, in both
- * orders. */
+/* Run one message that rank 0 passes as @send and rank 1 as @recv, in both
+ * orders of the calls. */
 static void misfit_of(struct message send, struct message recv,
                       const char *send_text, const char *recv_text)
 {
@@ -542,7 +547,7 @@ static void misfit_of(struct message send, struct message recv,
 
 	snprintf(text, sizeof(text),
 	         "message 2 from rank 0 to rank 1 differs: rank 0 calls %s to "
-	         "rank 1 (ticket 2, tag \"step 7\"): rank 1 calls %s from "
+	         "rank 1 (ticket 2, tag \"step 7\"); rank 1 calls %s from "
 	         "rank 0 (ticket 2)",
 	         send_text, recv_text);
 	for (m.first = 0; m.first < PAIR; m.first++)
@@ -575,13 +580,13 @@ Test(p2p, send_and_recv_of_different_types_are_a_mismatch,
 	misfit_of((struct message){ 100, COHORT_I32, false },
 	          (struct message){ 100, COHORT_F32, false },
 	          "send of 100 int32", "recv of 100 float32");
-	/* As many bytes. */
+	/* The types differ, but the sizes in bytes do not. */
 	misfit_of((struct message){ 100, COHORT_F32, false },
 	          (struct message){ 400, COHORT_U8, false },
 	          "send of 100 float32", "recv of 400 uint8");
 }
 
-Test(p2p, send_and_recv_of_different_memory_are_a_mismatch,
+Test(p2p, host_memory_send_and_device_memory_recv_are_a_mismatch,
      .init = need_one_process)
 {
 	struct misfit m = {
@@ -594,11 +599,11 @@ Test(p2p, send_and_recv_of_different_memory_are_a_mismatch,
 	place_need_no_sync("staging memory waits for the receive");
 	misfit(&m, "message 2 from rank 0 to rank 1 differs: rank 0 calls "
 	           "send_host of 100 int32 to rank 1 (ticket 2, tag \"step "
-	           "7\"): rank 1 calls recv of 100 int32 from rank 0 (ticket "
+	           "7\"); rank 1 calls recv of 100 int32 from rank 0 (ticket "
 	           "2)");
 }
 
-/* Have the last of @n messages differ. */
+/* Make the last of @n messages differ between the ranks. */
 static void differ_at_the_end(struct misfit *m, int n)
 {
 	int r, i;
@@ -611,7 +616,7 @@ static void differ_at_the_end(struct misfit *m, int n)
 	m->calls[1][n - 1].count = 101;
 }
 
-Test(p2p, each_of_many_messages_in_flight_is_compared_with_its_own,
+Test(p2p, each_message_in_flight_is_compared_with_its_counterpart,
      .init = need_one_process)
 {
 	static struct misfit m;
@@ -623,13 +628,13 @@ Test(p2p, each_of_many_messages_in_flight_is_compared_with_its_own,
 			outbox[i][0] = i;
 		misfit(&m, "message 41 from rank 0 to rank 1 differs: rank 0 "
 		           "calls send of 40 int32 to rank 1 (ticket 41, tag "
-		           "\"step 7\"): rank 1 calls recv of 101 int32 from "
+		           "\"step 7\"); rank 1 calls recv of 101 int32 from "
 		           "rank 0 (ticket 41)");
 		cr_assert(inbox[39][0] != 39, "the misfit was received");
 	}
 }
 
-Test(p2p, a_batch_with_a_misfit_among_more_messages_than_are_kept_is_a_mismatch,
+Test(p2p, mismatch_is_found_in_a_batch_of_300_messages,
      .init = need_one_process)
 {
 	static struct misfit m = { .in_batch = true };
@@ -640,7 +645,7 @@ Test(p2p, a_batch_with_a_misfit_among_more_messages_than_are_kept_is_a_mismatch,
 		misfit(&m,
 		       "message 301 from rank 0 to rank 1 differs: rank 0 "
 		       "calls send of 100 int32 to rank 1 (ticket 2, a "
-		       "batch of 300 calls, tag \"step 7\"): rank 1 calls "
+		       "batch of 300 calls, tag \"step 7\"); rank 1 calls "
 		       "recv of 101 int32 from rank 0 (ticket 2, a batch of "
 		       "300 calls)");
 		for (i = 0; i < MOST_MESSAGES; i++)
@@ -649,7 +654,7 @@ Test(p2p, a_batch_with_a_misfit_among_more_messages_than_are_kept_is_a_mismatch,
 	}
 }
 
-Test(p2p, a_misfit_in_a_batch_with_a_collective_ends_the_wait_for_it,
+Test(p2p, mismatched_message_ends_the_wait_for_its_batch,
      .init = need_one_process)
 {
 	static struct misfit m = { .in_batch = true, .with_sum = true };
@@ -658,11 +663,11 @@ Test(p2p, a_misfit_in_a_batch_with_a_collective_ends_the_wait_for_it,
 	differ_at_the_end(&m, 2);
 	misfit(&m, "message 3 from rank 0 to rank 1 differs: rank 0 calls send "
 	           "of 2 int32 to rank 1 (ticket 2, a batch of 3 calls, tag "
-	           "\"step 7\"): rank 1 calls recv of 101 int32 from rank 0 "
+	           "\"step 7\"); rank 1 calls recv of 101 int32 from rank 0 "
 	           "(ticket 2, a batch of 3 calls)");
 }
 
-Test(p2p, a_misfit_of_ranks_that_race_is_a_mismatch, .init = need_one_process)
+Test(p2p, mismatch_of_racing_send_and_recv_is_found, .init = need_one_process)
 {
 	struct misfit m = {
 		.calls = { { { 1, COHORT_I32, false } },
@@ -676,12 +681,12 @@ Test(p2p, a_misfit_of_ranks_that_race_is_a_mismatch, .init = need_one_process)
 		misfit(&m,
 		       "message 2 from rank 0 to rank 1 differs: rank 0 "
 		       "calls send of 1 int32 to rank 1 (ticket 2, tag "
-		       "\"step 7\"): rank 1 calls recv of 2 int32 from rank "
+		       "\"step 7\"); rank 1 calls recv of 2 int32 from rank "
 		       "0 (ticket 2)");
 }
 
-/* An all-to-all of messages with a size for each pair; rank 2 expects another
- * size of rank 1. */
+/* Exchange messages of different sizes between all ranks. Rank 2 expects
+ * another size from rank 1 than rank 1 sends. */
 static int odd_all_to_all(struct cohort_comm *c, void *user)
 {
 	static int32_t send[RANKS][RANKS][20], recv[RANKS][RANKS][20];
@@ -709,7 +714,7 @@ static int odd_all_to_all(struct cohort_comm *c, void *user)
 	return rc;
 }
 
-Test(p2p, an_all_to_all_of_messages_that_do_not_fit_is_a_mismatch,
+Test(p2p, all_to_all_of_mismatched_messages_is_a_mismatch,
      .init = need_one_process)
 {
 	struct cohort_group *group = ranks_open(RANKS, NULL);
@@ -721,13 +726,13 @@ Test(p2p, an_all_to_all_of_messages_that_do_not_fit_is_a_mismatch,
 		cause.text,
 		"message 1 from rank 1 to rank 2 differs: rank 1 "
 		"calls send of 6 int32 to rank 2 (ticket 1, a batch of "
-		"8 calls): rank 2 calls recv of 7 int32 from rank 1 "
+		"8 calls); rank 2 calls recv of 7 int32 from rank 1 "
 		"(ticket 1, a batch of 8 calls)");
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-/* The program's own native send takes the place of one of the library's, so
- * numbers no longer say which halves meet. */
+/* Make a native send in place of a send of the library. Then the library's
+ * numbers no longer show which send pairs with which receive. */
 static int native_first(struct cohort_comm *c, void *user)
 {
 	const struct platform *p = place_table();
@@ -763,46 +768,46 @@ Test(p2p, messages_are_not_compared_after_native_calls)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-/* ---- transfers that do not go on -------------------------------------- */
+/* ---- transfers that do not finish --------------------------------------- */
 
 #define SHORT (100 * 1000 * 1000)
 #define MOMENT (1000 * 1000)
 
 static struct cohort_cause cause;
 
-/* The barrier of the two ranks. */
+/* Barrier of ranks 0 and 1 */
 SPREAD_SHARED static struct spread_barrier both;
 
 static const struct cohort_deadlines patient = { .join_ns = RANKS_SOON,
 	                                         .exec_ns = RANKS_SOON };
 
-/* Rank 0 sends or receives; rank 1 never does its half. */
+/* Let rank 0 send or receive, without a matching call of rank 1. */
 static int alone(struct cohort_comm *c, void *user)
 {
 	static int32_t x[RANKS];
 	int rank = cohort_comm_rank(c), rc;
 	struct cohort_cause now = { .status = COHORT_OK };
-	struct backoff b = BACKOFF;
 
-	/* Ranks may take long before they make this call. */
+	/* Set a long deadline, because ranks can start this call at very
+	 * different times. */
 	ranks_must(cohort_deadline_push(c, &patient), "push");
 	ranks_must(cohort_barrier(c, NULL, NULL), "barrier");
 	ranks_must(cohort_synchronize(c, RANKS_SOON), "synchronize");
 	ranks_must(cohort_deadline_pop(c), "pop");
-	/* Rank 1 is busy in the program then. */
+	/* After this barrier, rank 1 is busy in the program. */
 	spread_wait(&both, 2);
 	if (rank == 0) {
 		rc = *(const int *)user
 		             ? cohort_send(c, x, 1, COHORT_I32, 1, NULL, NULL)
 		             : cohort_recv(c, x, 1, COHORT_I32, 1, NULL, NULL);
-		/* The first message of a pair may wait inside its call. */
+		/* The first message of two ranks can wait inside its call. */
 		if (rc == COHORT_STALLED)
 			return 0;
 		ranks_must(rc, "transfer");
 		return cohort_synchronize(c, RANKS_SOON) != COHORT_STALLED;
 	}
 	while (now.status == COHORT_OK) {
-		backoff_wait(&b, UINT64_MAX);
+		test_nap();
 		cohort_comm_cause(c, &now);
 	}
 	return 0;
@@ -816,7 +821,8 @@ static void stall(cohort_worker_fn worker, void *user,
 
 	cohort_group_options_init(&o);
 	o.deadlines = deadlines;
-	/* A message that connects a pair may take init_ns instead of exec_ns. */
+	/* Connect in the open, because a message that connects its ranks may
+	 * take init_ns instead of exec_ns. */
 	if (deadlines.exec_ns)
 		o.connect = COHORT_CONNECT_ALL;
 	group = ranks_open(2, &o);
@@ -838,7 +844,7 @@ static void says(const char *text)
 	          cause.text);
 }
 
-Test(p2p, a_send_without_its_recv_names_both)
+Test(p2p, send_without_its_receive_names_both_ranks)
 {
 	int sends = 1;
 
@@ -853,21 +859,22 @@ Test(p2p, a_send_without_its_recv_names_both)
 	cr_assert_eq(cause.collective, 0);
 	says("rank 1 has not called recv 1 from rank 0 of \"cohort\" (");
 	says(", limit 100 ms): ");
-	says_at_length("\ncall   send of 1 int32 by rank 0\n");
+	says_at_length("\nwait   rank 0, in send of 1 int32 to rank 1");
 	says_at_length("its last call was barrier, ");
 }
 
-Test(p2p, a_recv_without_its_send_names_both)
+Test(p2p, receive_without_its_send_names_both_ranks)
 {
 	int sends = 0;
 
 	place_need_order();
-	/* A transfer between processes has exec_ns alone. */
+	/* Set both, because only exec_ns applies to transfers between
+	 * processes. */
 	stall(alone, &sends,
 	      (struct cohort_deadlines){ .join_ns = SHORT, .exec_ns = SHORT });
 	cr_assert_eq(cause.rank, 1, "%s", cause.text);
 	says("rank 1 has not called send 1 to rank 0 of ");
-	says_at_length("\ncall   recv of 1 int32 by rank 0\n");
+	says_at_length("\nwait   rank 0, in recv of 1 int32 from rank 1");
 }
 
 static int second_alone(struct cohort_comm *c, void *user)
@@ -886,7 +893,7 @@ static int second_alone(struct cohort_comm *c, void *user)
 	return alone(c, &sends);
 }
 
-Test(p2p, the_second_transfer_of_a_pair_is_named_by_its_number)
+Test(p2p, stalled_second_message_of_a_pair_is_named_by_number)
 {
 	spread_not("a transfer between processes has exec_ns alone");
 	place_skip_on_nvidia("small messages are done without a receive");
@@ -895,7 +902,7 @@ Test(p2p, the_second_transfer_of_a_pair_is_named_by_its_number)
 	says("rank 1 has not called recv 2 from rank 0 of ");
 }
 
-/* No clock runs before both have started. */
+/* Pause both ranks, so that no clock runs before both have started. */
 static int both_call(struct cohort_comm *c, void *user)
 {
 	int32_t x = 0;
@@ -912,7 +919,7 @@ static int both_call(struct cohort_comm *c, void *user)
 	return cohort_synchronize(c, RANKS_SOON) != COHORT_STALLED;
 }
 
-Test(p2p, one_that_both_ranks_have_called_blames_no_rank)
+Test(p2p, stalled_message_that_both_ranks_called_blames_neither)
 {
 	ranks_fault(1, 0, COHORT_FAULT_NEVER, 0);
 	stall(both_call, NULL, (struct cohort_deadlines){ .exec_ns = SHORT });
@@ -922,13 +929,12 @@ Test(p2p, one_that_both_ranks_have_called_blames_no_rank)
 }
 
 /*
- * Rank 0 sends to both others at once, after rank 1 is ready; rank 2 does not
- * come.
+ * Send from rank 0 to both other ranks in one batch. Rank 1 has made its
+ * receive, but rank 2 never receives.
  */
 static int send_to_both(struct cohort_comm *c, void *user)
 {
 	struct cohort_cause now = { .status = COHORT_OK };
-	struct backoff b = BACKOFF;
 	int32_t x = 0;
 	int peer;
 
@@ -949,13 +955,13 @@ static int send_to_both(struct cohort_comm *c, void *user)
 		return cohort_synchronize(c, RANKS_SOON) != COHORT_STALLED;
 	}
 	while (now.status == COHORT_OK) {
-		backoff_wait(&b, UINT64_MAX);
+		test_nap();
 		cohort_comm_cause(c, &now);
 	}
 	return 0;
 }
 
-Test(p2p, the_missing_one_of_several_in_a_batch_is_named)
+Test(p2p, missing_receive_of_a_batch_is_named)
 {
 	struct cohort_group_options o;
 	struct cohort_group *group;
@@ -965,7 +971,7 @@ Test(p2p, the_missing_one_of_several_in_a_batch_is_named)
 	place_skip_on_nvidia("small messages are done without a receive");
 	sem_init(&ready, 0, 0);
 	cohort_group_options_init(&o);
-	/* Longer than rank 0 may have to wait to run. */
+	/* longer than a busy machine may delay rank 0 */
 	o.deadlines.join_ns = 10 * SHORT;
 	group = ranks_open(3, &o);
 	cr_assert_eq(cohort_group_run(group, send_to_both, &ready, &cause),
@@ -976,13 +982,12 @@ Test(p2p, the_missing_one_of_several_in_a_batch_is_named)
 }
 
 /*
- * Rank 0, the last rank to call, has its send in one batch with the sum.  No
- * clock runs before that.
+ * Rank 0 calls last, with a send and a sum in one batch. No clock runs before
+ * rank 0's call.
  */
 static int sum_and_send(struct cohort_comm *c, void *user)
 {
 	struct cohort_cause now = { .status = COHORT_OK };
-	struct backoff b = BACKOFF;
 	int32_t sum = 1, x = 0;
 
 	(void)user;
@@ -1004,13 +1009,13 @@ static int sum_and_send(struct cohort_comm *c, void *user)
 	spread_wait(&both, 2);
 	ranks_must(cohort_resume(c), "resume");
 	while (now.status == COHORT_OK) {
-		backoff_wait(&b, UINT64_MAX);
+		test_nap();
 		cohort_comm_cause(c, &now);
 	}
 	return 0;
 }
 
-Test(p2p, the_missing_one_in_a_batch_with_a_collective_is_named)
+Test(p2p, missing_receive_of_a_batch_with_a_collective_is_named)
 {
 	spread_not("the text names ranks of one process");
 	place_skip_on_nvidia("small messages are done without a receive");
@@ -1023,7 +1028,7 @@ Test(p2p, the_missing_one_in_a_batch_with_a_collective_is_named)
 	says("rank 1 has not called recv 1 from rank 0 of ");
 }
 
-/* Rank 0 does not call until rank 1 is about to. */
+/* Call on rank 0 only after rank 1 is about to call. */
 static int stuck_call(struct cohort_comm *c, void *user)
 {
 	int32_t x = 0;
@@ -1039,7 +1044,7 @@ static int stuck_call(struct cohort_comm *c, void *user)
 	return rc != COHORT_STALLED;
 }
 
-Test(p2p, one_that_is_stuck_in_its_call_is_named)
+Test(p2p, rank_that_is_stuck_in_its_send_call_is_named)
 {
 	spread_not("the text names ranks of one process");
 	ranks_fault(1, 0, COHORT_FAULT_STUCK, 0);
@@ -1049,7 +1054,8 @@ Test(p2p, one_that_is_stuck_in_its_call_is_named)
 	says("has not returned from the native call of ");
 }
 
-/* Every kind of fault in every call: the cause names the rank and the call. */
+/* Make the call of kind @user. For every kind of call and fault, the cause must
+ * name the rank and the call. */
 static int call_of(struct cohort_comm *c, void *user)
 {
 	int what = *(const int *)user, rank = cohort_comm_rank(c);
@@ -1080,7 +1086,8 @@ static void strike(int what, int kind, uint64_t code, int status,
 	int closed;
 
 	cohort_group_options_init(&o);
-	/* Only a thread that ends inside a call is waited for in vain. */
+	/* If a thread has ended inside a call, the abort waits until its
+	 * deadline. */
 	o.deadlines.abort_ns =
 		kind == COHORT_FAULT_DIE ? 500 * 1000 * 1000 : RANKS_SOON;
 	group = ranks_open(2, &o);
@@ -1090,8 +1097,8 @@ static void strike(int what, int kind, uint64_t code, int status,
 	cr_assert_eq(cause.rank, 1, "%s", cause.text);
 	says(text);
 	/*
-	 * A thread that ends inside a call counts as inside until the abort is
-	 * given up.
+	 * Until the abort deadline, the thread that has ended counts as inside
+	 * its call, so the close is refused.
 	 */
 	do
 		closed = cohort_group_close(group);
@@ -1100,7 +1107,7 @@ static void strike(int what, int kind, uint64_t code, int status,
 	             kind == COHORT_FAULT_DIE ? COHORT_WEDGED : COHORT_OK);
 }
 
-Test(p2p, faults_of_every_call_name_rank_and_call)
+Test(p2p, fault_in_any_call_names_the_rank_and_the_call)
 {
 	static const char *const names[] = {
 		"rank 1, gather, ticket 1: ", "rank 1, scatter, ticket 1: ",
@@ -1120,7 +1127,7 @@ Test(p2p, faults_of_every_call_name_rank_and_call)
 	}
 }
 
-Test(p2p, an_abort_ends_every_call)
+Test(p2p, abort_ends_every_kind_of_message_call)
 {
 	struct cohort_comm *c[2];
 	struct cohort_group *group;
@@ -1150,7 +1157,8 @@ Test(p2p, an_abort_ends_every_call)
 		ranks_must(rc, "call");
 		cohort_group_abort(group, "enough");
 		rc = cohort_wait(c[0], ticket, RANKS_SOON);
-		/* NVIDIA's NCCL has kept what is small for the other rank. */
+		/* NVIDIA's NCCL buffers small messages, so rank 0's may be
+		 * done. */
 		cr_assert(rc == COHORT_ABORTED ||
 		          (rc == COHORT_OK && place_is_nvidia()));
 		cr_assert_eq(cohort_group_close(group), COHORT_OK);

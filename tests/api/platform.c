@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Which platform is used, what is reported of it, and small facts
+ * Tests of the choice of the platform, of the information about it, and of
+ * small API functions
  */
 
 #include <criterion/criterion.h>
@@ -14,7 +15,7 @@
 
 TestSuite(facts, .timeout = 30);
 
-Test(facts, the_host_platform_is_always_there)
+Test(facts, host_platform_always_exists)
 {
 	struct cohort_platform_info info = { .size = sizeof(info) };
 
@@ -28,7 +29,7 @@ Test(facts, the_host_platform_is_always_there)
 	cr_assert_gt(info.nccl_version, 20000);
 }
 
-Test(facts, an_unusable_gpu_platform_has_a_reason)
+Test(facts, probe_of_an_unusable_gpu_platform_gives_a_reason)
 {
 	struct cohort_platform_info info = { .size = sizeof(info) };
 
@@ -41,8 +42,8 @@ Test(facts, an_unusable_gpu_platform_has_a_reason)
 		cr_assert_gt(strlen(info.reason), 10);
 }
 
-/* Like every text that does not fit. */
-Test(facts, a_note_that_is_cut_ends_in_an_ellipsis)
+/* A text that does not fit must end in "...". */
+Test(facts, truncated_probe_notes_end_in_an_ellipsis)
 {
 	struct cohort_platform_info info = { .size = sizeof(info) };
 	const char *end;
@@ -59,8 +60,7 @@ Test(facts, a_note_that_is_cut_ends_in_an_ellipsis)
 	cr_assert_neq(*end, '.');
 }
 
-/* A misspelt variable does nothing; a program that probes is told so. */
-Test(facts, a_probe_reports_variables_that_mean_nothing)
+Test(facts, probe_reports_misspelled_variables)
 {
 	static const char typo[] =
 		"COHORT_PLATFROM is set in the environment but means nothing; "
@@ -89,7 +89,7 @@ Test(facts, a_probe_reports_variables_that_mean_nothing)
 	cr_assert_not_null(strstr(notes, typo));
 }
 
-Test(facts, probes_refuse_unknown_platforms)
+Test(facts, probe_refuses_unknown_platforms)
 {
 	struct cohort_platform_info info = { .size = sizeof(info) };
 
@@ -98,7 +98,7 @@ Test(facts, probes_refuse_unknown_platforms)
 	             COHORT_INVALID);
 }
 
-Test(facts, a_probe_fills_as_much_as_the_callers_size_says)
+Test(facts, probe_fills_no_more_than_the_callers_size)
 {
 	struct {
 		struct cohort_platform_info info;
@@ -128,7 +128,7 @@ Test(facts, a_probe_fills_as_much_as_the_callers_size_says)
 	cr_assert_eq(info.devices, -7);
 }
 
-Test(facts, the_environment_chooses_the_platform)
+Test(facts, environment_chooses_the_platform)
 {
 	struct cohort_platform_info info = { .size = sizeof(info) };
 
@@ -142,7 +142,7 @@ Test(facts, the_environment_chooses_the_platform)
 	cr_assert_eq(info.platform, COHORT_PLATFORM_GPU);
 }
 
-Test(facts, an_unusable_gpu_says_how_to_do_without)
+Test(facts, error_for_an_unusable_gpu_suggests_the_host_platform)
 {
 	struct cohort_group_options o;
 	struct cohort_group *group;
@@ -159,7 +159,7 @@ Test(facts, an_unusable_gpu_says_how_to_do_without)
 	cr_assert_not_null(strstr(cohort_last_error(), "COHORT_PLATFORM=host"));
 }
 
-Test(facts, the_number_of_host_devices_can_be_chosen_before_use)
+Test(facts, number_of_host_devices_can_be_set_only_before_use)
 {
 	struct cohort_platform_info info = { .size = sizeof(info) };
 
@@ -172,7 +172,8 @@ Test(facts, the_number_of_host_devices_can_be_chosen_before_use)
 	cr_assert_eq(cohort_sim_set_devices(4), COHORT_STATE);
 }
 
-/* The gpu platform, if it stands on the drop-in libraries. */
+/* Return the facts of the GPU platform. Skip the test unless the platform uses
+ * the drop-in libraries. */
 static struct cohort_platform_info must_be_drop_in(void)
 {
 	struct cohort_platform_info info = { .size = sizeof(info) };
@@ -185,7 +186,7 @@ static struct cohort_platform_info must_be_drop_in(void)
 	return info;
 }
 
-Test(facts, drop_in_libraries_obey_the_host_platforms_settings)
+Test(facts, drop_in_libraries_obey_the_simulators_settings)
 {
 	int rc = cohort_sim_set_devices(3);
 	struct cohort_platform_info info = must_be_drop_in();
@@ -197,7 +198,7 @@ Test(facts, drop_in_libraries_obey_the_host_platforms_settings)
 	cr_assert_not_null(strstr(cohort_last_error(), "drop-in"));
 }
 
-Test(facts, drop_in_libraries_name_themselves)
+Test(facts, probe_names_the_drop_in_libraries)
 {
 	struct cohort_platform_info info = must_be_drop_in();
 
@@ -206,7 +207,7 @@ Test(facts, drop_in_libraries_name_themselves)
 	cr_assert_gt(info.nccl_version, 20000);
 }
 
-Test(facts, every_constant_has_a_text_a_name_or_a_size)
+Test(facts, api_constants_have_texts_names_and_sizes)
 {
 	char version[32];
 
@@ -227,6 +228,8 @@ Test(facts, every_constant_has_a_text_a_name_or_a_size)
 	cr_assert_eq(cohort_type_size(COHORT_F8E4M3), 1);
 	cr_assert_eq(cohort_type_size(COHORT_BF16), 2);
 	cr_assert_eq(cohort_type_size(COHORT_F64), 8);
+	cr_assert_eq(cohort_type_size(COHORT_U16), 2);
+	cr_assert_eq(cohort_type_size(COHORT_C128), 16);
 	cr_assert_eq(cohort_type_size(12), 0);
 	cr_assert_eq(cohort_type_size(-1), 0);
 	snprintf(version, sizeof(version), "%d.%d.%d", COHORT_VERSION_MAJOR,
@@ -234,7 +237,7 @@ Test(facts, every_constant_has_a_text_a_name_or_a_size)
 	cr_assert_str_eq(cohort_version(), version);
 }
 
-Test(facts, bad_faults_are_refused)
+Test(facts, invalid_scripted_faults_are_refused)
 {
 	struct cohort_fault f = { .rank = 0, .kind = 99 };
 

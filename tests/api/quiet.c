@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The library's threads make no native call while nothing is overdue
+ * Tests that the library's threads make no native call while no call is overdue
  */
 
 #include <criterion/criterion.h>
 
-#include "base/clock.h"
+#include "support/clock.h"
 #include "support/ranks.h"
 #include "support/spread.h"
 #include "support/witness.h"
 
 #define MS UINT64_C(1000000)
-/* several rounds of every thread that checks regularly */
+/* Long enough for several checks of each thread that checks periodically */
 #define SPAN (300 * MS)
-/* the least time between two checks that find one call overdue */
+/* Shortest time between two checks that find an overdue call */
 #define LATE (25 * MS)
 #define CALLS 6 /* native calls of one check: three for each rank */
 
 TestSuite(quiet, .init = witness_install, .timeout = 120);
 
-/* One collective of both ranks; returns how long it took. */
+/* Sum on both ranks, and return the time that the sum took. */
 static uint64_t sum(struct cohort_group *group)
 {
 	static int32_t values[2];
 	const void *send[] = { &values[0], &values[1] };
 	void *recv[] = { &values[0], &values[1] };
-	const uint64_t began = clock_now();
+	const uint64_t began = test_now();
 	uint64_t ticket;
 
 	cr_assert_eq(cohort_group_all_reduce(group, send, recv, 1, COHORT_I32,
@@ -34,14 +34,14 @@ static uint64_t sum(struct cohort_group *group)
 	             COHORT_OK, "%s", cohort_last_error());
 	cr_assert_eq(cohort_group_wait(group, ticket, COHORT_FOREVER),
 	             COHORT_OK);
-	return clock_now() - began;
+	return test_now() - began;
 }
 
 /*
- * There is always a call in flight.  It is overdue only if this thread had to
- * wait for a core meanwhile.
+ * A call is in flight at all times. It can be overdue only if this thread had
+ * to wait for a core.
  */
-Test(quiet, no_native_call_is_made_while_nothing_is_overdue)
+Test(quiet, library_threads_make_no_native_call_before_one_is_overdue)
 {
 	struct cohort_group *group = ranks_open(2, NULL);
 	unsigned long before, calls, allowed;
@@ -50,11 +50,11 @@ Test(quiet, no_native_call_is_made_while_nothing_is_overdue)
 
 	spread_not("the test calls for all ranks");
 	witness_ignore();
-	/* The calls with which the group was opened do not count. */
+	/* Do not count the calls that opened the group. */
 	before = witness_calls(&last);
 	allowed = CALLS * (sum(group) / LATE);
-	until = clock_now() + SPAN;
-	while (clock_now() < until)
+	until = test_now() + SPAN;
+	while (test_now() < until)
 		allowed += CALLS * (sum(group) / LATE);
 	calls = witness_calls(&last) - before;
 	cr_assert_leq(calls, allowed, "%lu calls, the last of %s; %lu allowed",

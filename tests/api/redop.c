@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Premultiplied sums
+ * Tests of premultiplied sums
  */
 
 #include <criterion/criterion.h>
@@ -28,7 +28,7 @@ static void close_all(void)
 
 TestSuite(redop, .init = open_all, .fini = close_all, .timeout = 60);
 
-/* For tests in which one thread calls for the ranks in turn. */
+/* Open the ranks so that one thread can call for each of them in turn. */
 static void in_turn(void)
 {
 	close_all();
@@ -51,7 +51,7 @@ static int all_reduce(int r, int32_t *x, int op)
 	                         cohort_comm_stream(c[r]), NULL);
 }
 
-Test(redop, multiplies_each_ranks_values_by_that_ranks_scalar, .init = in_turn)
+Test(redop, premul_sum_multiplies_each_rank_by_its_own_scalar, .init = in_turn)
 {
 	int32_t x[RANKS] = { 1, 2, 3 };
 	int r, op[RANKS];
@@ -60,7 +60,7 @@ Test(redop, multiplies_each_ranks_values_by_that_ranks_scalar, .init = in_turn)
 		op[r] = create(r, 10 * (r + 1));
 	for (r = 0; r < RANKS; r++)
 		ranks_must(all_reduce(r, &x[r], op[r]), "all_reduce");
-	/* The operation may be destroyed as soon as the call has returned. */
+	/* The operation can be destroyed as soon as the call has returned. */
 	for (r = 0; r < RANKS; r++)
 		ranks_must(cohort_op_destroy(c[r], op[r]), "destroy");
 	for (r = 0; r < RANKS; r++) {
@@ -69,7 +69,7 @@ Test(redop, multiplies_each_ranks_values_by_that_ranks_scalar, .init = in_turn)
 	}
 }
 
-Test(redop, works_in_every_reduction_and_in_a_batch, .init = in_turn)
+Test(redop, premul_sum_works_in_every_reduction_and_in_a_batch, .init = in_turn)
 {
 	int32_t x[RANKS][RANKS], y[RANKS] = { -1, -1, -1 }, z[RANKS];
 	int r, i, op[RANKS];
@@ -95,8 +95,7 @@ Test(redop, works_in_every_reduction_and_in_a_batch, .init = in_turn)
 	}
 }
 
-/* The scalar is on the device, and is read when the operation runs. */
-Test(redop, reads_a_scalar_on_the_device_when_it_runs, .init = in_turn)
+Test(redop, premul_sum_reads_a_device_scalar_when_it_runs, .init = in_turn)
 {
 	int32_t x[RANKS] = { 1, 1, 1 }, five = 5;
 	void *scalar[RANKS];
@@ -123,7 +122,7 @@ Test(redop, reads_a_scalar_on_the_device_when_it_runs, .init = in_turn)
 		ranks_must(cohort_free(c[r], scalar[r]), "free");
 }
 
-Test(redop, belongs_to_one_communicator_and_type)
+Test(redop, premul_sum_is_valid_for_one_communicator_and_type)
 {
 	int op = create(0, 2), other = create(1, 2);
 	int32_t x = 7;
@@ -144,7 +143,7 @@ Test(redop, belongs_to_one_communicator_and_type)
 	cr_assert_eq(x, 7);
 }
 
-Test(redop, refuses_bad_arguments_by_name_and_value)
+Test(redop, premul_sum_names_the_invalid_argument_and_its_value)
 {
 	int32_t x = 7;
 	int op = 77;
@@ -165,7 +164,7 @@ Test(redop, refuses_bad_arguments_by_name_and_value)
 	cr_assert_eq(op, 77);
 }
 
-Test(redop, can_exist_64_times)
+Test(redop, rank_can_have_64_premul_sums)
 {
 	int i, op[64], one_more = 77;
 	int32_t x = 7;
@@ -182,8 +181,8 @@ Test(redop, can_exist_64_times)
 		ranks_must(cohort_op_destroy(c[0], create(0, i)), "destroy");
 }
 
-/* NCCL has no kernel for it. */
-Test(redop, of_8_bit_floats_is_refused_on_one_rank)
+/* NCCL has no kernel for premultiplied sums of 8-bit floats on one rank. */
+Test(redop, premul_sum_of_8_bit_floats_is_refused_on_one_rank)
 {
 	const uint8_t two = 0x40;
 	struct cohort_comm *alone;
@@ -200,8 +199,8 @@ Test(redop, of_8_bit_floats_is_refused_on_one_rank)
 	cr_assert_eq(cohort_group_close(one), COHORT_OK);
 }
 
-/* NCCL refuses the average, too, which is a copy. */
-Test(redop, an_average_of_8_bit_floats_on_one_rank_is_a_copy)
+/* NCCL refuses averages of 8-bit floats, but on one rank the library copies. */
+Test(redop, average_of_8_bit_floats_on_one_rank_is_a_copy)
 {
 	static const int types[] = { COHORT_F8E4M3, COHORT_F8E5M2 };
 	uint8_t in[64], out[64];
@@ -228,8 +227,11 @@ Test(redop, an_average_of_8_bit_floats_on_one_rank_is_a_copy)
 
 static const struct platform *whole;
 
-/* As NCCL before 2.29.7: on one rank what multiplies is a kernel, whose blocks share out
- * the elements, and not what the division leaves. */
+/*
+ * Reduce with the bug of NCCL before 2.29.7: on one rank, the blocks of a
+ * kernel that multiplies divide the elements among themselves and omit the
+ * remainder.
+ */
 static ncclResult_t lossy(const void *send, void *recv, size_t count,
                           ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
                           cudaStream_t stream)
@@ -250,7 +252,8 @@ static ncclResult_t version_that_loses(int *version)
 	return ncclSuccess;
 }
 
-/* Averages, and what is multiplied by 3: no element of @count is left out. */
+/* Check that averages, and sums of values multiplied by 3, process all @count
+ * elements. */
 static void expect_all(struct cohort_comm *alone, int32_t *in, int32_t *out,
                        size_t count, int op)
 {
@@ -267,7 +270,7 @@ static void expect_all(struct cohort_comm *alone, int32_t *in, int32_t *out,
 		             count);
 }
 
-Test(redop, leaves_out_no_element_on_one_rank)
+Test(redop, reduction_on_one_rank_processes_every_element)
 {
 	static const size_t counts[] = { 0,      1,      4095,   4096,
 		                         4097,   40001,  126977, 126979,
@@ -296,7 +299,7 @@ Test(redop, leaves_out_no_element_on_one_rank)
 	cr_assert_eq(cohort_group_close(one), COHORT_OK);
 }
 
-Test(redop, is_refused_after_an_abort)
+Test(redop, premul_sum_is_refused_after_an_abort)
 {
 	int op = create(0, 2), left = create(0, 3), another = 77;
 	int32_t x = 7;
@@ -327,7 +330,7 @@ static int against_a_sum(struct cohort_comm *comm, void *user)
 	return rc == COHORT_OK ? cohort_synchronize(comm, RANKS_SOON) : rc;
 }
 
-Test(redop, differs_from_a_plain_sum)
+Test(redop, premul_sum_and_plain_sum_are_a_mismatch)
 {
 	struct cohort_cause cause;
 

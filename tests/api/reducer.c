@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The reducer: steps, plans, and refusals
+ * Tests of the reducer: steps, plans, and refused calls
  */
 
 #include <criterion/criterion.h>
@@ -12,20 +12,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "platform/platform.h"
-#include "reducer/reducer.h"
 #include "support/expect.h"
 #include "support/model.h"
 #include "support/ranks.h"
+#include "support/reference.h"
 #include "support/stress.h"
 
 TestSuite(reducer, .timeout = 60);
 
-/* ---- exactness -------------------------------------------------------- */
+/* ---- exact results ---------------------------------------------------- */
 
 /*
- * A step in which the gradients become ready in a random order, a different one
- * on each rank.
+ * Make a step in which gradients become ready in a random order, which differs
+ * between ranks.
  */
 static int step(struct model_rank *rank, uint64_t number)
 {
@@ -63,7 +62,7 @@ static int steps_of_any_order(struct cohort_comm *comm, void *user)
 	return rc == COHORT_OK ? model_close(&rank) : rc;
 }
 
-Test(reducer, means_equal_an_addition_in_rank_order_on_one_rank)
+Test(reducer, gradient_means_equal_sequential_addition_in_rank_order)
 {
 	struct model m = model_of(3);
 
@@ -71,7 +70,7 @@ Test(reducer, means_equal_an_addition_in_rank_order_on_one_rank)
 	expect_run(3, steps_of_any_order, &m);
 }
 
-Test(reducer, sums_equal_an_addition_in_rank_order_too)
+Test(reducer, gradient_sums_equal_sequential_addition_in_rank_order)
 {
 	struct model m = model_of(4);
 
@@ -81,14 +80,14 @@ Test(reducer, sums_equal_an_addition_in_rank_order_too)
 	expect_run(4, steps_of_any_order, &m);
 }
 
-Test(reducer, with_one_rank_changes_nothing)
+Test(reducer, reducer_of_one_rank_leaves_gradients_unchanged)
 {
 	struct model m = model_of(1);
 
 	expect_run(1, steps_of_any_order, &m);
 }
 
-Test(reducer, buckets_may_have_any_size)
+Test(reducer, reducer_buckets_may_have_any_size)
 {
 	struct model m = model_of(2);
 
@@ -101,7 +100,8 @@ Test(reducer, buckets_may_have_any_size)
 
 /* ---- plans ------------------------------------------------------------ */
 
-/* Ready in the order of the list on rank 0, in reverse order on others. */
+/* Make a step in which gradients become ready in list order on rank 0, and in
+ * reverse order on the other ranks. */
 static int forward_step(struct model_rank *rank)
 {
 	bool is_first = cohort_comm_rank(rank->comm) == 0;
@@ -156,14 +156,14 @@ static int plans(struct cohort_comm *comm, void *user)
 	return rc == COHORT_OK ? model_close(&rank) : rc;
 }
 
-Test(reducer, plan_is_made_anew_from_the_order_of_rank_0)
+Test(reducer, reducer_replans_buckets_by_the_order_of_rank_0)
 {
 	struct model m = model_of(3);
 
 	expect_run(3, plans, &m);
 }
 
-Test(reducer, plan_is_kept_if_asked_for)
+Test(reducer, reducer_keeps_its_first_plan_with_keep_plan)
 {
 	struct model m = model_of(2);
 
@@ -205,7 +205,7 @@ static int mixed(struct cohort_comm *comm, void *user)
 	return rc == COHORT_OK ? cohort_reducer_free(reducer) : rc;
 }
 
-Test(reducer, a_bucket_holds_one_type)
+Test(reducer, reducer_bucket_holds_gradients_of_one_type)
 {
 	expect_run(2, mixed, NULL);
 }
@@ -234,7 +234,8 @@ static int accumulating(struct cohort_comm *comm, void *user)
 			return 100;
 	}
 	/*
-	 * Nothing was launched: the communicator has made no calls but copies.
+	 * Accumulation launches nothing, so this step is the first one with
+	 * communication.
 	 */
 	if (rc == COHORT_OK)
 		rc = step(&rank, 7);
@@ -243,7 +244,7 @@ static int accumulating(struct cohort_comm *comm, void *user)
 	return rc == COHORT_OK ? model_close(&rank) : rc;
 }
 
-Test(reducer, passes_without_communication_need_no_peers)
+Test(reducer, reducer_accumulate_needs_no_other_rank)
 {
 	struct model m = model_of(2);
 
@@ -279,7 +280,7 @@ static int on_a_stream(struct cohort_comm *comm, void *user)
 	return rc == COHORT_OK ? model_close(&rank) : rc;
 }
 
-Test(reducer, a_stream_can_wait_instead)
+Test(reducer, reducer_finish_on_makes_a_stream_wait_for_the_step)
 {
 	struct model m = model_of(2);
 
@@ -307,18 +308,38 @@ static void *help(void *arg)
 	return NULL;
 }
 
+/* Return the number of bytes in all operations that @comm has launched. */
+static uint64_t launched_bytes(struct cohort_comm *comm)
+{
+	struct cohort_stats stats = { .size = sizeof(stats) };
+
+	ranks_must(cohort_stats(comm, &stats), "stats");
+	return stats.bytes;
+}
+
+static uint64_t gradient_bytes(const struct model *m)
+{
+	uint64_t bytes = 0;
+	int i;
+
+	for (i = 0; i < MODEL_PARAMETERS; i++)
+		bytes += model_count(i) * reference_size(m->type);
+	return bytes;
+}
+
 static int helped(struct cohort_comm *comm, void *user)
 {
 	const struct model *m = user;
 	struct helper h[HELPERS];
 	pthread_t threads[HELPERS];
 	struct model_rank rank;
-	uint64_t k;
+	uint64_t k, before;
 	int i, rc = model_open(&rank, m, comm);
 
 	for (k = 0; k < 20 && rc == COHORT_OK; k++) {
 		for (i = 0; i < MODEL_PARAMETERS; i++)
 			model_set(&rank, k, i, 1.0);
+		before = launched_bytes(comm);
 		rc = cohort_reducer_begin(rank.reducer,
 		                          cohort_comm_stream(comm));
 		for (i = 0; i < HELPERS; i++) {
@@ -329,9 +350,13 @@ static int helped(struct cohort_comm *comm, void *user)
 			rc = cohort_reducer_progress(rank.reducer, RANKS_SOON);
 		for (i = 0; i < HELPERS; i++)
 			pthread_join(threads[i], NULL);
-		/* The owner is bound, and has made no call since. */
+		/*
+		 * The communicator is bound and its owner has made no call
+		 * since the step began. So only helpers can have launched the
+		 * buckets.
+		 */
 		if (rc == COHORT_OK && m->options.helpers_launch &&
-		    !reducer_is_launched(rank.reducer))
+		    launched_bytes(comm) - before < gradient_bytes(m))
 			return 101;
 		if (rc == COHORT_OK)
 			rc = cohort_reducer_finish(rank.reducer, RANKS_SOON);
@@ -342,7 +367,7 @@ static int helped(struct cohort_comm *comm, void *user)
 	return rc == COHORT_OK ? model_close(&rank) : rc;
 }
 
-Test(reducer, helpers_mark_for_a_bound_owner)
+Test(reducer, helper_threads_may_mark_gradients_for_a_bound_owner)
 {
 	struct model m = model_of(2);
 
@@ -350,7 +375,7 @@ Test(reducer, helpers_mark_for_a_bound_owner)
 	expect_run(2, helped, &m);
 }
 
-Test(reducer, helpers_do_not_launch_behind_streams_of_their_own)
+Test(reducer, helpers_launch_is_refused_with_per_thread_streams)
 {
 	const struct cohort_parameter p = { "a", NULL, 1, COHORT_F32 };
 	struct cohort_reducer_options o;
@@ -370,7 +395,7 @@ Test(reducer, helpers_do_not_launch_behind_streams_of_their_own)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(reducer, helpers_launch_for_a_bound_owner)
+Test(reducer, helper_threads_can_launch_for_a_bound_owner)
 {
 	struct model m = model_of(2);
 
@@ -379,7 +404,8 @@ Test(reducer, helpers_launch_for_a_bound_owner)
 	expect_run(2, helped, &m);
 }
 
-/* ---- an owner that is left behind ------------------------------------- */
+/* ---- abandoned owners
+ * ----------------------------------------------------- */
 
 struct owner {
 	struct cohort_comm *comm;
@@ -409,7 +435,7 @@ static void *own(void *arg)
 	return NULL;
 }
 
-Test(reducer, helpers_of_a_bound_owner_may_come_after_the_close)
+Test(reducer, helper_may_mark_gradients_after_the_groups_close)
 {
 	struct owner owner;
 	struct cohort_group *group = ranks_split(1, NULL, &owner.comm);
@@ -419,9 +445,10 @@ Test(reducer, helpers_of_a_bound_owner_may_come_after_the_close)
 	sem_init(&owner.may_go, 0, 0);
 	cr_assert_eq(pthread_create(&thread, NULL, own, &owner), 0);
 	sem_wait(&owner.has_begun);
-	/* Only for the reducer, not for itself. */
+	/* A helper may call functions of the reducer, but no other function on
+	 * the rank's communicator. */
 	expect(cohort_after_stream(owner.comm, NULL), COHORT_OWNER,
-	       "bound to another thread");
+	       "bound to thread ");
 	cr_assert_eq(cohort_group_abort(group, "a test"), COHORT_OK);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 	expect(cohort_reducer_ready(owner.reducer, 0), COHORT_STALE, "closed");
@@ -429,7 +456,7 @@ Test(reducer, helpers_of_a_bound_owner_may_come_after_the_close)
 	pthread_join(thread, NULL);
 }
 
-/* ---- bad input -------------------------------------------------------- */
+/* ---- invalid arguments ------------------------------------------------ */
 
 static struct cohort_comm *comms[2];
 
@@ -443,7 +470,7 @@ static void refuse(const struct cohort_parameter *p, size_t n,
 	cr_assert_null(r);
 }
 
-Test(reducer, create_names_what_is_wrong)
+Test(reducer, reducer_create_names_the_invalid_argument)
 {
 	struct cohort_group *group = ranks_split(2, NULL, comms);
 	struct cohort_parameter p[2] = { { "a", NULL, 1, COHORT_F32 },
@@ -463,14 +490,17 @@ Test(reducer, create_names_what_is_wrong)
 	refuse(p, 2, &o, COHORT_INVALID, "options->size is 3");
 	o = o0;
 	o.reserved[6] = 1;
-	refuse(p, 2, &o, COHORT_INVALID, "does not know");
+	refuse(p, 2, &o, COHORT_INVALID, "does not support");
 	o = o0;
 	o.op = COHORT_MAX;
 	refuse(p, 2, &o, COHORT_INVALID, "options->op is 2");
 	o = o0;
 	o.weighted = 1;
 	refuse(p, 2, &o, COHORT_INVALID,
-	       "parameters[1].type is int32, which weighted cannot be");
+	       "parameters[1].type is int32, but options.weighted needs");
+	refuse(p, 2, &o0, COHORT_INVALID,
+	       "parameters[1].type is int32, but COHORT_AVG needs a "
+	       "floating-point type");
 	p[1].type = 99;
 	refuse(p, 2, &o0, COHORT_INVALID, "parameters[1].type is 99");
 	p[1] = p[0];
@@ -478,7 +508,8 @@ Test(reducer, create_names_what_is_wrong)
 	refuse(p, 2, &o0, COHORT_INVALID, "parameters[1].count is");
 	p[1].gradient = (void *)(UINTPTR_MAX - 63);
 	p[1].count = 16;
-	refuse(p, 2, &o0, COHORT_INVALID, "more than there can be at");
+	refuse(p, 2, &o0, COHORT_INVALID,
+	       "reaches past the end of the address space");
 	p[1].name = "model.encoder.日本語日本語.日本語日本語.weight";
 	refuse(p, 2, &o0, COHORT_INVALID,
 	       "parameters[1] 'model.encoder.日本語日本語.日...': count");
@@ -488,7 +519,8 @@ Test(reducer, create_names_what_is_wrong)
 #define MANY 12
 
 /*
- * A few elements, or more than fit, up to the most that one parameter may have.
+ * Return a small count, or one near the maximum for one parameter or near a
+ * fraction of the maximum.
  */
 static size_t large_count(uint64_t *seed, size_t size)
 {
@@ -499,7 +531,8 @@ static size_t large_count(uint64_t *seed, size_t size)
 	return (SIZE_MAX / 4 / size >> bits) - stress_random(seed) % 100;
 }
 
-/* What create must say if the reducer is to have @n parameters. */
+/* Return the expected result of create for @n parameters, and store the text of
+ * its error in @text. */
 static int judge(const struct cohort_parameter *p, size_t n, char *text,
                  size_t size)
 {
@@ -509,22 +542,22 @@ static int judge(const struct cohort_parameter *p, size_t n, char *text,
 		bytes = p[i].count * cohort_type_size(p[i].type);
 		bytes = (bytes + 63) / 64 * 64;
 		snprintf(text, size,
-		         "parameters[%zu] '%s': count is %zu, which with", i,
+		         "parameters[%zu] '%s': count is %zu, which makes", i,
 		         p[i].name, p[i].count);
 		if (bytes > SIZE_MAX - room)
 			return COHORT_INVALID;
 		room += bytes;
 	}
 	*text = '\0';
-	/* No process has that many addresses. */
+	/* No process has an address space of 2^58 bytes. */
 	return room >> 58 ? COHORT_NO_MEMORY : COHORT_OK;
 }
 
 static struct platform real;
 
 /*
- * Answers like an allocator, without the message that a sanitizer's would
- * write.
+ * Refuse large allocations here, because a sanitizer's allocator would print a
+ * message about them.
  */
 static cudaError_t refuse_much(void **memory, size_t bytes)
 {
@@ -532,7 +565,7 @@ static cudaError_t refuse_much(void **memory, size_t bytes)
 	                   : real.cudaMalloc(memory, bytes);
 }
 
-Test(reducer, counts_that_are_too_large_together_are_refused)
+Test(reducer, reducer_create_refuses_counts_whose_sum_is_too_large)
 {
 	static struct platform table;
 	static const char *const names[MANY] = { "a", "b", "c", "d", "e", "f",
@@ -540,7 +573,7 @@ Test(reducer, counts_that_are_too_large_together_are_refused)
 	static const int types[] = { COHORT_U8, COHORT_F16, COHORT_F32,
 		                     COHORT_F64 };
 	struct cohort_group *group;
-	int k, rc, told[3] = { 0 };
+	int k, rc, reported[3] = { 0 };
 	struct cohort_parameter p[MANY];
 	struct cohort_reducer_options o;
 	struct cohort_reducer *r;
@@ -562,12 +595,13 @@ Test(reducer, counts_that_are_too_large_together_are_refused)
 				large_count(&seed, cohort_type_size(p[i].type));
 		}
 		cohort_reducer_options_init(&o);
+		o.op = COHORT_SUM; /* uint8 has no mean */
 		o.sharded = stress_random(&seed) % 2;
 		o.full_buckets = stress_random(&seed) % 2;
 		if (stress_random(&seed) % 2)
 			o.first_bytes = o.bucket_bytes = SIZE_MAX;
 		rc = judge(p, n, text, sizeof(text));
-		told[rc == COHORT_OK ? 0 : rc == COHORT_INVALID ? 1 : 2]++;
+		reported[rc == COHORT_OK ? 0 : rc == COHORT_INVALID ? 1 : 2]++;
 		if (rc != COHORT_OK) {
 			refuse(p, n, &o, rc, text);
 			continue;
@@ -577,13 +611,13 @@ Test(reducer, counts_that_are_too_large_together_are_refused)
 		cr_assert_eq(cohort_reducer_free(r), COHORT_OK);
 	}
 	for (k = 0; k < 3; k++)
-		cr_assert_gt(told[k], 9, "%d: %d", k, told[k]);
+		cr_assert_gt(reported[k], 9, "%d: %d", k, reported[k]);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
 /* ---- callers of other versions ---------------------------------------- */
 
-/* Room for the options of a later version. */
+/* Reducer options, with room for fields of a later version */
 union options {
 	struct cohort_reducer_options o;
 	unsigned char bytes[sizeof(struct cohort_reducer_options) + 64];
@@ -597,7 +631,8 @@ static int create(const union options *u, struct cohort_reducer **r)
 	return cohort_reducer_create(comms[0], &p, 1, &u->o, r);
 }
 
-/* Whatever lies beyond its size is undefined. */
+/* Return default options for a caller that knows only @size bytes of them. All
+ * further bytes are garbage. */
 static union options options_up_to(size_t size)
 {
 	union options u;
@@ -609,7 +644,7 @@ static union options options_up_to(size_t size)
 	return u;
 }
 
-Test(reducer, options_may_come_from_a_caller_of_another_version)
+Test(reducer, reducer_accepts_options_of_other_versions)
 {
 	struct cohort_group *group = ranks_split(2, NULL, comms);
 	const size_t whole = sizeof(struct cohort_reducer_options);
@@ -620,8 +655,7 @@ Test(reducer, options_may_come_from_a_caller_of_another_version)
 	size_t size;
 
 	/*
-	 * From an older caller, and from none: any part of the options, to the
-	 * byte.
+	 * An older caller can pass any size.
 	 */
 	for (size = sizeof(size_t); size <= whole; size++) {
 		u = options_up_to(size);
@@ -634,31 +668,31 @@ Test(reducer, options_may_come_from_a_caller_of_another_version)
 		             cohort_last_error());
 		cr_assert_eq(cohort_reducer_free(r), COHORT_OK);
 	}
-	/* From a newer caller. */
+	/* A newer caller passes a larger size. */
 	u = options_up_to(whole);
 	memset(u.bytes + whole, 0, sizeof(u) - whole);
 	u.o.size = sizeof(u);
 	cr_assert_eq(create(&u, &r), COHORT_OK, "%s", cohort_last_error());
 	cr_assert_eq(cohort_reducer_free(r), COHORT_OK);
 	u.bytes[whole + 1] = 1;
-	expect(create(&u, &r), COHORT_INVALID, "does not know");
+	expect(create(&u, &r), COHORT_INVALID, "does not support");
 	u.bytes[whole + 1] = 0;
 	u.bytes[reserved] = 1;
-	expect(create(&u, &r), COHORT_INVALID, "does not know");
-	/* Never set. */
+	expect(create(&u, &r), COHORT_INVALID, "does not support");
+	/* A size that was not initialized is refused. */
 	u = options_up_to(whole);
 	u.o.size = 0;
 	expect(create(&u, &r), COHORT_INVALID, "options->size is 0");
 	u.o.size = SIZE_MAX;
 	expect(create(&u, &r), COHORT_INVALID, "options->size is 184467");
-	/* What an older caller has asked for counts. */
+	/* Options within an older caller's size take effect. */
 	u = options_up_to(offsetof(struct cohort_reducer_options, weighted));
 	u.o.op = COHORT_MAX;
 	expect(create(&u, &r), COHORT_INVALID, "options->op is 2");
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(reducer, misplaced_calls_are_refused)
+Test(reducer, reducer_calls_out_of_order_are_refused)
 {
 	const struct cohort_parameter p[2] = { { "a", NULL, 1, COHORT_F32 },
 		                               { "b", NULL, 1, COHORT_F32 } };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The reducer when a rank gives up a step: what every rank is told
+ * Tests of the reducer when a rank cancels a step: the results of all ranks'
+ * calls
  */
 
 #include <criterion/criterion.h>
@@ -10,7 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/clique.h"
 #include "support/expect.h"
 #include "support/model.h"
 #include "support/place.h"
@@ -69,7 +69,7 @@ static void begin(int r, uint64_t number)
 	cr_assert_eq(rc, COHORT_OK, "%s", cohort_last_error());
 }
 
-/* Mark parameters from the last one down to @last. */
+/* Mark the parameters of rank @r from the last one down to @last. */
 static void mark(int r, int last)
 {
 	int i;
@@ -80,8 +80,9 @@ static void mark(int r, int last)
 }
 
 /*
- * Rank k has marked down to @last[k]: if that is 0, it finishes, else it
- * cancels. @rc gets what each rank was told at the end.
+ * End a step in which rank k has marked its parameters down to @last[k]. Rank k
+ * finishes the step if @last[k] is 0, and cancels it otherwise. Store the
+ * results in @rc.
  */
 static void end_all(const int last[RANKS], int rc[RANKS])
 {
@@ -100,7 +101,7 @@ static void end_all(const int last[RANKS], int rc[RANKS])
 		}
 }
 
-/* One rank's whole step, on a thread of its own. */
+/* A whole step of one rank, on a new thread */
 struct part {
 	pthread_t thread;
 	uint64_t number;
@@ -145,7 +146,8 @@ static void expect_step(uint64_t number, const int last[RANKS])
 		             "rank %d: %d, %s", r, rc[r], cohort_last_error());
 }
 
-/* Weights are all 1: the mean, with a bit more rounding. */
+/* Make a step that all ranks finish, and check the result. All weights are 1,
+ * so the result is the mean, with slightly more rounding. */
 static void expect_whole_step(uint64_t number)
 {
 	const int none[RANKS] = { 0 };
@@ -169,7 +171,7 @@ static void expect_whole_step(uint64_t number)
 	}
 }
 
-/* ---- which ranks are told --------------------------------------------- */
+/* ---- steps that every rank skips -------------------------------------- */
 
 static void cancel_in_many_ways(void)
 {
@@ -185,35 +187,34 @@ static void cancel_in_many_ways(void)
 	close_all();
 }
 
-Test(reducer_cancel, every_other_rank_skips_the_step_and_the_group_goes_on)
+Test(reducer_cancel, canceled_step_is_skipped_and_the_group_continues)
 {
 	model = model_of(RANKS);
 	cancel_in_many_ways();
 }
 
-Test(reducer_cancel, every_other_rank_skips_the_step_with_shards)
+Test(reducer_cancel, canceled_step_with_shards_is_skipped)
 {
 	model = model_of(RANKS);
 	model.options.sharded = 1;
 	cancel_in_many_ways();
 }
 
-Test(reducer_cancel,
-     every_other_rank_skips_the_step_if_unused_gradients_are_zeros)
+Test(reducer_cancel, canceled_step_with_unused_gradients_is_skipped)
 {
 	model = model_of(RANKS);
 	model.options.find_unused = 1;
 	cancel_in_many_ways();
 }
 
-Test(reducer_cancel, every_other_rank_skips_the_step_with_weights)
+Test(reducer_cancel, canceled_weighted_step_is_skipped)
 {
 	model = model_of(RANKS);
 	model.options.weighted = 1;
 	cancel_in_many_ways();
 }
 
-Test(reducer_cancel, a_cancelled_first_step_does_not_make_the_plan)
+Test(reducer_cancel, canceled_first_step_does_not_make_the_plan)
 {
 	int buckets[MODEL_PARAMETERS], r, i, rc[RANKS];
 	bool differs = false;
@@ -229,7 +230,7 @@ Test(reducer_cancel, a_cancelled_first_step_does_not_make_the_plan)
 			cr_assert_eq(cohort_reducer_bucket(reducer(r),
 			                                   (size_t)i),
 			             buckets[i]);
-	/* In reverse order. */
+	/* Mark the gradients in reverse order. */
 	for (r = 0; r < RANKS; r++) {
 		begin(r, 3);
 		for (i = 0; i < MODEL_PARAMETERS; i++)
@@ -245,7 +246,7 @@ Test(reducer_cancel, a_cancelled_first_step_does_not_make_the_plan)
 	close_all();
 }
 
-Test(reducer_cancel, a_step_without_any_weight_is_not_taken_for_the_next)
+Test(reducer_cancel, canceled_step_of_weight_0_does_not_affect_the_next)
 {
 	int r, rc[RANKS];
 
@@ -265,9 +266,9 @@ Test(reducer_cancel, a_step_without_any_weight_is_not_taken_for_the_next)
 	close_all();
 }
 
-/* ---- steps that stand ------------------------------------------------- */
+/* ---- steps that count although a rank cancels --------------------------- */
 
-Test(reducer_cancel, a_step_whose_gradients_are_all_ready_stands)
+Test(reducer_cancel, step_counts_if_all_gradients_were_ready_before_cancel)
 {
 	int r, rc[RANKS];
 
@@ -292,7 +293,7 @@ Test(reducer_cancel, a_step_whose_gradients_are_all_ready_stands)
 	close_all();
 }
 
-Test(reducer_cancel, a_finish_that_took_gradients_for_unused_stands)
+Test(reducer_cancel, cancel_is_refused_after_finish_marked_unused_gradients)
 {
 	int r, rc[RANKS];
 
@@ -311,7 +312,7 @@ Test(reducer_cancel, a_finish_that_took_gradients_for_unused_stands)
 	close_all();
 }
 
-Test(reducer_cancel, a_pass_without_communication_concerns_no_other_rank)
+Test(reducer_cancel, canceled_accumulate_affects_no_other_rank)
 {
 	model = model_of(RANKS);
 	open_all();
@@ -324,7 +325,7 @@ Test(reducer_cancel, a_pass_without_communication_concerns_no_other_rank)
 	close_all();
 }
 
-/* ---- misplaced, and in parts ------------------------------------------ */
+/* ---- refused and repeated cancels ------------------------------------- */
 
 static void *cancel_elsewhere(void *arg)
 {
@@ -334,9 +335,8 @@ static void *cancel_elsewhere(void *arg)
 	return NULL;
 }
 
-Test(reducer_cancel, a_misplaced_cancel_is_refused_and_changes_nothing)
+Test(reducer_cancel, cancel_out_of_order_is_refused_and_changes_nothing)
 {
-	struct clique *q;
 	pthread_t other;
 	int r, i, rc[RANKS];
 
@@ -351,12 +351,6 @@ Test(reducer_cancel, a_misplaced_cancel_is_refused_and_changes_nothing)
 	}
 	pthread_create(&other, NULL, cancel_elsewhere, NULL);
 	pthread_join(other, NULL);
-	/* Pretend that one more rank is in another process. */
-	q = comms[0]->clique;
-	q->world_size++;
-	expect(cohort_reducer_cancel(reducer(0), 0), COHORT_UNSUPPORTED,
-	       "1 of 4 ranks are of other processes");
-	q->world_size--;
 	for (r = 0; r < RANKS; r++) {
 		for (i = 6; i >= 0; i--)
 			cr_assert_eq(cohort_reducer_ready(reducer(r),
@@ -369,7 +363,7 @@ Test(reducer_cancel, a_misplaced_cancel_is_refused_and_changes_nothing)
 	close_all();
 }
 
-Test(reducer_cancel, a_cancel_that_timed_out_can_be_finished)
+Test(reducer_cancel, cancel_that_timed_out_is_completed_by_finish)
 {
 	int r, rc[RANKS];
 
@@ -382,7 +376,7 @@ Test(reducer_cancel, a_cancel_that_timed_out_can_be_finished)
 	cr_assert_eq(cohort_reducer_cancel(reducer(LAST), 0), COHORT_TIMED_OUT);
 	cr_assert_eq(cohort_reducer_ready(reducer(LAST), 0), COHORT_ALREADY);
 	expect(cohort_reducer_finish_on(reducer(LAST), NULL), COHORT_STATE,
-	       "has cancelled");
+	       "has canceled");
 	expect(cohort_reducer_free(reducer(LAST)), COHORT_STATE,
 	       "a step is open");
 	end_all((const int[RANKS]){ 0 }, rc);
@@ -394,7 +388,7 @@ Test(reducer_cancel, a_cancel_that_timed_out_can_be_finished)
 	close_all();
 }
 
-Test(reducer_cancel, a_cancel_that_was_busy_can_be_repeated_after_other_calls)
+Test(reducer_cancel, cancel_that_returned_busy_can_be_repeated)
 {
 	const int last[RANKS] = { [LAST] = 1 };
 	int r, rc[RANKS];
@@ -421,7 +415,7 @@ Test(reducer_cancel, a_cancel_that_was_busy_can_be_repeated_after_other_calls)
 
 /* ---- ends of the group ------------------------------------------------ */
 
-Test(reducer_cancel, cancel_reports_the_groups_end_as_finish_does)
+Test(reducer_cancel, cancel_returns_the_cause_after_the_groups_end)
 {
 	int r;
 
@@ -437,14 +431,14 @@ Test(reducer_cancel, cancel_reports_the_groups_end_as_finish_does)
 		expect(cohort_reducer_cancel(reducer(r), RANKS_SOON),
 		       COHORT_ABORTED, "enough");
 		expect(cohort_reducer_begin(reducer(r), NULL), COHORT_STATE,
-		       "a former step has failed");
+		       "an earlier step has failed");
 	}
 	close_all();
 }
 
 /*
- * The others have done all they can of step 2; rank 0 has marked only down to
- * @last.
+ * Begin step 2 on all ranks. The last rank marks its parameters only down to 6,
+ * rank 0 down to @last, and the other ranks mark all.
  */
 static void begin_but_the_last(int last)
 {
@@ -460,7 +454,8 @@ static void begin_but_the_last(int last)
 }
 
 /*
- * Rank 0 has finished, on a stream, the step that the last rank has cancelled.
+ * Check that all ranks' calls end. Rank 0 has finished the step on a stream,
+ * and the last rank has canceled it.
  */
 static void expect_that_all_ends(void)
 {
@@ -470,25 +465,26 @@ static void expect_that_all_ends(void)
 	cr_assert(rc == COHORT_ABORTED || rc == COHORT_SKIP, "%d", rc);
 	cr_assert_eq(cohort_comm_cause(comms[1], &cause), COHORT_OK);
 	cr_assert_eq(cause.rank, LAST);
-	cr_assert_not_null(strstr(cause.text, "rank 2 has cancelled a step of "
-	                                      "the reducer that rank 0 has "
-	                                      "finished on a stream"),
+	cr_assert_not_null(strstr(cause.text,
+	                          "rank 2 has canceled a step of "
+	                          "the reducer that rank 0 has already "
+	                          "finished on a stream"),
 	                   "%s", cause.text);
 	close_all();
 }
 
-Test(reducer_cancel, a_step_that_is_finished_on_a_stream_ends_the_group)
+Test(reducer_cancel, cancel_of_a_step_finished_on_a_stream_ends_the_group)
 {
 	begin_but_the_last(0);
 	cr_assert_eq(cohort_reducer_finish_on(reducer(0), NULL), COHORT_OK);
 	expect(cohort_reducer_cancel(reducer(LAST), RANKS_SOON), COHORT_ABORTED,
-	       "has cancelled a step");
+	       "has canceled a step");
 	expect_that_all_ends();
 }
 
-/* Rank 0 goes on with a reducer that has nothing to launch. */
-Test(reducer_cancel,
-     a_step_that_is_finished_on_a_stream_before_an_empty_one_ends_the_group)
+/* Rank 0 continues with another reducer, which launches nothing because it has
+ * no elements. */
+Test(reducer_cancel, cancel_ends_the_group_even_after_a_step_without_elements)
 {
 	const struct cohort_parameter none = { NULL, NULL, 0, COHORT_F32 };
 	struct cohort_reducer_options o;
@@ -511,12 +507,12 @@ Test(reducer_cancel,
 	ranks_must(cohort_reducer_ready(empty, 0), "ready");
 	ranks_must(cohort_reducer_finish_on(empty, NULL), "finish_on");
 	expect(cohort_reducer_cancel(reducer(LAST), RANKS_SOON), COHORT_ABORTED,
-	       "has cancelled a step");
+	       "has canceled a step");
 	cr_assert_eq(cohort_reducer_free(empty), COHORT_OK);
 	expect_that_all_ends();
 }
 
-Test(reducer_cancel, a_step_that_is_finished_on_a_stream_later_ends_the_group)
+Test(reducer_cancel, finish_on_of_a_canceled_step_ends_the_group)
 {
 	int i;
 
@@ -526,29 +522,28 @@ Test(reducer_cancel, a_step_that_is_finished_on_a_stream_later_ends_the_group)
 		cr_assert_eq(cohort_reducer_ready(reducer(0), (size_t)i),
 		             COHORT_OK);
 	expect(cohort_reducer_finish_on(reducer(0), NULL), COHORT_ABORTED,
-	       "has cancelled a step");
+	       "has canceled a step");
 	cr_assert_eq(cohort_reducer_finish(reducer(0), RANKS_SOON),
 	             COHORT_ABORTED);
-	/* All of the step was launched, and may be done. */
+	/* The whole step was launched, so it may be done. */
 	i = cohort_reducer_cancel(reducer(LAST), RANKS_SOON);
 	cr_assert(i == COHORT_ABORTED || i == COHORT_OK, "%d", i);
 	expect_that_all_ends();
 }
 
-Test(reducer_cancel,
-     a_step_that_is_finished_on_a_stream_when_all_is_done_ends_the_group)
+Test(reducer_cancel, finish_on_after_a_completed_cancel_ends_the_group)
 {
 	begin_but_the_last(0);
 	cr_assert_eq(cohort_reducer_cancel(reducer(LAST), RANKS_SOON),
 	             COHORT_OK);
 	expect(cohort_reducer_finish_on(reducer(0), NULL), COHORT_ABORTED,
-	       "has cancelled a step");
+	       "has canceled a step");
 	expect(cohort_reducer_begin(reducer(LAST), NULL), COHORT_ABORTED,
-	       "has cancelled a step");
+	       "has canceled a step");
 	expect_that_all_ends();
 }
 
-Test(reducer_cancel, a_former_step_may_be_finished_on_a_stream)
+Test(reducer_cancel, cancel_after_an_earlier_stream_step_skips_only_its_own)
 {
 	int r;
 
@@ -577,8 +572,8 @@ struct plan {
 	struct model model;
 	uint64_t seed;
 	/*
-	 * Atomic, for each step: the ranks that have cancelled it, and those
-	 * whose finish answered COHORT_OK, and COHORT_SKIP.
+	 * For each step, the number of ranks that have canceled it, and the
+	 * numbers of ranks whose finish has returned COHORT_OK and COHORT_SKIP
 	 */
 	atomic_int cancelled[STEPS], counted[STEPS], skipped[STEPS];
 };
@@ -592,8 +587,8 @@ static uint64_t chance(const struct plan *p, uint64_t number, int rank)
 }
 
 /*
- * How many gradients a rank marks before it fails; all of them: it does not
- * fail.
+ * Return the number of gradients that a rank marks before it fails, or
+ * MODEL_PARAMETERS if it does not fail.
  */
 static int ready_of(const struct plan *p, uint64_t number, int rank)
 {
@@ -607,7 +602,7 @@ static int make_step(struct plan *p, struct model_rank *rank, uint64_t number)
 	int r = cohort_comm_rank(rank->comm), n = ready_of(p, number, r);
 	int order[MODEL_PARAMETERS], k, rc;
 	void *stream = cohort_comm_stream(rank->comm);
-	/* Only some ranks do some parts of a step. */
+	/* Use a short timeout for half of the calls, chosen at random. */
 	uint64_t timeout = chance(p, number, r) / 64 % 2 ? RANKS_SOON : 10000;
 	bool cancels = false;
 
@@ -646,7 +641,7 @@ static int make_step(struct plan *p, struct model_rank *rank, uint64_t number)
 	return rc == COHORT_SKIP ? COHORT_OK : rc;
 }
 
-/* Two reducers of one communicator in turn, with random steps. */
+/* Make steps with two reducers of one communicator, chosen at random. */
 static int steps_by_chance(struct cohort_comm *comm, void *user)
 {
 	struct plan *p = user;
@@ -657,7 +652,8 @@ static int steps_by_chance(struct cohort_comm *comm, void *user)
 	if (rc == COHORT_OK)
 		rc = model_open(&rank[1], &p->model, comm);
 	for (number = 0; number < STEPS && rc == COHORT_OK; number++) {
-		/* Some steps begin with a pass of this rank alone. */
+		/* In some steps, first make a pass without communication on
+		 * this rank. */
 		if (chance(p, number, 60 + cohort_comm_rank(comm)) % 4 == 0) {
 			rc = cohort_reducer_accumulate(rank[0].reducer);
 			if (rc == COHORT_OK)
@@ -672,12 +668,12 @@ static int steps_by_chance(struct cohort_comm *comm, void *user)
 	return rc == COHORT_OK ? model_close(&rank[1]) : rc;
 }
 
-Test(reducer_cancel, no_rank_counts_a_step_that_another_has_cancelled)
+Test(reducer_cancel, no_rank_counts_a_step_that_another_rank_has_canceled)
 {
 	int round, k, skipped = 0, counted = 0;
 	static struct plan p;
 
-	spread_not("ranks of other processes cannot be told");
+	spread_not("ranks of other processes cannot be notified");
 	place_need_our_nccl("an order of additions");
 	for (round = 0; round < 5; round++) {
 		memset(&p, 0, sizeof(p));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The reducer when a step cannot finish: a rank that does not come, an abort, a
- * failure
+ * Tests of the reducer when a step cannot finish, because of a missing rank, an
+ * abort or a failure
  */
 
 #include <criterion/criterion.h>
@@ -28,7 +28,7 @@ static struct model model;
 static struct model_rank ranks[RANKS];
 static char text[1024], tag[48], label[48];
 
-/* Keep the last rank's tag and label. */
+/* Store the last rank's tag and label, and the text of the verdict. */
 static int keep(const struct cohort_verdict *v, void *user)
 {
 	const struct cohort_rank_report *last = &v->ranks[RANKS - 1];
@@ -42,7 +42,6 @@ static int keep(const struct cohort_verdict *v, void *user)
 	return 0;
 }
 
-/* Ranks wait this long for each other. */
 static void open_for(uint64_t join_ns)
 {
 	struct cohort_group_options o;
@@ -51,7 +50,6 @@ static void open_for(uint64_t join_ns)
 	cohort_group_options_init(&o);
 	o.deadlines.join_ns = join_ns;
 	o.on_verdict = keep;
-	o.warn_percent = 100;
 	group = ranks_ahead(RANKS, &o, comms);
 	for (r = 0; r < RANKS; r++)
 		cr_assert_eq(model_open(&ranks[r], &model, comms[r]), COHORT_OK,
@@ -63,7 +61,8 @@ static void open_all(void)
 	open_for(RANKS_SOON);
 }
 
-/* Ranks are to stall: soon, but not before expect_stall(). */
+/* Open a group with a deadline that is short, but does not expire before
+ * expect_stall(). */
 static void open_to_stall(void)
 {
 	open_for(100 * MS);
@@ -82,8 +81,8 @@ static void close_all(void)
 }
 
 /*
- * Begin on all ranks, and mark all gradients, except that the last rank does
- * not mark those from @missing on.
+ * Begin a step and mark all gradients on all ranks. The last rank does not mark
+ * the gradients before @missing.
  */
 static void begin_all(int missing)
 {
@@ -102,7 +101,8 @@ static void begin_all(int missing)
 }
 
 /*
- * Check what the others are told, and what is left of the reducer afterwards.
+ * Check the results of the other ranks' calls, and which calls the reducer
+ * still accepts.
  */
 static void expect_end(int status)
 {
@@ -113,7 +113,7 @@ static void expect_end(int status)
 		                                   COHORT_FOREVER),
 		             status, "%s", cohort_last_error());
 		expect(cohort_reducer_begin(ranks[r].reducer, NULL),
-		       COHORT_STATE, "a former step has failed");
+		       COHORT_STATE, "an earlier step has failed");
 		expect(cohort_reducer_finish(ranks[r].reducer, 0), COHORT_STATE,
 		       "no step is open");
 	}
@@ -125,17 +125,17 @@ static void expect_stall(void)
 	expect_end(COHORT_STALLED);
 }
 
-/* ---- a rank that does not come ---------------------------------------- */
+/* ---- a rank that never marks its gradients ------------------------------ */
 
-Test(reducer_ends, a_verdict_names_the_parameter)
+Test(reducer_ends, verdict_names_the_missing_parameter)
 {
 	struct cohort_cause cause;
 
 	model = model_of(RANKS);
 	open_to_stall();
 	/*
-	 * The last parameter, and all behind it: number 5 is in one bucket with
-	 * 4 and 3.
+	 * The last rank marks only parameters 6 to 8. The first missing one,
+	 * number 5, shares a bucket with 4 and 3.
 	 */
 	begin_all(6);
 	expect_stall();
@@ -150,7 +150,7 @@ Test(reducer_ends, a_verdict_names_the_parameter)
 	cr_assert_not_null(strstr(text, "'layer4.conv2.weight'"), "%s", text);
 }
 
-Test(reducer_ends, a_verdict_says_that_finish_was_not_called)
+Test(reducer_ends, verdict_says_that_reducer_finish_was_not_called)
 {
 	struct cohort_cause cause;
 
@@ -178,7 +178,7 @@ static void *mark_rest(void *arg)
 	return NULL;
 }
 
-Test(reducer_ends, a_verdict_says_that_the_owner_does_not_launch)
+Test(reducer_ends, verdict_says_that_the_owner_launches_no_ready_bucket)
 {
 	struct cohort_cause cause;
 	pthread_t helper;
@@ -195,7 +195,7 @@ Test(reducer_ends, a_verdict_says_that_the_owner_does_not_launch)
 	close_all();
 }
 
-Test(reducer_ends, a_verdict_names_the_tag_the_bucket_and_the_parameter)
+Test(reducer_ends, verdict_names_tag_bucket_and_parameter)
 {
 	struct cohort_cause cause;
 
@@ -218,7 +218,7 @@ Test(reducer_ends, a_verdict_names_the_tag_the_bucket_and_the_parameter)
 	cr_assert_str_eq(label, "bucket 2/5: fc.weight and 1 more");
 }
 
-/* More than the number of texts that are kept. */
+/* Number of reducers, more than the number of texts that are stored */
 #define MANY 200
 
 static void create_many(struct cohort_reducer *r[RANKS])
@@ -264,7 +264,7 @@ static void finish_many(struct cohort_reducer *const r[RANKS])
 			        COHORT_TIMED_OUT;
 }
 
-/* A step with one parameter of that name; returns the label of its call. */
+/* Make a step with one parameter named @name. Return the label of its call. */
 static const char *label_of(const char *name)
 {
 	static struct cohort_rank_report reports[RANKS];
@@ -296,7 +296,7 @@ static const char *label_of(const char *name)
 	return reports[0].label;
 }
 
-Test(reducer_ends, a_label_cuts_a_name_between_characters)
+Test(reducer_ends, bucket_label_is_cut_between_utf8_characters)
 {
 	model = model_of(RANKS);
 	open_all();
@@ -339,7 +339,7 @@ static void make_a_step_of_many(struct cohort_reducer *r[RANKS], bool tags)
 	finish_many(r);
 }
 
-Test(reducer_ends, a_tag_of_the_program_outlives_all_labels)
+Test(reducer_ends, tag_of_the_program_outlives_200_bucket_labels)
 {
 	struct cohort_reducer *r[RANKS];
 	int i;
@@ -353,7 +353,7 @@ Test(reducer_ends, a_tag_of_the_program_outlives_all_labels)
 	close_all();
 }
 
-Test(reducer_ends, a_tag_set_in_the_middle_of_a_step_stays_after_the_reducer)
+Test(reducer_ends, tag_set_during_a_step_outlives_the_reducer)
 {
 	struct cohort_reducer *r[RANKS];
 	static int32_t x;
@@ -371,7 +371,7 @@ Test(reducer_ends, a_tag_set_in_the_middle_of_a_step_stays_after_the_reducer)
 	close_all();
 }
 
-Test(reducer_ends, the_tag_of_the_caller_comes_back)
+Test(reducer_ends, step_end_restores_the_tag_of_the_program)
 {
 	const struct cohort_deadlines soon = { .join_ns = 100 * MS };
 	static int32_t x;
@@ -398,9 +398,9 @@ Test(reducer_ends, the_tag_of_the_caller_comes_back)
 	close_all();
 }
 
-/* ---- ends in the middle of a step ------------------------------------- */
+/* ---- ends during a step ----------------------------------------------- */
 
-Test(reducer_ends, a_step_ends_with_an_abort_in_its_middle)
+Test(reducer_ends, abort_ends_a_step_with_gradients_missing)
 {
 	int r;
 
@@ -408,7 +408,8 @@ Test(reducer_ends, a_step_ends_with_an_abort_in_its_middle)
 	open_all();
 	begin_all(6);
 	cr_assert_eq(cohort_group_abort(group, "enough"), COHORT_OK);
-	/* The abort ends the step even for a rank that goes on marking. */
+	/* The abort ends the step even if a rank continues to mark
+	 * gradients. */
 	cr_assert_eq(cohort_reducer_ready(ranks[RANKS - 1].reducer, 0),
 	             COHORT_OK, "nothing is full");
 	for (r = 3; r > 0; r--)
@@ -424,8 +425,8 @@ Test(reducer_ends, a_step_ends_with_an_abort_in_its_middle)
 	close_all();
 }
 
-/* No rank will mark the missing gradients. */
-Test(reducer_ends, a_step_ends_with_an_abort_while_its_owner_waits_for_helpers)
+/* After the abort, no rank marks the missing gradients. */
+Test(reducer_ends, abort_ends_a_step_whose_owner_waits_for_helpers)
 {
 	struct cohort_reducer *r;
 
@@ -444,7 +445,7 @@ Test(reducer_ends, a_step_ends_with_an_abort_while_its_owner_waits_for_helpers)
 	close_all();
 }
 
-Test(reducer_ends, an_open_step_can_be_freed_after_an_abort)
+Test(reducer_ends, reducer_with_an_open_step_can_be_freed_after_an_abort)
 {
 	model = model_of(RANKS);
 	open_all();
@@ -455,7 +456,46 @@ Test(reducer_ends, an_open_step_can_be_freed_after_an_abort)
 	close_all();
 }
 
-Test(reducer_ends, a_step_ends_with_an_abort_while_the_weights_are_agreed)
+/* Free the reducer of a step that cannot finish, and return its first error, as
+ * a worker that fails does. */
+static int finish_unready(struct cohort_comm *comm, void *user)
+{
+	const struct cohort_parameter p[] = {
+		{ .name = "a", .count = 1000, .type = COHORT_F32 },
+		{ .name = "b", .count = 1000, .type = COHORT_F32 },
+	};
+	struct cohort_reducer_options options;
+	struct cohort_reducer *r;
+	int rc;
+
+	(void)user;
+	cohort_reducer_options_init(&options);
+	options.first_bytes = options.bucket_bytes = 4000;
+	ranks_must(cohort_reducer_create(comm, p, 2, &options, &r), "create");
+	ranks_must(cohort_reducer_begin(r, cohort_comm_stream(comm)), "begin");
+	ranks_must(cohort_reducer_ready(r, 1), "ready");
+	if (cohort_comm_rank(comm) != 1)
+		cohort_reducer_ready(r, 0);
+	rc = cohort_reducer_finish(r, COHORT_FOREVER);
+	ranks_must(cohort_reducer_free(r), "free");
+	return rc;
+}
+
+Test(reducer_ends, reducer_can_be_freed_if_a_gradient_is_not_ready)
+{
+	struct cohort_cause cause;
+
+	group = ranks_open(RANKS, NULL);
+	cr_assert_eq(cohort_group_run(group, finish_unready, NULL, &cause),
+	             COHORT_WORKER);
+	cr_assert_eq(cause.rank, 1, "%s", cause.text);
+	cr_assert_not_null(strstr(cause.text,
+	                          "1 of 2 gradients are not ready: 'a'"),
+	                   "%s", cause.text);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+Test(reducer_ends, abort_ends_a_step_that_exchanges_weights)
 {
 	int r;
 
@@ -473,8 +513,8 @@ Test(reducer_ends, a_step_ends_with_an_abort_while_the_weights_are_agreed)
 	close_all();
 }
 
-/* Ranks whose lists differ make different calls, and get a mismatch. */
-Test(reducer_ends, lists_that_differ_are_a_mismatch)
+/* Ranks whose parameter lists differ make different calls. */
+Test(reducer_ends, reducers_with_different_parameters_are_a_mismatch)
 {
 	static float x[RANKS][8];
 	struct cohort_parameter p = { "a", NULL, 3, COHORT_F32 };
@@ -501,7 +541,7 @@ Test(reducer_ends, lists_that_differ_are_a_mismatch)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-/* ---- others on the communicator --------------------------------------- */
+/* ---- other threads in the communicator -------------------------------- */
 
 struct intruder {
 	sem_t is_in;
@@ -521,8 +561,9 @@ static void *intrude(void *arg)
 	return NULL;
 }
 
-/* While another thread of the program is inside, ready buckets wait. */
-Test(reducer_ends, busy_is_not_reported_while_another_thread_is_inside)
+/* Ready buckets wait while another thread of the program is inside the
+ * communicator. */
+Test(reducer_ends, ready_does_not_return_busy_while_another_thread_is_inside)
 {
 	struct intruder in;
 	pthread_t thread;
@@ -558,10 +599,10 @@ Test(reducer_ends, busy_is_not_reported_while_another_thread_is_inside)
 }
 
 /*
- * Busy is reported if the owner itself is inside: ready buckets are launched
+ * Buckets that become ready while the owner is in native calls are launched
  * later.
  */
-Test(reducer_ends, busy_is_reported_to_an_owner_in_native_calls)
+Test(reducer_ends, ready_returns_busy_to_an_owner_in_native_calls)
 {
 	struct cohort_reducer *r;
 	int k, left, rc = COHORT_OK;
@@ -594,9 +635,10 @@ Test(reducer_ends, busy_is_reported_to_an_owner_in_native_calls)
 }
 
 /*
- * A sum that NCCL does not give back is lost, and free goes on with the rest.
+ * If NCCL fails to free a reduction operation, it leaks. cohort_reducer_free()
+ * must free everything else.
  */
-Test(reducer_ends, free_goes_on_after_a_sum_that_nccl_keeps)
+Test(reducer_ends, reducer_free_continues_if_nccl_frees_no_sum)
 {
 	int rc;
 

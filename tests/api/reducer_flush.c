@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The reducer: launched buckets go on while their owner does something else.
- * The host platform needs a flush for that, which must not cost more than it
- * saves
+ * Tests of when the reducer flushes launched buckets
+ *
+ * On the host platform, a launched bucket makes progress only after a flush
+ * while its owner is busy. Too many flushes would cost more time than they
+ * save.
  */
 
 #include <criterion/criterion.h>
@@ -18,7 +20,7 @@
 #define RANKS 2
 #define PARAMETERS 4
 
-/* Each gradient has a bucket of its own. */
+/* Sizes of gradients, in elements. Each gradient has its own bucket. */
 #define LARGE ((size_t)64 * 1024)
 #define SMALL ((size_t)64)
 
@@ -45,10 +47,11 @@ TestSuite(reducer_flush, .init = install, .timeout = 60);
 struct trainer {
 	size_t count;
 	bool finishes_on; /* finish on a stream, then wait */
-	bool is_alone;    /* the passes are without communication */
+	bool is_alone;    /* make the passes without communication */
 
 	/*
-	 * The timeout of progress before a gradient is ready; -1: no progress.
+	 * Timeout of cohort_reducer_progress() before each gradient is ready,
+	 * or -1 to omit the call
 	 */
 	int64_t progress_ns;
 };
@@ -108,7 +111,7 @@ static int worker(struct cohort_comm *comm, void *user)
 	return rc == COHORT_OK ? cohort_reducer_free(r) : rc;
 }
 
-/* How many flushes two steps of all ranks make. */
+/* Return the number of flushes in two steps of all ranks. */
 static int count_flushes(struct trainer t)
 {
 	struct cohort_group *group = ranks_open(RANKS, NULL);
@@ -121,8 +124,8 @@ static int count_flushes(struct trainer t)
 	return flushes;
 }
 
-/* The call to finish carries the last bucket on. */
-Test(reducer_flush, is_made_for_each_large_bucket_but_the_last)
+/* The last bucket needs no flush, because the call of finish executes it. */
+Test(reducer_flush, each_large_bucket_but_the_last_is_flushed)
 {
 	const struct trainer t = { .count = LARGE, .progress_ns = -1 };
 
@@ -130,7 +133,7 @@ Test(reducer_flush, is_made_for_each_large_bucket_but_the_last)
 	cr_assert_eq(count_flushes(t), 2 * RANKS * (PARAMETERS - 1));
 }
 
-Test(reducer_flush, is_made_for_the_last_one_too_if_a_stream_waits)
+Test(reducer_flush, last_bucket_is_flushed_if_a_stream_waits_for_it)
 {
 	const struct trainer t = { .count = LARGE,
 		                   .progress_ns = -1,
@@ -140,21 +143,21 @@ Test(reducer_flush, is_made_for_the_last_one_too_if_a_stream_waits)
 	cr_assert_eq(count_flushes(t), 2 * RANKS * PARAMETERS);
 }
 
-Test(reducer_flush, is_not_made_for_small_buckets)
+Test(reducer_flush, small_buckets_are_not_flushed)
 {
 	const struct trainer t = { .count = SMALL, .progress_ns = -1 };
 
 	cr_assert_eq(count_flushes(t), 0);
 }
 
-Test(reducer_flush, is_not_made_for_an_owner_that_makes_progress_itself)
+Test(reducer_flush, owner_that_calls_progress_needs_no_flush)
 {
 	const struct trainer t = { .count = LARGE, .progress_ns = 1 };
 
 	cr_assert_eq(count_flushes(t), 0);
 }
 
-Test(reducer_flush, is_made_for_an_owner_that_only_launches_for_helpers)
+Test(reducer_flush, owner_that_only_launches_for_helpers_needs_flushes)
 {
 	const struct trainer t = { .count = LARGE, .progress_ns = 0 };
 
@@ -162,7 +165,7 @@ Test(reducer_flush, is_made_for_an_owner_that_only_launches_for_helpers)
 	cr_assert_eq(count_flushes(t), 2 * RANKS * (PARAMETERS - 1));
 }
 
-Test(reducer_flush, is_not_made_for_passes_without_communication)
+Test(reducer_flush, reducer_accumulate_needs_no_flush)
 {
 	const struct trainer t = { .count = LARGE,
 		                   .progress_ns = -1,

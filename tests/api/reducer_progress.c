@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The reducer: cohort_reducer_progress() carries on what is launched
+ * Tests that cohort_reducer_progress() executes launched buckets
  *
- * One thread has all ranks, and calls progress for one of them: no thread waits
- * for what the others have queued.  After some milliseconds the host platform
- * does that work of its own accord.  So the test is not that a bucket is
- * finished, but that it is finished while this thread carries it on.
+ * One thread has all ranks and calls progress for one of them, so no thread
+ * waits for the operations of the other ranks. After some milliseconds, the
+ * host platform executes queued work on its own threads. So the test checks not
+ * only that a bucket is finished, but that this thread finishes it.
  */
 
 #include <criterion/criterion.h>
@@ -20,14 +20,16 @@
 TestSuite(reducer_progress, .timeout = 60);
 
 #define RANKS 2
-#define COUNT ((size_t)30000) /* more than a call does at once */
+/* more elements than one call reduces at a time */
+#define COUNT ((size_t)30000)
 #define STEPS 100
 #define MS UINT64_C(1000000)
 
 static const struct platform *below;
 static struct platform table;
 static pthread_t tester;
-static int ended; /* operations that ended while the test carried them on */
+/* number of operations that ended while the test executed them */
+static int ended;
 
 static bool is_reached(const uint32_t *word, uint32_t value)
 {
@@ -65,11 +67,12 @@ static void open_all(void)
 	below = place_table();
 	table = *below;
 	table.progress = progress;
-	table.flush = flush; /* nothing goes on by itself at once */
+	/* otherwise another thread would continue the work immediately */
+	table.flush = flush;
 	platform_override(&table);
 	group = ranks_ahead(RANKS, NULL, comms);
 	cohort_reducer_options_init(&o);
-	o.first_bytes = 1; /* the last parameter has a bucket for itself */
+	o.first_bytes = 1; /* gives the last parameter a separate bucket */
 	o.keep_plan = 1;
 	for (r = 0; r < RANKS; r++) {
 		const struct cohort_parameter list[] = {
@@ -123,7 +126,7 @@ static void finish_all(void)
 		           "finish");
 }
 
-/* The mean over ranks 1 and 2. */
+/* Return whether @x is the mean of the ranks' gradients, which are 1 and 2. */
 static bool is_mean(const float *x)
 {
 	const float mean = 1.5f;
@@ -134,8 +137,8 @@ static bool is_mean(const float *x)
 }
 
 /*
- * Call nothing but progress on rank 0 until the bucket that all have launched
- * is done; true if this thread has finished it.
+ * Call only progress, on rank 0, until the launched bucket is done. Return
+ * whether this thread has finished the bucket.
  */
 static bool carry_on(void)
 {
@@ -156,8 +159,9 @@ static void check_all(void)
 			cr_assert(is_mean(&gradients[r][k]));
 }
 
-/* Another thread may do it first, if this one has to wait that long to run. */
-Test(reducer_progress, carries_on_what_no_other_thread_does)
+/* If this thread waits long for a core, another thread may finish the bucket,
+ * so try several times. */
+Test(reducer_progress, reducer_progress_executes_launched_buckets)
 {
 	bool has_ended = false;
 	int i;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The reducer: shards, and parameters that are gathered from shards
+ * Tests of the reducer with shards: steps, and parameters that are gathered
+ * from the shards
  */
 
 #include <criterion/criterion.h>
@@ -39,7 +40,8 @@ static int step(struct model_rank *rank, uint64_t number)
 
 /* ---- shards ----------------------------------------------------------- */
 
-/* True if the shard of @part equals that part of @all. */
+/* Return whether the shard of parameter @i in @part equals the corresponding
+ * part of @all. */
 static bool is_same(struct model_rank *part, struct model_rank *all, int i)
 {
 	double some[MODEL_MOST], whole[MODEL_MOST];
@@ -53,7 +55,7 @@ static bool is_same(struct model_rank *part, struct model_rank *all, int i)
 	return memcmp(some + first, whole + first, count * sizeof(double)) == 0;
 }
 
-/* Make the same steps with shards and without. */
+/* Make equal steps with and without shards, and compare the results. */
 static int beside_the_whole(struct cohort_comm *comm, void *user)
 {
 	const struct model *m = user;
@@ -86,7 +88,7 @@ static struct model sharded(int size)
 	return m;
 }
 
-Test(reducer_shard, equals_what_an_all_reduce_leaves_there)
+Test(reducer_shard, reducer_shard_equals_its_part_of_an_all_reduce)
 {
 	struct model m;
 	int size;
@@ -104,7 +106,7 @@ Test(reducer_shard, equals_what_an_all_reduce_leaves_there)
 	}
 }
 
-Test(reducer_shard, works_with_weighted_gradients)
+Test(reducer_shard, reducer_shards_work_with_weighted_gradients)
 {
 	struct model m = sharded(3);
 
@@ -145,7 +147,7 @@ static int parts(struct cohort_comm *comm, void *user)
 	return rc == COHORT_OK ? model_close(&part) : rc;
 }
 
-Test(reducer_shard, covers_a_parameter_over_all_ranks)
+Test(reducer_shard, reducer_shards_of_all_ranks_cover_each_parameter)
 {
 	struct model m = sharded(4);
 
@@ -173,7 +175,8 @@ static void copy(struct cohort_comm *comm, void *to, const void *from,
 	ranks_must(cohort_synchronize(comm, RANKS_SOON), "synchronize");
 }
 
-/* Fill every parameter: its shard with values, the rest with nonsense. */
+/* Fill a parameter's shard with values, and the rest of the parameter with
+ * garbage. */
 static void set_shard(struct model_rank *rank, int i, uint64_t round,
                       float *memory)
 {
@@ -203,7 +206,7 @@ static bool is_whole(struct model_rank *rank, int i, uint64_t round,
 	return true;
 }
 
-/* Gather, sometimes in small parts. */
+/* Gather the parameters. In round 2, poll with a timeout of 0. */
 static int gather(struct model_rank *rank, void *const *parameters,
                   uint64_t round)
 {
@@ -229,7 +232,7 @@ static int gathers(struct cohort_comm *comm, void *user)
 	for (i = 0; i < MODEL_PARAMETERS; i++)
 		parameters[i] = allocate(comm);
 	for (round = 0; round < 4 && rc == COHORT_OK; round++) {
-		/* The first gather makes the plan anew. */
+		/* The first gather computes the new plan. */
 		rc = step(&rank, round);
 		for (i = 0; i < MODEL_PARAMETERS; i++)
 			set_shard(&rank, i, round, parameters[i]);
@@ -248,7 +251,7 @@ static int gathers(struct cohort_comm *comm, void *user)
 	return rc == COHORT_OK ? model_close(&rank) : rc;
 }
 
-Test(reducer_shard, is_gathered)
+Test(reducer_shard, shards_are_gathered_into_parameters)
 {
 	struct model m;
 	int size;
@@ -259,7 +262,8 @@ Test(reducer_shard, is_gathered)
 	}
 }
 
-/* A stream waits for shards, and the new plan comes with the gather. */
+/* Make steps in which a stream waits for shards. The first gather computes the
+ * new plan. */
 static int gathers_on_streams(struct cohort_comm *comm, void *user)
 {
 	const struct model *m = user;
@@ -285,7 +289,8 @@ static int gathers_on_streams(struct cohort_comm *comm, void *user)
 			if (!is_whole(&rank, i, round, parameters[i]))
 				return 100 + i;
 		/*
-		 * Ready from the first to the last, and planned in that order.
+		 * Gradients become ready in ascending order, so the plan must
+		 * have this order.
 		 */
 		if (rc == COHORT_OK && cohort_reducer_bucket(rank.reducer, 0))
 			return 120;
@@ -299,7 +304,7 @@ static int gathers_on_streams(struct cohort_comm *comm, void *user)
 	return rc == COHORT_OK ? model_close(&rank) : rc;
 }
 
-Test(reducer_shard, is_gathered_where_a_stream_waits)
+Test(reducer_shard, shards_are_gathered_after_finish_on)
 {
 	struct model m = sharded(3);
 
@@ -339,7 +344,7 @@ static int refusals(struct cohort_comm *comm, void *user)
 	return rc == COHORT_OK ? model_close(&all) : rc;
 }
 
-Test(reducer_shard, calls_refuse_bad_arguments)
+Test(reducer_shard, reducer_shard_and_gather_refuse_invalid_arguments)
 {
 	struct model m = sharded(1);
 
@@ -371,17 +376,17 @@ static int state(struct cohort_comm *comm, void *user)
 	return rc == COHORT_OK ? model_close(&rank) : rc;
 }
 
-Test(reducer_shard, calls_are_refused_inside_a_step)
+Test(reducer_shard, reducer_gather_is_refused_while_a_step_is_open)
 {
 	struct model m = sharded(1);
 
 	expect_run(m.size, state, &m);
 }
 
-/* ---- a gather that waits ---------------------------------------------- */
+/* ---- gathers that wait ------------------------------------------------ */
 
-/* Atomic: rank 0 was told that the other rank is missing. */
-SPREAD_SHARED static atomic_bool told;
+/* true after rank 0's gather has timed out because the other rank is missing */
+SPREAD_SHARED static atomic_bool reported;
 
 static int waits(struct cohort_comm *comm, void *user)
 {
@@ -404,9 +409,9 @@ static int waits(struct cohort_comm *comm, void *user)
 		            COHORT_STATE ||
 		    !strstr(cohort_last_error(), "a gather is not done"))
 			rc = 100;
-		atomic_store(&told, true);
+		atomic_store(&reported, true);
 	}
-	while (!atomic_load(&told))
+	while (!atomic_load(&reported))
 		sched_yield();
 	if (rc == COHORT_OK)
 		rc = cohort_reducer_gather(rank.reducer, parameters, stream,
@@ -421,14 +426,15 @@ static int waits(struct cohort_comm *comm, void *user)
 	return rc == COHORT_OK ? model_close(&rank) : rc;
 }
 
-Test(reducer_shard, gather_can_be_waited_for_twice)
+Test(reducer_shard, reducer_gather_that_timed_out_can_be_waited_for_again)
 {
 	struct model m = sharded(2);
 
 	place_need_no_sync(
 		"a rank that launches ahead loads kernels beside its "
 		"own launch");
-	/* Rank 0's first wait ends before the peer calls. */
+	/* Launch ahead, so that rank 0's first wait can end before the other
+	 * rank calls. */
 	ranks_launch_ahead();
 	expect_run(m.size, waits, &m);
 }

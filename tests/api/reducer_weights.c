@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The reducer: weights, ranks without any batches left, and unused parameters
+ * Tests of the reducer with weights, with ranks that have no batches left, and
+ * with unused parameters
  */
 
 #include <criterion/criterion.h>
@@ -29,7 +30,7 @@ static int weigh(struct model_rank *rank, uint64_t step)
 		       rank->reducer, w, cohort_comm_stream(rank->comm));
 
 	for (i = MODEL_PARAMETERS - 1; i >= 0 && rc == COHORT_OK; i--) {
-		/* A gradient of weight 0 may be anything. */
+		/* A gradient with weight 0 can have any value. */
 		model_set(rank, step, i, w == 0.0 ? (double)NAN : 1.0);
 		rc = cohort_reducer_ready(rank->reducer, (size_t)i);
 	}
@@ -39,8 +40,8 @@ static int weigh(struct model_rank *rank, uint64_t step)
 }
 
 /*
- * The header's bound: (size + 2) * u * sum(|factor * g|), and a little for the
- * second order.
+ * Return whether @got is within the header's error bound, (size + 2) * u *
+ * sum(|factor * g|), plus a small margin for second-order errors.
  */
 static bool is_near(const struct model *m, uint64_t step, int i, size_t k,
                     double got)
@@ -85,7 +86,7 @@ static int weighted(struct cohort_comm *comm, void *user)
 	return rc == COHORT_OK ? model_close(&rank) : rc;
 }
 
-Test(reducer_weights, a_weighted_mean_is_near_the_exact_one)
+Test(reducer_weights, weighted_mean_is_within_the_documented_error)
 {
 	struct model m = model_of(3);
 
@@ -97,7 +98,7 @@ Test(reducer_weights, a_weighted_mean_is_near_the_exact_one)
 	expect_run(3, weighted, &m);
 }
 
-/* With known factors, every bit is known. */
+/* Check the bits of the result, which can be computed from the factors. */
 static int weighted_exactly(struct cohort_comm *comm, void *user)
 {
 	const struct model *m = user;
@@ -117,7 +118,7 @@ static int weighted_exactly(struct cohort_comm *comm, void *user)
 	return rc == COHORT_OK ? model_close(&rank) : rc;
 }
 
-Test(reducer_weights, the_factor_is_rounded_once)
+Test(reducer_weights, weight_factor_is_rounded_once)
 {
 	struct model m = model_of(4);
 
@@ -127,8 +128,8 @@ Test(reducer_weights, the_factor_is_rounded_once)
 }
 
 /*
- * One bit above the midpoint of two halves, which a float32 in between would
- * not show.
+ * Use a factor slightly above the midpoint of two half-precision floats.
+ * Rounding it to float32 first would give the midpoint.
  */
 static int weighted_by_almost_a_tie(struct cohort_comm *comm, void *user)
 {
@@ -157,7 +158,7 @@ static int weighted_by_almost_a_tie(struct cohort_comm *comm, void *user)
 	return rc == COHORT_OK ? cohort_reducer_free(r) : rc;
 }
 
-Test(reducer_weights, the_factor_of_halves_is_rounded_once)
+Test(reducer_weights, weight_factor_of_float16_gradients_is_rounded_once)
 {
 	int type;
 
@@ -191,7 +192,7 @@ static int weightless(struct cohort_comm *comm, void *user)
 	return rc == COHORT_OK ? model_close(&rank) : rc;
 }
 
-Test(reducer_weights, that_are_all_0_make_a_step_to_skip)
+Test(reducer_weights, step_is_skipped_if_all_weights_are_0)
 {
 	struct model m = model_of(2);
 
@@ -201,7 +202,7 @@ Test(reducer_weights, that_are_all_0_make_a_step_to_skip)
 
 /* ---- uneven batches --------------------------------------------------- */
 
-/* Rank r has 3 * r batches, of one sample each. */
+/* Give rank r 3 * r batches of one sample each. */
 static int uneven(struct cohort_comm *comm, void *user)
 {
 	const struct model *m = user;
@@ -250,7 +251,7 @@ static int uneven(struct cohort_comm *comm, void *user)
 	return model_close(&rank);
 }
 
-Test(reducer_weights, a_rank_that_has_nothing_left_joins)
+Test(reducer_weights, rank_without_batches_left_joins_steps_until_all_are_done)
 {
 	struct model m = model_of(3);
 
@@ -263,8 +264,8 @@ Test(reducer_weights, a_rank_that_has_nothing_left_joins)
 /* ---- unused parameters ------------------------------------------------ */
 
 /*
- * A rank has a gradient of parameter i if its bit of i % 4 is set; of 3, which
- * would be 11, no rank has one.
+ * Return whether @rank has a gradient of parameter @i. It has one if bit @rank
+ * of i % 4 is 0. No rank has one of parameter 3.
  */
 static bool has(int rank, int i)
 {
@@ -314,7 +315,7 @@ static int unused(struct cohort_comm *comm, void *user)
 	return rc == COHORT_OK ? model_close(&rank) : rc;
 }
 
-Test(reducer_weights, unused_parameters_take_part_as_zeros)
+Test(reducer_weights, gradients_of_unused_parameters_count_as_zeros)
 {
 	struct model m = model_of(2);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Registered memory: what NCCL is told, and when
+ * Tests of registered memory: which registrations NCCL receives, and when
  *
- * Functions in front of NCCL's record the calls.
+ * Functions in front of NCCL's functions record the calls.
  */
 
 #include <criterion/criterion.h>
@@ -19,10 +19,10 @@
 static const struct platform *real;
 static struct platform table;
 
-/* What NCCL has now: registrations, and memory of its own. */
+/* Current number of registrations in NCCL, and of NCCL's allocations */
 static atomic_int registered, allocated;
-static atomic_int removed; /* by ncclCommDeregister() */
-static int fail;           /* fail the next registration */
+static atomic_int removed; /* number of calls of ncclCommDeregister() */
+static int fail;           /* the next registration fails if this is not 0 */
 
 static ncclResult_t reg(const ncclComm_t comm, void *memory, size_t bytes,
                         void **handle)
@@ -86,7 +86,7 @@ static void close_all(void)
 
 TestSuite(registered, .init = open_all, .fini = close_all, .timeout = 60);
 
-/* For tests in which one thread calls for the ranks in turn. */
+/* Open the ranks so that one thread can call for each of them in turn. */
 static void in_turn(void)
 {
 	close_all();
@@ -107,7 +107,7 @@ Test(registered, memory_is_deregistered_before_it_is_freed)
 	cr_assert_eq(allocated, 0);
 }
 
-Test(registered, memory_of_the_caller_is_deregistered_once)
+Test(registered, memory_of_the_caller_is_deregistered_only_once)
 {
 	void *memory, *registration = NULL;
 
@@ -116,16 +116,17 @@ Test(registered, memory_of_the_caller_is_deregistered_once)
 	           "register");
 	expect(cohort_free(c[0], memory), COHORT_STATE, "deregister it first");
 	expect(cohort_deregister(c[1], registration), COHORT_INVALID,
-	       "not one of rank 1");
+	       "not a registration of rank 1");
 	ranks_must(cohort_deregister(c[0], registration), "deregister");
 	expect(cohort_deregister(c[0], registration), COHORT_INVALID,
-	       "not one of rank 0");
+	       "not a registration of rank 0");
 	ranks_must(cohort_free(c[0], memory), "free");
 	cr_assert_eq(registered, 0);
 	cr_assert_eq(removed, 1);
 }
 
-Test(registered, memory_is_not_kept_if_nccl_refuses_it, .init = in_turn)
+Test(registered, alloc_registered_frees_memory_that_nccl_cannot_register,
+     .init = in_turn)
 {
 	void *memory = NULL, *registration = NULL;
 	char own[10];
@@ -143,7 +144,7 @@ Test(registered, memory_is_not_kept_if_nccl_refuses_it, .init = in_turn)
 	ranks_must(cohort_barrier(c[1], NULL, NULL), "barrier");
 }
 
-Test(registered, refuses_bad_arguments_by_name_and_value)
+Test(registered, registration_names_the_invalid_argument_and_its_value)
 {
 	void *out = NULL;
 	char own[10];
@@ -166,7 +167,8 @@ Test(registered, refuses_bad_arguments_by_name_and_value)
 	cr_assert_null(out);
 }
 
-Test(registered, memory_is_freed_after_an_abort, .init = in_turn)
+Test(registered, registered_memory_can_be_freed_after_an_abort_of_the_group,
+     .init = in_turn)
 {
 	void *memory, *registration, *none = NULL;
 	int32_t x = 1;
@@ -188,8 +190,7 @@ Test(registered, memory_is_freed_after_an_abort, .init = in_turn)
 	cr_assert_null(none);
 }
 
-/* The group deregisters what is left. */
-Test(registered, memory_may_be_left_for_the_close)
+Test(registered, close_deregisters_memory_that_is_left)
 {
 	static char own[10];
 	void *registration;
@@ -200,7 +201,7 @@ Test(registered, memory_may_be_left_for_the_close)
 
 TestSuite(registered_really, .timeout = 60);
 
-/* With the platform's own functions. */
+/* Sum in registered memory, without the functions that record calls. */
 static int sum_registered(struct cohort_comm *comm, void *user)
 {
 	int32_t one = 1, sum = 0;
@@ -221,7 +222,7 @@ static int sum_registered(struct cohort_comm *comm, void *user)
 	return cohort_free(comm, memory);
 }
 
-Test(registered_really, memory_can_be_reduced_and_freed)
+Test(registered_really, registered_memory_can_be_reduced_and_freed)
 {
 	struct cohort_group *g = ranks_open(RANKS, NULL);
 
@@ -230,7 +231,7 @@ Test(registered_really, memory_can_be_reduced_and_freed)
 	cr_assert_eq(cohort_group_close(g), COHORT_OK);
 }
 
-Test(registered_really, memory_can_be_freed_after_an_abort)
+Test(registered_really, registered_memory_can_be_freed_after_an_abort)
 {
 	struct cohort_comm *comm[RANKS];
 	struct cohort_group *g = ranks_split(RANKS, NULL, comm);
@@ -243,11 +244,11 @@ Test(registered_really, memory_can_be_freed_after_an_abort)
 	cr_assert_eq(cohort_group_close(g), COHORT_OK);
 }
 
-/* ---- what a collective has used ------------------------------------------ */
+/* ---- registrations that a collective has used ---------------------------- */
 
 #define COUNT 65536 /* enough for NCCL to use the registration */
 
-static void *registration; /* of rank 0's, too */
+static void *registration; /* registration of rank 0 */
 
 static int gather_registered(struct cohort_comm *comm, void *unused)
 {
@@ -269,28 +270,32 @@ static int gather_registered(struct cohort_comm *comm, void *unused)
 	return cohort_synchronize(comm, RANKS_SOON);
 }
 
-/* NCCL crashes if it is left to the end of its communicator, and strict mode reports
- * that. */
+/*
+ * Gather into registered memory, and do not deregister it. NCCL crashes if a
+ * registration exists when its communicator ends, which strict mode detects.
+ */
 static struct cohort_group *use_registered(void)
 {
 	struct cohort_group_options o;
 	struct cohort_group *g;
 
 	cohort_group_options_init(&o);
-	o.launch =
-		COHORT_LAUNCH_TOGETHER; /* NCCL allocates in the first call */
+	/* Launch together, because NCCL allocates memory in the first call. */
+	o.launch = COHORT_LAUNCH_TOGETHER;
 	g = ranks_open(RANKS, &o);
 	ranks_must(cohort_group_run(g, gather_registered, NULL, NULL), "run");
 	return g;
 }
 
-Test(registered_used, memory_may_be_left_for_the_close, .timeout = 60)
+Test(registered_used, close_deregisters_memory_that_a_collective_used,
+     .timeout = 60)
 {
 	cr_assert_eq(cohort_group_close(use_registered()), COHORT_OK, "%s",
 	             cohort_last_error());
 }
 
-Test(registered_used, memory_may_be_left_for_an_abort, .timeout = 60)
+Test(registered_used, abort_deregisters_memory_that_a_collective_used,
+     .timeout = 60)
 {
 	struct cohort_group *g = use_registered();
 

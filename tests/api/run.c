@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * cohort_group_run(): threads, results, and what each rank is told when one
- * fails
+ * Tests of cohort_group_run(): its threads, its results, and the results of
+ * each rank's calls if another worker fails
  */
 
 #include <criterion/criterion.h>
@@ -12,10 +12,8 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "base/thread.h"
-#include "core/clique.h"
-#include "platform/platform.h"
 #include "support/expect.h"
 #include "support/ranks.h"
 #include "support/spread.h"
@@ -31,7 +29,7 @@ struct shared {
 	int sums[4];
 	int rcs[4];
 	atomic_int calls;
-	int fail_rank; /* -1: none */
+	int fail_rank; /* rank that fails, or -1 */
 	atomic_bool has_run;
 };
 
@@ -54,7 +52,7 @@ static int report(struct cohort_comm *comm, void *user)
 	return s->rcs[rank];
 }
 
-Test(run, gives_each_rank_a_bound_named_thread_on_its_device)
+Test(run, run_gives_each_rank_a_bound_named_thread_on_its_device)
 {
 	struct shared s = { .fail_rank = -1 };
 	struct cohort_group_options o;
@@ -79,7 +77,7 @@ Test(run, gives_each_rank_a_bound_named_thread_on_its_device)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(run, runs_again_and_again)
+Test(run, group_can_run_many_times)
 {
 	struct shared s = { .fail_rank = -1 };
 	struct cohort_group *group = ranks_open(4, NULL);
@@ -92,7 +90,7 @@ Test(run, runs_again_and_again)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(run, runs_a_group_that_was_split)
+Test(run, group_that_was_split_can_run)
 {
 	struct cohort_comm *comms[4];
 	struct shared s = { .fail_rank = -1 };
@@ -102,7 +100,7 @@ Test(run, runs_a_group_that_was_split)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(run, counts_as_a_split)
+Test(run, run_of_a_group_counts_as_its_split)
 {
 	struct cohort_comm *comms[4];
 	struct shared s = { .fail_rank = -1 };
@@ -113,7 +111,7 @@ Test(run, counts_as_a_split)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-/* One rank fails before the collective that the others wait in. */
+/* Fail on one rank before a collective for which the other ranks wait. */
 static int fail_one(struct cohort_comm *comm, void *user)
 {
 	struct shared *s = user;
@@ -127,19 +125,19 @@ static int fail_one(struct cohort_comm *comm, void *user)
 	return s->rcs[rank];
 }
 
-/* The ranks of this process, but for the one that fails, have been told @status. */
+/* Check that the other ranks' calls in this process have returned @status. */
 static void expect_released(const struct shared *s, int status)
 {
 	int r;
 
-	/* No worker has run if the group ended before. */
+	/* If the group ended before the run, no worker has run. */
 	for (r = spread_first(4); r < spread_end(4) && s->has_run; r++)
 		if (r != s->fail_rank)
 			cr_assert_eq(s->rcs[r], status, "rank %d: %d", r,
 			             s->rcs[r]);
 }
 
-Test(run, a_failing_worker_releases_the_others_and_is_named)
+Test(run, failing_worker_ends_the_group_and_is_named)
 {
 	struct shared s = { .fail_rank = 2 };
 	struct cohort_group *group = ranks_open(4, NULL);
@@ -157,7 +155,7 @@ Test(run, a_failing_worker_releases_the_others_and_is_named)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(run, any_failing_rank_is_found_even_the_first)
+Test(run, failing_worker_is_named_even_if_it_is_rank_0)
 {
 	struct shared s = { .fail_rank = 0 };
 	struct cohort_group *group = ranks_open(4, NULL);
@@ -169,11 +167,12 @@ Test(run, any_failing_rank_is_found_even_the_first)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-/* ---- what the cause says of a worker that returned an error ------------ */
+/* ---- the cause if a worker returns an error ----------------------------- */
 
 enum fault { REFUSED, REFUSED_ONCE, OTHER_CODE, GIVES_UP };
 
-/* Rank 1's call is refused; it returns what @user says. */
+/* Make an invalid call on rank 1. Then act according to @user, an enum
+ * fault. */
 static int fail_by_a_call(struct cohort_comm *comm, void *user)
 {
 	enum fault fault = *(enum fault *)user;
@@ -203,14 +202,14 @@ static void expect_cause(enum fault fault, const char *text)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(run, the_text_of_the_error_that_a_worker_returned_is_in_the_cause)
+Test(run, cause_has_the_text_of_the_error_that_a_worker_returned)
 {
 	expect_cause(REFUSED,
 	             "the worker of rank 1 returned COHORT_INVALID: broadcast: "
 	             "root is 9, not 0 to 1");
 }
 
-Test(run, an_error_that_a_worker_handled_is_not_in_the_cause)
+Test(run, cause_has_no_text_of_an_error_that_a_worker_handled)
 {
 	spread_not(
 		"a process's run may be over before another's worker returns");
@@ -218,7 +217,7 @@ Test(run, an_error_that_a_worker_handled_is_not_in_the_cause)
 	expect_cause(OTHER_CODE, "the worker of rank 1 returned 77");
 }
 
-Test(run, a_workers_own_reason_takes_precedence_over_its_result)
+Test(run, comm_fail_takes_precedence_over_the_workers_result)
 {
 	expect_cause(GIVES_UP, "rank 1 gave up with 77: no such root");
 }
@@ -241,7 +240,7 @@ static void *abort_from_outside(void *arg)
 	return NULL;
 }
 
-Test(run, an_abort_from_outside_ends_the_run_with_that_cause)
+Test(run, abort_by_another_thread_ends_the_run)
 {
 	struct shared s = { .fail_rank = -1 };
 	struct cohort_group *group = ranks_open(4, NULL);
@@ -253,7 +252,7 @@ Test(run, an_abort_from_outside_ends_the_run_with_that_cause)
 	pthread_create(&thread, NULL, abort_from_outside, group);
 	rc = cohort_group_run(group, stuck_or_wait, &s, &cause);
 	pthread_join(thread, NULL);
-	/* The abort may have come before the run. */
+	/* The abort may precede the start of the run. */
 	if (rc == COHORT_STATE)
 		cr_assert_eq(cause.status, COHORT_ABORTED);
 	else
@@ -270,7 +269,7 @@ static int run_inside(struct cohort_comm *comm, void *user)
 	return 0;
 }
 
-Test(run, is_refused_inside_a_run_and_with_a_bound_rank)
+Test(run, run_is_refused_inside_a_run_and_with_a_bound_rank)
 {
 	struct cohort_comm *comms[2];
 	struct cohort_group *group = ranks_split(2, NULL, comms);
@@ -291,7 +290,7 @@ Test(run, is_refused_inside_a_run_and_with_a_bound_rank)
 
 #define MS UINT64_C(1000000)
 
-/* Rank 1's steps while the others fail. */
+/* State of rank 1's worker, which hangs while the other workers fail */
 static struct {
 	sem_t is_away, may_go_on, has_gone_on;
 	struct cohort_comm *comm;
@@ -301,6 +300,12 @@ static struct {
 	int answers[4];
 } away;
 
+/* Return whether the thread with this id is running. */
+static bool thread_lives(pid_t tid)
+{
+	return tgkill(getpid(), tid, 0) == 0;
+}
+
 static void await(sem_t *sem)
 {
 	while (sem_wait(sem))
@@ -308,15 +313,15 @@ static void await(sem_t *sem)
 }
 
 /*
- * Stay busy in the program until told to go on; then make every call that is
- * allowed.
+ * Stay busy in the program until the test lets the worker continue. Then make
+ * every kind of call that is allowed.
  */
 static int stay_away(struct cohort_comm *comm)
 {
 	int32_t value = 1;
 
 	away.comm = comm;
-	away.tid = thread_id();
+	away.tid = gettid();
 	ranks_must(cohort_alloc(comm, 16, &away.memory), "alloc");
 	away.ticket = ranks_sum(comm, &value);
 	ranks_must(cohort_wait(comm, away.ticket, RANKS_SOON), "wait");
@@ -331,7 +336,8 @@ static int stay_away(struct cohort_comm *comm)
 	return 0;
 }
 
-/* Rank 1 stays away, then rank 2 fails, and the others wait for both. */
+/* Rank 1's worker hangs. Then rank 2 fails, while the other ranks wait for
+ * both. */
 static int fail_while_one_is_away(struct cohort_comm *comm, void *user)
 {
 	int32_t value = 1;
@@ -357,7 +363,7 @@ static struct cohort_group *run_with_one_away(void)
 
 	spread_not("a worker left behind is known in its process");
 	cohort_group_options_init(&o);
-	/* the group must end within this time */
+	/* Time within which the group must end */
 	o.deadlines.abort_ns = place_patience_ns(300 * MS);
 	sem_init(&away.is_away, 0, 0);
 	sem_init(&away.may_go_on, 0, 0);
@@ -375,17 +381,15 @@ static struct cohort_group *run_with_one_away(void)
 
 static void let_it_end(void)
 {
-	char name[THREAD_NAME_SIZE];
-
 	sem_post(&away.may_go_on);
-	while (thread_lives(away.tid, name))
+	while (thread_lives(away.tid))
 		sched_yield();
 	cr_assert_eq(away.answers[1], COHORT_OK);
 	cr_assert_eq(away.answers[2], COHORT_STALE);
 	cr_assert_eq(away.answers[3], COHORT_OK);
 }
 
-Test(run, leaves_a_worker_behind_that_does_not_return)
+Test(run, run_abandons_a_worker_that_does_not_return)
 {
 	struct cohort_group *group = run_with_one_away();
 
@@ -400,29 +404,29 @@ Test(run, leaves_a_worker_behind_that_does_not_return)
 }
 
 /*
- * The worker binds its communicator anew, and exits without having unbound it.
+ * Bind rank 1's communicator again in its worker, and exit without unbinding
+ * it.
  */
 static int bind_and_exit(struct cohort_comm *comm, void *user)
 {
 	(void)user;
 	if (cohort_comm_rank(comm) != 1)
 		return 42;
-	away.tid = thread_id();
+	away.tid = gettid();
 	await(&away.may_go_on);
 	away.answers[0] = cohort_comm_unbind(comm);
 	away.answers[1] = cohort_comm_bind(comm);
 	pthread_exit(NULL);
 }
 
-Test(run, a_worker_left_behind_may_unbind_itself_for_good_and_exit)
+Test(run, abandoned_worker_may_unbind_and_exit_after_the_close)
 {
 	struct cohort_group_options o;
 	struct cohort_group *group;
-	char name[THREAD_NAME_SIZE];
 
 	spread_not("a worker left behind is known in its process");
 	cohort_group_options_init(&o);
-	/* the group must end within this time */
+	/* Time within which the group must end */
 	o.deadlines.abort_ns = place_patience_ns(300 * MS);
 	sem_init(&away.may_go_on, 0, 0);
 	group = ranks_open(2, &o);
@@ -431,15 +435,14 @@ Test(run, a_worker_left_behind_may_unbind_itself_for_good_and_exit)
 	cr_assert_eq(cohort_group_abandoned(group, NULL, 0), 1);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 	sem_post(&away.may_go_on);
-	while (thread_lives(away.tid, name))
+	while (thread_lives(away.tid))
 		sched_yield();
 	cr_assert_eq(away.answers[0], COHORT_OK);
 	cr_assert_eq(away.answers[1], COHORT_STALE);
 }
 
 /*
- * First rank 1 pauses, and ends by pthread_exit() without having unbound itself
- * or resumed; later it does not make the others' call.
+ * Pause rank 1, unbind it, and exit by pthread_exit() without a resume.
  */
 static int exit_paused(struct cohort_comm *comm, void *user)
 {
@@ -466,7 +469,7 @@ static int wait_for_the_other(struct cohort_comm *comm, void *user)
 	return rc;
 }
 
-Test(run, a_worker_that_exits_its_thread_is_no_longer_paused)
+Test(run, worker_that_exits_its_thread_is_no_longer_paused)
 {
 	struct cohort_group_options o;
 	struct cohort_group *group;
@@ -482,7 +485,7 @@ Test(run, a_worker_that_exits_its_thread_is_no_longer_paused)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(run, a_worker_left_behind_may_return_before_the_group_is_closed)
+Test(run, abandoned_worker_may_return_before_the_close)
 {
 	struct cohort_group *group = run_with_one_away();
 
@@ -492,7 +495,7 @@ Test(run, a_worker_left_behind_may_return_before_the_group_is_closed)
 }
 
 /*
- * Rank 1 closes the child that it alone has split, after everything has ended.
+ * After everything else has ended, close the child that only rank 1 has split.
  */
 static int close_child_late(struct cohort_comm *comm, void *user)
 {
@@ -505,22 +508,21 @@ static int close_child_late(struct cohort_comm *comm, void *user)
 		await(&away.is_away);
 		return 42;
 	}
-	away.tid = thread_id();
+	away.tid = gettid();
 	sem_post(&away.is_away);
 	await(&away.may_go_on);
 	away.answers[0] = cohort_comm_close(child);
 	return 0;
 }
 
-Test(run, a_worker_left_behind_may_close_what_it_has_split)
+Test(run, abandoned_worker_may_close_its_split_after_the_group_closed)
 {
 	struct cohort_group_options o;
 	struct cohort_group *group;
-	char name[THREAD_NAME_SIZE];
 
 	spread_not("a worker left behind is known in its process");
 	cohort_group_options_init(&o);
-	/* the group must end within this time */
+	/* Time within which the group must end */
 	o.deadlines.abort_ns = place_patience_ns(300 * MS);
 	sem_init(&away.is_away, 0, 0);
 	sem_init(&away.may_go_on, 0, 0);
@@ -532,12 +534,12 @@ Test(run, a_worker_left_behind_may_close_what_it_has_split)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
 	             cohort_last_error());
 	sem_post(&away.may_go_on);
-	while (thread_lives(away.tid, name))
+	while (thread_lives(away.tid))
 		sched_yield();
 	cr_assert_eq(away.answers[0], COHORT_OK);
 }
 
-Test(run, can_go_on_without_a_worker_that_was_left_behind)
+Test(run, group_can_respawn_without_an_abandoned_worker)
 {
 	struct shared s = { .fail_rank = -1 };
 	struct cohort_group *group = run_with_one_away();
@@ -553,46 +555,53 @@ Test(run, can_go_on_without_a_worker_that_was_left_behind)
 	let_it_end();
 }
 
-static struct cohort_comm *away_comm;
+static struct cohort_comm *_Atomic in_run[4];
 
 static int sum_and_remember(struct cohort_comm *comm, void *user)
 {
 	struct shared *s = user;
 	const int rank = cohort_comm_rank(comm);
 
-	if (rank == 1) {
-		away.tid = thread_id();
-		away_comm = comm;
-	}
+	if (rank == 1)
+		away.tid = gettid();
+	in_run[rank] = comm;
 	s->rcs[rank] = ranks_sum_wait(comm, &s->sums[rank]);
 	return s->rcs[rank];
 }
 
-/* End the group once rank 1 is stuck in its call, and the others have launched. */
+static bool has_launched(struct cohort_comm *comm)
+{
+	struct cohort_stats stats = { .size = sizeof(stats) };
+
+	if (!comm)
+		return false;
+	ranks_must(cohort_stats(comm, &stats), "stats");
+	return stats.operations > 0;
+}
+
+/* End the group when rank 1 is stuck in its call and the other ranks have
+ * launched. */
 static void *end_group(void *group)
 {
-	const struct clique *q;
 	int r;
 
 	stuck_await();
-	q = away_comm->clique;
-	for (r = 0; r < q->size; r++)
-		while (r != 1 && !atomic_load(&q->comms[r].tickets.last))
+	for (r = 0; r < 4; r++)
+		while (r != 1 && !has_launched(in_run[r]))
 			sched_yield();
 	cohort_group_abort(group, NULL);
 	return NULL;
 }
 
 /*
- * The others wait for their answers until the moment at which the run would
- * leave them behind, too.
+ * The other workers wait for their results until shortly before the run would
+ * abandon them as well.
  */
-Test(run, leaves_only_hung_workers_behind)
+Test(run, run_abandons_only_workers_that_hang)
 {
 	static struct shared s;
 	struct cohort_group_options o;
 	struct cohort_group *group;
-	char name[THREAD_NAME_SIZE];
 	pthread_t ender;
 	int ranks[4];
 
@@ -611,8 +620,8 @@ Test(run, leaves_only_hung_workers_behind)
 	cr_assert_eq(s.rcs[0], COHORT_WEDGED);
 	cr_assert_eq(s.rcs[3], COHORT_WEDGED);
 	cr_assert_eq(cohort_group_close(group), COHORT_WEDGED);
-	stuck_let_go();
-	while (thread_lives(away.tid, name))
+	stuck_release();
+	while (thread_lives(away.tid))
 		sched_yield();
 	cr_assert_eq(s.rcs[1], COHORT_WEDGED);
 }
@@ -628,7 +637,7 @@ static int exit_or_wait(struct cohort_comm *comm, void *user)
 	return s->rcs[rank];
 }
 
-Test(run, a_worker_that_exits_its_thread_releases_the_others)
+Test(run, worker_that_exits_its_thread_ends_the_group)
 {
 	struct shared s = { .fail_rank = 2 };
 	struct cohort_group *group = ranks_open(4, NULL);
@@ -669,7 +678,7 @@ static int sum_in_halves(struct cohort_comm *comm, void *user)
 	return rc == COHORT_OK ? closed : rc;
 }
 
-/* Ranks that wait must leave the cores to those that have something to do. */
+/* Waiting ranks must yield the cores to threads that have work. */
 Test(run, many_ranks_on_two_cores_meet_their_deadlines)
 {
 	struct cohort_group_options o;
@@ -679,6 +688,7 @@ Test(run, many_ranks_on_two_cores_meet_their_deadlines)
 	int i, n = 0;
 
 	place_need_one_process("1024 devices");
+	place_skip_in_qemu("1024 threads on two cores take minutes");
 	spread_not("the test has all ranks");
 	CPU_ZERO(&two);
 	sched_getaffinity(0, sizeof(own), &own);

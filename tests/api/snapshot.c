@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What ranks are doing: a supervisor may ask at any time, whatever they are
- * doing
+ * Tests of snapshots, which a supervisor can take at any time to learn what the
+ * ranks are doing
  */
 
 #include <criterion/criterion.h>
@@ -11,8 +11,8 @@
 #include <semaphore.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "base/thread.h"
 #include "support/expect.h"
 #include "support/ranks.h"
 #include "support/spread.h"
@@ -38,7 +38,7 @@ static void take_snapshot(void)
 	           "snapshot");
 }
 
-/* The text of @rank contains @text. */
+/* Check that the text of @rank contains @text. */
 static void says(int rank, const char *text)
 {
 	cr_assert_not_null(strstr(reports[rank].text, text),
@@ -51,7 +51,7 @@ static void close_group(void)
 	             cohort_last_error());
 }
 
-Test(snapshot, before_any_call_says_so)
+Test(snapshot, snapshot_says_that_no_rank_has_called)
 {
 	int r;
 
@@ -74,7 +74,7 @@ static sem_t is_bound, may_go;
 static void *bind_and_wait(void *tid)
 {
 	pthread_setname_np(pthread_self(), "worker/1");
-	*(int *)tid = thread_id();
+	*(int *)tid = gettid();
 	ranks_must(cohort_comm_bind(comms[1]), "bind");
 	ranks_must(cohort_tag(comms[1], "step 7"), "tag");
 	ranks_sum(comms[1], &values[1]);
@@ -85,7 +85,7 @@ static void *bind_and_wait(void *tid)
 	return NULL;
 }
 
-Test(snapshot, names_the_ranks_that_have_called_and_their_threads,
+Test(snapshot, snapshot_names_ranks_that_have_called_and_their_threads,
      .init = ranks_launch_ahead)
 {
 	pthread_t thread;
@@ -102,7 +102,7 @@ Test(snapshot, names_the_ranks_that_have_called_and_their_threads,
 	take_snapshot();
 	cr_assert_eq(reports[0].joined, 1);
 	cr_assert_eq(reports[0].bound, 0);
-	cr_assert_eq(reports[0].tid, thread_id());
+	cr_assert_eq(reports[0].tid, gettid());
 	cr_assert_eq(reports[0].ticket, 1);
 	cr_assert_str_eq(reports[0].call, "all_reduce of 1 int32, sum");
 	says(0, "rank 0 (device 0, last seen in thread ");
@@ -133,8 +133,10 @@ static void *sum_on_rank_1(void *unused)
 	return unused;
 }
 
-/* A rank is stuck in its native call; then there is a cause. */
-Test(snapshot, works_in_a_hang_and_after_a_cause, .init = ranks_launch_ahead)
+/* Take a snapshot while a rank is stuck in its native call, and another one
+ * after the group has a cause. */
+Test(snapshot, snapshot_works_during_a_hang_and_after_a_cause,
+     .init = ranks_launch_ahead)
 {
 	pthread_t thread;
 
@@ -156,7 +158,7 @@ Test(snapshot, works_in_a_hang_and_after_a_cause, .init = ranks_launch_ahead)
 	close_group();
 }
 
-Test(snapshot, shows_the_current_generation)
+Test(snapshot, snapshot_shows_the_current_generation)
 {
 	const int lost = 1;
 	int r;
@@ -172,7 +174,7 @@ Test(snapshot, shows_the_current_generation)
 	close_group();
 }
 
-/* Ranks 0 and 2 are in one child. */
+/* Have rank 0 take a snapshot of a child of ranks 0 and 2. */
 static int look_at_child(struct cohort_comm *comm, void *unused)
 {
 	const int rank = cohort_comm_rank(comm);
@@ -186,7 +188,7 @@ static int look_at_child(struct cohort_comm *comm, void *unused)
 	return 0;
 }
 
-Test(snapshot, of_a_communicator_shows_its_clique)
+Test(snapshot, snapshot_of_a_child_shows_only_its_ranks)
 {
 	spread_not("snapshots are of a process's own ranks");
 	group = ranks_open(RANKS, NULL);
@@ -200,8 +202,8 @@ Test(snapshot, of_a_communicator_shows_its_clique)
 	close_group();
 }
 
-/* Callers of another version, whose reports are longer or shorter. */
-Test(snapshot, follows_the_callers_size)
+/* Callers of other versions pass shorter or longer reports. */
+Test(snapshot, snapshot_fills_no_more_than_the_callers_size)
 {
 	static struct {
 		struct cohort_rank_report report;
@@ -229,7 +231,7 @@ Test(snapshot, follows_the_callers_size)
 	close_group();
 }
 
-Test(snapshot, refuses_wrong_arguments_by_name)
+Test(snapshot, snapshot_names_the_invalid_argument)
 {
 	struct cohort_rank_report before;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Communicators that are split from others: their ranks, how they end, and how
- * the end of a parent ends them
+ * Tests of communicators that are split from others: their ranks, and how they
+ * end by themselves or with a parent
  */
 
 #include <criterion/criterion.h>
@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "base/backoff.h"
+#include "support/clock.h"
 #include "support/expect.h"
 #include "support/failing.h"
 #include "support/ranks.h"
@@ -23,7 +23,7 @@
 
 TestSuite(split, .timeout = 60);
 
-/* The sum over @c of each rank's number before the split. */
+/* Sum, over the ranks of @c, the number that each had before the split. */
 static int sum_origins(struct cohort_comm *c)
 {
 	int32_t value = cohort_comm_origin(c);
@@ -53,7 +53,7 @@ static int by_parity(struct cohort_comm *c, void *user)
 	ranks_must(cohort_comm_split(c, rank % 2, -rank, &child), "split");
 	cr_assert_neq(child, c);
 	cr_assert_eq(cohort_comm_size(child), 2);
-	/* With falling keys. */
+	/* The keys are descending, so they reverse the order of the ranks. */
 	cr_assert_eq(cohort_comm_rank(child), rank < 2);
 	cr_assert_eq(cohort_comm_origin(child), rank);
 	cr_assert_eq(cohort_comm_device(child), cohort_comm_device(c));
@@ -63,7 +63,7 @@ static int by_parity(struct cohort_comm *c, void *user)
 	return 0;
 }
 
-Test(split, groups_by_color_and_orders_by_key)
+Test(split, split_groups_by_color_and_orders_by_key)
 {
 	run(by_parity, NULL);
 }
@@ -81,13 +81,13 @@ static int without_one(struct cohort_comm *c, void *user)
 		cr_assert_null(child);
 	else
 		cr_assert_eq(sum_origins(child), 0 + 2 + 3);
-	/* Repeat the split, with no rank in the child at all. */
+	/* Split again, with no color on any rank. */
 	ranks_must(cohort_comm_split(c, COHORT_NO_COLOR, 0, &child), "split");
 	cr_assert_null(child);
 	return 0;
 }
 
-Test(split, leaves_out_ranks_without_a_color)
+Test(split, split_gives_ranks_without_a_color_no_child)
 {
 	run(without_one, NULL);
 }
@@ -110,7 +110,7 @@ static int to_the_last(struct cohort_comm *c, void *user)
 	return 0;
 }
 
-Test(split, works_on_a_child)
+Test(split, child_communicator_can_be_split)
 {
 	run(to_the_last, NULL);
 }
@@ -129,7 +129,7 @@ static int again_and_again(struct cohort_comm *c, void *user)
 	return 0;
 }
 
-Test(split, can_be_made_again_after_a_close)
+Test(split, split_can_be_repeated_after_the_child_is_closed)
 {
 	run(again_and_again, NULL);
 }
@@ -148,7 +148,7 @@ static int behind_work(struct cohort_comm *c, void *user)
 	return 0;
 }
 
-Test(split, waits_for_operations_in_flight)
+Test(split, split_waits_for_operations_in_flight)
 {
 	ranks_fault(2, 0, COHORT_FAULT_DELAY, 20 * 1000 * 1000);
 	run(behind_work, NULL);
@@ -156,7 +156,7 @@ Test(split, waits_for_operations_in_flight)
 
 /* ---- arguments -------------------------------------------------------- */
 
-Test(split, refuses_bad_arguments_by_name_and_value)
+Test(split, split_names_the_invalid_argument_and_its_value)
 {
 	struct cohort_comm *c[2], *child = NULL;
 	struct cohort_group *group = ranks_ahead(2, NULL, c);
@@ -206,7 +206,7 @@ static int abort_child(struct cohort_comm *c, void *user)
 	return 0;
 }
 
-Test(split, ends_a_child_independently)
+Test(split, abort_of_a_child_leaves_its_parent_alone)
 {
 	run(abort_child, NULL);
 }
@@ -225,8 +225,7 @@ static int hang_in_grandchild(struct cohort_comm *c, void *user)
 	sum_origins(c);
 	if (rank == 3) {
 		/*
-		 * The abort comes only after all ranks have their answer to
-		 * that sum.
+		 * Abort only after all other ranks have the result of the sum.
 		 */
 		while (atomic_load(&have_come) < RANKS - 1)
 			sched_yield();
@@ -252,7 +251,7 @@ static int hang_in_grandchild(struct cohort_comm *c, void *user)
 	return rc != COHORT_ABORTED;
 }
 
-Test(split, ends_all_descendants_with_their_ancestor)
+Test(split, end_of_a_group_ends_all_its_descendants)
 {
 	struct cohort_group *group = ranks_open(RANKS, NULL);
 
@@ -265,7 +264,7 @@ Test(split, ends_all_descendants_with_their_ancestor)
 
 static struct cohort_comm *children[RANKS];
 
-/* The barrier of the test's processes. */
+/* Barrier of the test's processes */
 SPREAD_SHARED static struct spread_barrier all_have_run;
 
 static int keep_child(struct cohort_comm *c, void *user)
@@ -276,7 +275,7 @@ static int keep_child(struct cohort_comm *c, void *user)
 	return cohort_comm_split(c, 0, 0, &children[rank]);
 }
 
-Test(split, is_refused_on_a_former_generation)
+Test(split, split_of_a_former_generation_is_refused)
 {
 	struct cohort_group *group = ranks_open(RANKS, NULL);
 	int32_t x = 1;
@@ -297,8 +296,7 @@ Test(split, is_refused_on_a_former_generation)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-/* The group's close does what the child's own would do. */
-Test(split, work_in_flight_is_awaited_at_the_close)
+Test(split, group_close_waits_for_operations_of_children)
 {
 	struct cohort_group *group;
 	int32_t x[2] = { 1, 2 };
@@ -314,7 +312,7 @@ Test(split, work_in_flight_is_awaited_at_the_close)
 	cr_assert_eq(x[1], 3);
 }
 
-Test(split, work_that_hangs_is_cut_short_at_the_close)
+Test(split, group_close_aborts_operations_of_children_that_hang)
 {
 	struct cohort_group_options o;
 	struct cohort_group *group;
@@ -332,7 +330,8 @@ Test(split, work_that_hangs_is_cut_short_at_the_close)
 
 /* ---- verdicts --------------------------------------------------------- */
 
-/* No clock runs until the others are about to make their call. */
+/* Number of ranks that are about to call. When all other ranks are, the last
+ * rank resumes the clocks. */
 SPREAD_SHARED static atomic_int others_come;
 
 static void await_others(struct cohort_comm *c)
@@ -345,7 +344,6 @@ static void await_others(struct cohort_comm *c)
 static int rank_3_stays_away(struct cohort_comm *c, void *user)
 {
 	struct cohort_comm *child = c;
-	struct backoff b = BACKOFF;
 	int rc;
 
 	(void)user;
@@ -357,7 +355,7 @@ static int rank_3_stays_away(struct cohort_comm *c, void *user)
 
 		await_others(c);
 		while (cause.status == COHORT_OK) {
-			backoff_wait(&b, UINT64_MAX);
+			test_nap();
 			cohort_comm_cause(c, &cause);
 		}
 		return 0;
@@ -369,7 +367,7 @@ static int rank_3_stays_away(struct cohort_comm *c, void *user)
 	return rc != COHORT_STALLED;
 }
 
-Test(split, names_a_rank_that_does_not_come)
+Test(split, split_names_a_rank_that_never_calls)
 {
 	struct cohort_group_options o;
 	struct cohort_group *group;
@@ -398,7 +396,7 @@ static int rank_1_sums(struct cohort_comm *c, void *user)
 	                                : cohort_comm_split(c, 0, 0, &child);
 }
 
-Test(split, mismatches_another_call)
+Test(split, split_and_another_call_are_a_mismatch)
 {
 	struct cohort_group *group = ranks_open(RANKS, NULL);
 	struct cohort_cause cause;
@@ -411,7 +409,7 @@ Test(split, mismatches_another_call)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-/* The child's own watchdog reports its stall. */
+/* The child's watchdog must report the child's stall. */
 static int child_stalls(struct cohort_comm *c, void *user)
 {
 	const struct cohort_deadlines patience = { .join_ns = RANKS_SOON };
@@ -442,7 +440,7 @@ static int child_stalls(struct cohort_comm *c, void *user)
 	return 0;
 }
 
-Test(split, gives_the_child_its_own_watchdog)
+Test(split, child_reports_its_stalls_by_its_own_name)
 {
 	struct cohort_group_options o;
 	struct cohort_group *group;
@@ -468,7 +466,8 @@ static int just_split(struct cohort_comm *c, void *user)
 	return rc;
 }
 
-/* Returns which rank is to blame. */
+/* Make the @n-th native call of @function fail in a split. Return the rank that
+ * is blamed. */
 static int fail_at(const char *function, unsigned long n, int status)
 {
 	const struct platform *real;
@@ -492,19 +491,19 @@ static int fail_at(const char *function, unsigned long n, int status)
 	return cause.rank;
 }
 
-Test(split, makes_no_child_if_nccl_refuses_one_rank)
+Test(split, split_makes_no_child_if_nccl_refuses_one_rank)
 {
 	spread_not("what fails, fails in one process's calls");
 	cr_assert_eq(fail_at("ncclCommSplit", 3, COHORT_NCCL), 2);
 }
 
-Test(split, makes_no_child_if_nccl_refuses_it)
+Test(split, split_makes_no_child_if_ncclGroupEnd_fails)
 {
 	spread_not("what fails, fails in one process's calls");
 	fail_at("ncclGroupEnd", 1, COHORT_NCCL);
 }
 
-Test(split, makes_no_child_if_a_device_fails)
+Test(split, split_makes_no_child_if_a_device_fails)
 {
 	spread_not("what fails, fails in one process's calls");
 	fail_at("ncclCommUserRank", 2, COHORT_NCCL);
@@ -531,16 +530,15 @@ static ncclResult_t note_abort(ncclComm_t comm)
 
 static ncclResult_t end_when_aborted(void)
 {
-	struct backoff b = BACKOFF;
-
 	while (has_split && aborts < RANKS)
-		backoff_wait(&b, UINT64_MAX);
+		test_nap();
 	has_split = false;
 	return host->ncclGroupEnd();
 }
 
-/* Like a rank of another process that does not come. */
-Test(split, ends_in_time_if_it_hangs)
+/* Hang in the native call, like a split with a missing rank in another
+ * process. */
+Test(split, split_that_hangs_ends_in_time)
 {
 	struct cohort_group_options o;
 	struct cohort_group *group;
@@ -565,19 +563,20 @@ Test(split, ends_in_time_if_it_hangs)
 		cr_assert_eq(rcs[r], COHORT_INIT_TIMEOUT);
 	cr_assert_str_eq(cause.text,
 	                 "init stuck: ncclCommSplit of 4 ranks has not "
-	                 "returned within 2000 ms; which of them it waits for, "
-	                 "NCCL does not say; when it ended: ranks 0-3 in "
+	                 "returned within 2000 ms; NCCL does not say which of "
+	                 "them it waits for; when it ended: ranks 0-3 in "
 	                 "comm_split (collective 1)");
 	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
 	             cohort_last_error());
 }
 
-/* ---- what a failed split leaves ---------------------------------------- */
+/* ---- failed splits ---------------------------------------------------- */
 
 static struct {
 	ncclComm_t parents[RANKS], *places[RANKS], children[RANKS];
-	int split; /* children in the open group of the thread that splits */
-	atomic_int parents_raised; /* parents that were aborted */
+	/* number of children in this thread's open native group */
+	int split;
+	atomic_int parents_raised; /* number of parents that were aborted */
 	atomic_int children_raised, in_vain;
 } left;
 
@@ -590,7 +589,7 @@ static ncclResult_t split_and_note(ncclComm_t comm, int color, int key,
 	return host->ncclCommSplit(comm, color, key, child, config);
 }
 
-/* The children exist, and have failed. */
+/* Create the children, then return an error. */
 static ncclResult_t end_in_failure(void)
 {
 	ncclResult_t result = host->ncclGroupEnd();
@@ -614,7 +613,8 @@ static bool is_of(ncclComm_t comm, const ncclComm_t *comms)
 	return false;
 }
 
-/* A parent writes to its child's flags. */
+/* Check that each child is aborted after its parent, because the parent's abort
+ * writes to the child's flags. */
 static ncclResult_t abort_in_order(ncclComm_t comm)
 {
 	if (is_of(comm, left.parents)) {
@@ -627,7 +627,7 @@ static ncclResult_t abort_in_order(ncclComm_t comm)
 	return host->ncclCommAbort(comm);
 }
 
-Test(split, aborts_the_children_of_a_failed_split_after_their_parents)
+Test(split, children_of_a_failed_split_are_aborted_after_the_parent)
 {
 	struct cohort_group *group;
 	struct platform table;
@@ -659,8 +659,9 @@ static void *abort_soon(void *group)
 	return NULL;
 }
 
-/* Then the call never goes on: nothing is freed, and all ranks return. */
-Test(split, is_wedged_if_it_hangs_for_ever)
+/* The native call never returns, so nothing is freed. All ranks' calls must
+ * still return. */
+Test(split, split_whose_native_call_never_returns_is_wedged)
 {
 	struct cohort_group_options o;
 	struct cohort_group *group;
@@ -680,7 +681,47 @@ Test(split, is_wedged_if_it_hangs_for_ever)
 	for (r = 0; r < RANKS; r++)
 		cr_assert_eq(rcs[r], COHORT_WEDGED, "rank %d: %d", r, rcs[r]);
 	expect(cohort_group_close(group), COHORT_WEDGED, "could not be ended");
-	stuck_let_go();
+	stuck_release();
+}
+
+/* Let the native call return long after the execution deadline. */
+static void *release_late(void *deadline_ns)
+{
+	uint64_t until;
+
+	stuck_await();
+	for (until = test_deadline(4 * *(uint64_t *)deadline_ns);
+	     test_now() < until;)
+		test_nap();
+	stuck_release();
+	return NULL;
+}
+
+static int split_once(struct cohort_comm *c, void *user)
+{
+	struct cohort_comm *child;
+
+	(void)user;
+	return cohort_comm_split(c, 0, 0, &child);
+}
+
+Test(split, split_may_take_longer_than_the_execution_deadline)
+{
+	struct cohort_group_options o;
+	struct cohort_group *group;
+	pthread_t thread;
+
+	spread_not("the native call of one process is slow");
+	stuck_install();
+	cohort_group_options_init(&o);
+	o.deadlines.exec_ns = 50 * 1000 * 1000;
+	group = ranks_open(RANKS, &o);
+	stuck_at("ncclCommSplit", 2);
+	pthread_create(&thread, NULL, release_late, &o.deadlines.exec_ns);
+	cr_assert_eq(cohort_group_run(group, split_once, NULL, NULL), COHORT_OK,
+	             "%s", cohort_last_error());
+	pthread_join(thread, NULL);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
 /* ---- joined ranks ----------------------------------------------------- */
@@ -699,7 +740,8 @@ static void *join_and_split(void *arg)
 	           "join");
 	ranks_must(cohort_comm_split(c, j->rank % 2, 0, &child), "split");
 	cr_assert_eq(sum_origins(child), j->rank % 2 ? 4 : 2);
-	/* The child of the odd ranks ends with its parent. */
+	/* Close only the child of the even ranks. The other child ends with its
+	 * parent. */
 	if (j->rank % 2 == 0)
 		ranks_must(cohort_comm_close(child), "close");
 	cr_assert_eq(sum_origins(c), 6);
@@ -707,7 +749,7 @@ static void *join_and_split(void *arg)
 	return NULL;
 }
 
-Test(split, works_for_ranks_that_have_joined)
+Test(split, joined_ranks_can_be_split)
 {
 	struct joiner joiners[RANKS];
 	struct cohort_unique_id id;
@@ -716,7 +758,7 @@ Test(split, works_for_ranks_that_have_joined)
 
 	place_need(RANKS);
 	place_choose();
-	ranks_must(cohort_unique_id(&id), "id");
+	ranks_must(cohort_unique_id(COHORT_PLATFORM_AUTO, &id), "id");
 	for (r = 0; r < RANKS; r++) {
 		joiners[r] = (struct joiner){ id, r };
 		pthread_create(&threads[r], NULL, join_and_split, &joiners[r]);

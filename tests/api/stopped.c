@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A process that is stopped for longer than a deadline, and then goes on: no
- * rank is blamed for the stop, and a hang is found all the same
+ * Tests of a process that is stopped for longer than a deadline and then
+ * continued: no rank is blamed for the stop, but a later hang is found
  *
- * The process is a child, forked before it uses the library, that stops itself;
- * the parent continues it when the clock shows that enough time has passed.
+ * The process is a child, which is forked before it uses the library. It stops
+ * itself, and the parent continues it after the stop has lasted long enough.
  */
 
 #include <criterion/criterion.h>
@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
+#include "support/clock.h"
 #include "support/ranks.h"
 #include "support/spread.h"
 
@@ -38,7 +38,7 @@ static int32_t values[2];
 
 /* ---- the child -------------------------------------------------------- */
 
-/* End the child with a message unless @holds. */
+/* Exit with a message unless @holds. */
 static void must(bool holds, const char *what)
 {
 	struct cohort_cause cause = { .status = COHORT_OK };
@@ -56,7 +56,6 @@ static void open_warm(void)
 
 	cohort_group_options_init(&o);
 	o.deadlines.join_ns = o.deadlines.exec_ns = DEADLINE;
-	o.warn_percent = 100;
 	group = ranks_ahead(2, &o, comms);
 	for (r = 0; r < 2; r++)
 		ranks_sum(comms[r], &values[r]);
@@ -72,29 +71,30 @@ static struct cohort_cause cause_now(void)
 	return cause;
 }
 
-/* Stop here until the parent continues the child; returns since when. */
+/* Stop until the parent continues this process. Return the time when the stop
+ * began. */
 static uint64_t stop(void)
 {
-	uint64_t began = clock_now();
+	uint64_t began = test_now();
 
 	kill(getpid(), SIGSTOP);
-	must(clock_now() - began >= STOP, "it was stopped");
+	must(test_now() - began >= STOP, "it was stopped");
 	return began;
 }
 
-/* The watchdog may not have noticed yet. */
+/* Wait until the watchdog has detected the stop. */
 static void expect_counted(void)
 {
 	struct cohort_stats stats = { .size = sizeof(stats) };
-	uint64_t until = clock_deadline(RANKS_SOON);
+	uint64_t until = test_deadline(RANKS_SOON);
 
 	do
 		must(cohort_stats(comms[0], &stats) == COHORT_OK, "stats");
-	while (!stats.stops && clock_now() < until);
+	while (!stats.stops && test_now() < until);
 	must(stats.stops >= 1, "the stop is counted");
 }
 
-/* Rank 1 does not come. */
+/* Check that the wait for @ticket ends with a stall that blames rank 1. */
 static void expect_stalled(uint64_t ticket)
 {
 	struct cohort_cause cause;
@@ -176,9 +176,9 @@ static void run_and_stop(void (*act)(void))
 	}
 	cr_assert_eq(waitpid(child, &status, WUNTRACED), child);
 	cr_assert(WIFSTOPPED(status));
-	/* By the monotonic clock, which the child shares. */
-	until = clock_deadline(STOP);
-	while (clock_now() < until)
+	/* The child measures by the same monotonic clock. */
+	until = test_deadline(STOP);
+	while (test_now() < until)
 		nanosleep(&pause, NULL);
 	kill(child, SIGCONT);
 	cr_assert_eq(waitpid(child, &status, 0), child);
@@ -186,17 +186,17 @@ static void run_and_stop(void (*act)(void))
 	cr_assert_eq(WEXITSTATUS(status), 0);
 }
 
-Test(stopped, a_rank_that_comes_after_the_stop_is_not_blamed)
+Test(stopped, rank_that_calls_after_a_process_stop_is_not_blamed)
 {
 	run_and_stop(late_rank_comes_after_the_stop);
 }
 
-Test(stopped, a_rank_that_does_not_come_after_it_either_is_blamed)
+Test(stopped, rank_that_hangs_even_after_a_process_stop_is_blamed)
 {
 	run_and_stop(missing_rank_is_missing_after_the_stop);
 }
 
-Test(stopped, a_message_that_comes_after_the_stop_is_in_time)
+Test(stopped, message_that_arrives_after_a_process_stop_is_in_time)
 {
 	run_and_stop(a_message_is_sent_after_the_stop);
 }

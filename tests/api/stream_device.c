@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Every call that takes a stream refuses one of another device, one that was
- * destroyed, and what is no stream, and changes nothing
+ * Tests that every call that takes a stream refuses a stream of another device,
+ * a destroyed stream, and a handle that is no stream. A refused call must have
+ * no effect.
  */
 
 #include <criterion/criterion.h>
-#include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
 #include <cohort/reducer.h>
 
-#include "sim/host.h"
+#include "support/cuda_calls.h"
 #include "support/expect.h"
 #include "support/ranks.h"
 #include "support/spread.h"
@@ -23,9 +23,11 @@ TestSuite(stream_device, .timeout = 60);
 
 static struct cohort_group *group;
 static struct cohort_comm *c[RANKS];
-static void *foreign;     /* the stream that is refused: one of device 1, */
-static bool is_dead;      /* or, if this is set, no stream of any device */
-static uint64_t next = 1; /* every rank's next ticket; 0: they differ */
+static void *foreign; /* the stream that must be refused */
+/* true if foreign is no stream, false if it is a stream of device 1 */
+static bool is_dead;
+/* next ticket of every rank, or 0 if the tickets differ */
+static uint64_t next = 1;
 
 static void make_foreign(const struct platform *p)
 {
@@ -44,8 +46,8 @@ static void give_foreign_back(const struct platform *p)
 	cr_assert_eq(p->cudaStreamDestroy(foreign), cudaSuccess);
 }
 
-/* @rc is a refusal of rank @rank, on the device of that number, that names @name, whose
- * value is the foreign stream. */
+/* Check that rank @rank, on device @rank, refused a call with @rc, and that the
+ * error contains @name and the foreign stream. */
 static void refused_to(int rank, int rc, const char *name)
 {
 	char text[80];
@@ -66,7 +68,7 @@ static void refused(int rc, const char *name)
 	refused_to(0, rc, name);
 }
 
-/* The group works as if nothing had happened. */
+/* Check that the group works and that no refused call had an effect. */
 static void expect_works(void)
 {
 	int32_t value[RANKS] = { 1, 2, 3 };
@@ -90,7 +92,8 @@ static void open_split(void)
 	group = ranks_ahead(RANKS, NULL, c);
 }
 
-/* As open_split(), with @handle, which is no stream, for the foreign stream. */
+/* Open and split the group as open_split() does, but with @handle, which is no
+ * stream, as the foreign stream. */
 static void open_with_dead(void *handle)
 {
 	place_open(RANKS);
@@ -105,7 +108,6 @@ static void close_with_dead(void)
 	ranks_must(cohort_group_close(group), "close");
 }
 
-/* Return a stream of device 0 that was destroyed. */
 static void *destroyed_stream(void)
 {
 	const struct platform *p = place_open(RANKS);
@@ -147,7 +149,7 @@ static void refuse_collectives(void)
 	cr_assert_eq(ticket, 77);
 }
 
-Test(stream_device, of_another_rank_is_refused_by_collectives)
+Test(stream_device, collectives_refuse_a_stream_of_another_device)
 {
 	open_split();
 	refuse_collectives();
@@ -180,8 +182,7 @@ static void refuse_the_rest(void)
 	cr_assert_eq(y[0], 0);
 }
 
-Test(stream_device,
-     of_another_rank_is_refused_by_sends_batches_lists_and_copies)
+Test(stream_device, other_calls_refuse_a_stream_of_another_device)
 {
 	open_split();
 	refuse_the_rest();
@@ -195,14 +196,14 @@ static void refuse_waits(void)
 	refused(cohort_after_stream(c[0], foreign), "stream");
 }
 
-Test(stream_device, of_another_rank_is_refused_by_stream_waits)
+Test(stream_device, stream_waits_refuse_a_stream_of_another_device)
 {
 	open_split();
 	refuse_waits();
 	close_split();
 }
 
-Test(stream_device, destroyed_is_refused_by_every_call)
+Test(stream_device, every_call_refuses_a_destroyed_stream)
 {
 	open_with_dead(destroyed_stream());
 	refuse_collectives();
@@ -211,7 +212,7 @@ Test(stream_device, destroyed_is_refused_by_every_call)
 	close_with_dead();
 }
 
-Test(stream_device, that_is_no_stream_is_refused_by_every_call)
+Test(stream_device, every_call_refuses_a_handle_that_is_not_a_stream)
 {
 	int32_t memory[64] = { 0 };
 
@@ -225,8 +226,9 @@ Test(stream_device, that_is_no_stream_is_refused_by_every_call)
 	close_with_dead();
 }
 
-/* The program could capture such a stream, so CUDA is asked about that first. */
-Test(stream_device, destroyed_is_refused_where_streams_may_be_captured)
+/* If a program may capture streams, the library first queries whether the
+ * stream is being captured. */
+Test(stream_device, destroyed_stream_is_refused_even_if_captures_are_allowed)
 {
 	static struct platform table;
 
@@ -241,7 +243,7 @@ Test(stream_device, destroyed_is_refused_where_streams_may_be_captured)
 	close_with_dead();
 }
 
-Test(stream_device, of_another_rank_is_refused_by_reducers)
+Test(stream_device, reducers_refuse_a_stream_of_another_device)
 {
 	struct cohort_reducer_options o;
 	struct cohort_reducer *r[RANKS];
@@ -283,35 +285,25 @@ Test(stream_device, of_another_rank_is_refused_by_reducers)
 	close_split();
 }
 
-/* CUDA makes a capture invalid if it is asked for the stream's device. */
-Test(stream_device, of_another_rank_is_refused_in_a_capture_which_goes_on)
+/* The stream is being captured, and a query for its device would invalidate the
+ * capture. */
+Test(stream_device, refused_stream_of_another_device_does_not_break_captures)
 {
-	cudaError_t (*begin)(cudaStream_t, enum cudaStreamCaptureMode) =
-		host_cudaStreamBeginCapture;
-	cudaError_t (*end)(cudaStream_t, cudaGraph_t *) =
-		host_cudaStreamEndCapture;
-	cudaError_t (*destroy)(cudaGraph_t) = host_cudaGraphDestroy;
 	static struct platform table;
-	struct cohort_platform_info info = { .size = sizeof(info) };
+	const struct cuda_calls *cuda;
 	cudaGraph_t graph = NULL;
 	int32_t x = 0;
-	void *runtime;
 
 	table = *place_open(RANKS);
 	table.has_captures = true;
 	platform_override(&table);
-	if (table.kind == COHORT_PLATFORM_GPU) {
-		cohort_platform_probe(COHORT_PLATFORM_GPU, &info);
-		runtime = dlopen(info.runtime_file, RTLD_NOW);
-		cr_assert_not_null(runtime);
-		*(void **)&begin = dlsym(runtime, "cudaStreamBeginCapture");
-		*(void **)&end = dlsym(runtime, "cudaStreamEndCapture");
-		*(void **)&destroy = dlsym(runtime, "cudaGraphDestroy");
-	}
+	cuda = cuda_calls();
 	make_foreign(&table);
 	group = ranks_ahead(RANKS, NULL, c);
 	expect_works();
-	cr_assert_eq(begin(foreign, cudaStreamCaptureModeGlobal), cudaSuccess);
+	cr_assert_eq(cuda->cudaStreamBeginCapture(foreign,
+	                                          cudaStreamCaptureModeGlobal),
+	             cudaSuccess);
 	expect(cohort_all_reduce(c[0], &x, &x, 1, COHORT_I32, COHORT_SUM,
 	                         foreign, NULL),
 	       COHORT_UNSUPPORTED, "all_reduce: the stream is being captured");
@@ -319,13 +311,13 @@ Test(stream_device, of_another_rank_is_refused_in_a_capture_which_goes_on)
 	       "stream_after: the stream is being captured");
 	expect(cohort_after_stream(c[0], foreign), COHORT_UNSUPPORTED,
 	       "after_stream: the stream is being captured");
-	cr_assert_eq(end(foreign, &graph), cudaSuccess);
-	cr_assert_eq(destroy(graph), cudaSuccess);
+	cr_assert_eq(cuda->cudaStreamEndCapture(foreign, &graph), cudaSuccess);
+	cr_assert_eq(cuda->cudaGraphDestroy(graph), cudaSuccess);
 	close_split();
 }
 
-/* Before CUDA 12.8 no function tells which device a stream belongs to. */
-Test(stream_device, of_another_rank_is_refused_by_older_runtimes)
+/* Before version 12.8, CUDA cannot return the device of a stream. */
+Test(stream_device, older_runtimes_refuse_a_stream_of_another_device)
 {
 	static bool lacks[FUNCTIONS] = { [FUNCTION_cudaStreamGetDevice] =
 		                                 true };
@@ -348,7 +340,8 @@ Test(stream_device, of_another_rank_is_refused_by_older_runtimes)
 	close_split();
 }
 
-static atomic_int records; /* events recorded on that stream */
+/* number of events recorded on the foreign stream */
+static atomic_int records;
 static cudaError_t (*record)(cudaEvent_t, cudaStream_t);
 
 static cudaError_t count_records(cudaEvent_t event, cudaStream_t stream)
@@ -358,10 +351,11 @@ static cudaError_t count_records(cudaEvent_t event, cudaStream_t stream)
 }
 
 /*
- * The reaper may be waiting on that event for what a failed operation has
- * queued.
+ * Without cudaStreamGetDevice(), the library tests a stream by recording an
+ * event on it. After a cause, the reaper may be using this event to wait for
+ * the operations of a failed call.
  */
-Test(stream_device, is_not_tested_with_the_event_once_there_is_a_cause)
+Test(stream_device, stream_is_not_tested_by_an_event_after_a_cause)
 {
 	static bool lacks[FUNCTIONS] = { [FUNCTION_cudaStreamGetDevice] =
 		                                 true };
@@ -421,7 +415,7 @@ static void refuse_at(int n, int wrong, int32_t *value)
 	ranks_must(cohort_group_wait(group, ticket, RANKS_SOON), "wait");
 }
 
-Test(stream_device, of_another_rank_is_named_by_calls_for_all_ranks)
+Test(stream_device, group_calls_name_the_stream_of_another_device)
 {
 	int32_t value[RANKS] = { 1, 2, 3 };
 
@@ -437,7 +431,7 @@ Test(stream_device, of_another_rank_is_named_by_calls_for_all_ranks)
 	give_foreign_back(place_table());
 }
 
-Test(stream_device, destroyed_is_named_by_calls_for_all_ranks)
+Test(stream_device, group_calls_name_the_destroyed_stream)
 {
 	int32_t value[RANKS] = { 1, 2, 3 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A device that hangs while ranks are made: an open, a respawn, a split or a
- * join answers in time, and everything is given back
+ * Tests of a device that hangs while ranks are created: an open, a respawn, a
+ * split or a join must return in time, and everything must be freed
  */
 
 #include <criterion/criterion.h>
@@ -11,8 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/backoff.h"
-#include "base/clock.h"
+#include "support/clock.h"
 #include "support/expect.h"
 #include "support/ranks.h"
 #include "support/stuck.h"
@@ -33,14 +32,13 @@ static void set_up(void)
 
 TestSuite(stuck_device, .init = set_up, .timeout = 60);
 
-/* Wait until the calls left behind have given everything back. */
+/* Wait until the abandoned calls have freed all their resources. */
 static void await_nothing_held(void)
 {
-	const uint64_t deadline = clock_deadline(RANKS_SOON);
-	struct backoff b = BACKOFF;
+	const uint64_t deadline = test_deadline(RANKS_SOON);
 
-	while (stuck_held() && clock_now() < deadline)
-		backoff_wait(&b, deadline);
+	while (stuck_held() && test_now() < deadline)
+		test_nap();
 	cr_assert_eq(stuck_held(), 0, "%d are left", stuck_held());
 }
 
@@ -49,7 +47,7 @@ static int open_group(struct cohort_group **group)
 	return cohort_group_open(NULL, RANKS, &o, group);
 }
 
-/* ---- the legacy default stream hangs ---------------------------------- */
+/* ---- devices whose legacy default stream hangs -------------------------- */
 
 static sem_t over;
 
@@ -100,7 +98,7 @@ static void split_all(struct cohort_comm *comms[], bool works)
 	}
 }
 
-Test(stuck_device, whose_default_stream_hangs_is_opened_respawned_and_split)
+Test(stuck_device, ranks_can_be_created_while_a_default_stream_hangs)
 {
 	const struct platform *p = place_table();
 	struct cohort_comm *comms[RANKS];
@@ -134,7 +132,7 @@ static void *join(void *arg)
 	return comm;
 }
 
-Test(stuck_device, whose_default_stream_hangs_is_joined)
+Test(stuck_device, ranks_can_join_while_a_default_stream_hangs)
 {
 	const struct platform *p = place_table();
 	struct cohort_unique_id id;
@@ -147,7 +145,7 @@ Test(stuck_device, whose_default_stream_hangs_is_joined)
 	sem_init(&over, 0, 0);
 	hang_device(p, 1);
 	place_choose();
-	ranks_must(cohort_unique_id(&id), "id");
+	ranks_must(cohort_unique_id(COHORT_PLATFORM_AUTO, &id), "id");
 	for (r = 0; r < 2; r++) {
 		j[r] = (struct joiner){ &id, r };
 		pthread_create(&threads[r], NULL, join, &j[r]);
@@ -160,11 +158,11 @@ Test(stuck_device, whose_default_stream_hangs_is_joined)
 	await_nothing_held();
 }
 
-/* ---- a native call does not return ------------------------------------ */
+/* ---- native calls that do not return ------------------------------------ */
 
 static const char *const functions[] = {
 	"cudaHostAlloc",
-	"cudaStreamCreateWithPriority",
+	"cudaStreamCreateWithFlags",
 	"cudaEventCreateWithFlags",
 	"cudaMalloc",
 	"cudaMemsetAsync",
@@ -181,7 +179,7 @@ static const char *place_text(const char *function)
 	return text;
 }
 
-Test(stuck_device, ends_an_open_in_time_and_is_named)
+Test(stuck_device, open_times_out_and_names_the_device_call_that_hangs)
 {
 	struct cohort_group *group;
 	size_t i;
@@ -192,7 +190,7 @@ Test(stuck_device, ends_an_open_in_time_and_is_named)
 		expect(open_group(&group), COHORT_INIT_TIMEOUT,
 		       place_text(functions[i]));
 		stuck_await();
-		stuck_let_go();
+		stuck_release();
 		await_nothing_held();
 		cr_assert_eq(stuck_opened(), stuck_aborted());
 	}
@@ -202,7 +200,7 @@ Test(stuck_device, ends_an_open_in_time_and_is_named)
 	await_nothing_held();
 }
 
-Test(stuck_device, ends_a_respawn_in_time_and_the_next_one_works)
+Test(stuck_device, respawn_times_out_if_a_device_hangs_and_can_be_repeated)
 {
 	struct cohort_group *group;
 
@@ -214,12 +212,12 @@ Test(stuck_device, ends_a_respawn_in_time_and_the_next_one_works)
 	       place_text("cudaMalloc"));
 	stuck_await();
 	ranks_must(cohort_group_respawn(group, (int[]){ 2 }, 1), "respawn");
-	stuck_let_go();
+	stuck_release();
 	ranks_must(cohort_group_close(group), "close");
 	await_nothing_held();
 }
 
-Test(stuck_device, ends_a_split_in_time_and_its_parent_can_end)
+Test(stuck_device, split_times_out_if_a_device_hangs_and_its_parent_ends)
 {
 	struct cohort_comm *comms[RANKS];
 	struct cohort_cause cause;
@@ -238,11 +236,11 @@ Test(stuck_device, ends_a_split_in_time_and_its_parent_can_end)
 	cr_assert_not_null(strstr(cause.text, place_text("cudaMalloc")), "%s",
 	                   cause.text);
 	ranks_must(cohort_group_close(group), "close");
-	stuck_let_go();
+	stuck_release();
 	await_nothing_held();
 }
 
-Test(stuck_device, lets_a_split_end_with_its_aborted_parent)
+Test(stuck_device, split_on_a_hung_device_ends_with_its_aborted_parent)
 {
 	struct cohort_comm *comms[RANKS];
 	struct cohort_group *group;
@@ -262,6 +260,6 @@ Test(stuck_device, lets_a_split_end_with_its_aborted_parent)
 		cr_assert_null(child);
 	}
 	ranks_must(cohort_group_close(group), "close");
-	stuck_let_go();
+	stuck_release();
 	await_nothing_held();
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Memory operations beside a collective, on devices that wait for each other
+ * Tests of memory operations beside a collective, on devices that wait for each
+ * other
  *
- * The host platform runs with COHORT_SIM_SYNC_DEVICE: rank 0 has called a
- * collective, and rank 1 first does something for which CUDA may wait for every
- * device.  If each rank launches ahead, that is a deadlock, and the watchdog
- * ends it.  If the ranks launch together, the program runs through.
+ * The host platform runs with COHORT_HOST_SYNC=device. Rank 0 has called a
+ * collective. Before rank 1 calls it, rank 1 makes a call in which CUDA may
+ * wait for every device. If ranks launch ahead, this is a deadlock, which the
+ * watchdog ends. If they launch together, the program completes.
  */
 
 #include <criterion/criterion.h>
@@ -18,17 +19,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "core/launch_lock.h"
-#include "sim/host.h"
+#include "support/clock.h"
+#include "support/cuda_calls.h"
 #include "support/native.h"
 #include "support/ranks.h"
 
 TestSuite(sync_device, .timeout = 60);
 
 /*
- * The time to find a deadlock; and how much later rank 0 may get the answer on
- * a busy machine.
+ * Deadline after which a deadlock is detected, in ns
  */
 #define DEADLINE UINT64_C(300000000)
 #define LATE UINT64_C(5000000000)
@@ -37,34 +36,35 @@ TestSuite(sync_device, .timeout = 60);
 #define LARGE (1024 * 1024)
 #define TENSORS 4
 
-/* What the two ranks call. */
+/* The collectives that both ranks call */
 enum collective { ONE, LIST, HOST_MEMORY };
 
 struct scene {
 	const struct platform *p;
-	int launch; /* enum cohort_launch */
+	int launch; /* value of enum cohort_launch */
 	struct cohort_group *group;
 	struct cohort_comm *comms[2];
 
-	struct cohort_group *others; /* of devices 2 and 3, not split */
-	struct cohort_comm *child;   /* rank 1's, the last one open */
+	struct cohort_group *others; /* group on devices 2 and 3, not split */
+	/* rank 1's communicator of a child that rank 0 has closed */
+	struct cohort_comm *child;
 
-	/* On rank 1's device. */
+	/* memory and a stream on rank 1's device */
 	void *device, *pinned, *memory;
 	cudaStream_t stream;
 
-	int32_t *data[2]; /* host memory */
+	int32_t *data[2]; /* each rank's data in host memory */
 	size_t count;
 	enum collective collective;
 	void (*operation)(struct scene *s);
 
-	pid_t first; /* the thread of rank 0 */
+	pid_t first; /* thread of rank 0 */
 	sem_t is_up;
-	int rc[2];        /* the collective's answers */
-	uint64_t took_ns; /* on rank 0 */
+	int rc[2];        /* each rank's result of the collective */
+	uint64_t took_ns; /* duration of rank 0's call */
 };
 
-/* ---- what rank 1 does meanwhile --------------------------------------- */
+/* ---- operations of rank 1 ----------------------------------------------- */
 
 static void check(const struct scene *s, const char *what, cudaError_t error)
 {
@@ -128,7 +128,7 @@ static void do_cohort_free(struct scene *s)
 	s->memory = NULL;
 }
 
-/* The first broadcast, which loads its kernel. */
+/* The first broadcast on a device loads its kernel. */
 static void do_lazy_loading(struct scene *s)
 {
 	const void *send[] = { s->data[0], s->data[0] };
@@ -154,7 +154,7 @@ static void do_close_child(struct scene *s)
 	s->child = NULL;
 }
 
-/* The end of an aborted group frees memory, too. */
+/* An aborted group frees memory when it ends. */
 static void do_abort(struct scene *s)
 {
 	ranks_must(cohort_group_abort(s->others, "over"), "abort");
@@ -166,16 +166,16 @@ static char own[8192] __attribute__((aligned(4096)));
 static void do_host_register(struct scene *s)
 {
 	check(s, "cudaHostRegister",
-	      host_cudaHostRegister(own, sizeof(own), 0));
-	check(s, "cudaHostUnregister", host_cudaHostUnregister(own));
+	      cuda_calls()->cudaHostRegister(own, sizeof(own), 0));
+	check(s, "cudaHostUnregister", cuda_calls()->cudaHostUnregister(own));
 }
 
 static void do_peer_access(struct scene *s)
 {
 	check(s, "cudaDeviceEnablePeerAccess",
-	      host_cudaDeviceEnablePeerAccess(2, 0));
+	      cuda_calls()->cudaDeviceEnablePeerAccess(2, 0));
 	check(s, "cudaDeviceDisablePeerAccess",
-	      host_cudaDeviceDisablePeerAccess(2));
+	      cuda_calls()->cudaDeviceDisablePeerAccess(2));
 }
 
 static void do_nothing(struct scene *s)
@@ -200,7 +200,7 @@ static void do_open(struct scene *s)
 
 static const struct platform *real;
 
-/* Whether rank 0 has launched a sum since this was last cleared. */
+/* rank 0 has launched a sum since the last reset */
 static atomic_bool has_launched;
 
 static ncclResult_t launch_and_tell(const void *send, void *recv, size_t count,
@@ -217,13 +217,13 @@ static ncclResult_t launch_and_tell(const void *send, void *recv, size_t count,
 	return result;
 }
 
-/* A platform whose sums go through @all_reduce. */
+/* Open a platform with @all_reduce in place of ncclAllReduce(). */
 static void open_platform(int devices,
                           __typeof__(real->ncclAllReduce) all_reduce)
 {
 	static struct platform table;
 
-	ranks_must(cohort_sim_set_sync(COHORT_SIM_SYNC_DEVICE), "set_sync");
+	setenv("COHORT_HOST_SYNC", "device", 1);
 	real = native_open(devices);
 	table = *real;
 	table.ncclAllReduce = all_reduce;
@@ -272,9 +272,9 @@ static void *first_rank(void *user)
 
 	s->first = gettid();
 	sem_post(&s->is_up);
-	began_ns = clock_now();
+	began_ns = test_now();
 	s->rc[0] = sum(s, 0, s->collective);
-	s->took_ns = clock_now() - began_ns;
+	s->took_ns = test_now() - began_ns;
 	return NULL;
 }
 
@@ -287,10 +287,10 @@ static bool has_ended(const struct scene *s)
 }
 
 /*
- * Ranks that launch together: rank 0 is in its call.  Ahead: NCCL has rank 0's
- * call, or the group has ended, as a watchdog may have ended it already if this
- * thread could not run.  That rank 0's stream is busy would not be enough: a
- * copy may be ahead of the collective.
+ * If the ranks launch together, wait until rank 0 is in its call. If they
+ * launch ahead, wait until NCCL has rank 0's call, or until the group has
+ * ended, because this thread may not have run for a while. A busy stream of
+ * rank 0 would not be enough, because a copy may precede the collective.
  */
 static void await_first(const struct scene *s)
 {
@@ -312,7 +312,7 @@ static void *second_rank(void *user)
 	return NULL;
 }
 
-/* A first call, and a child that rank 0 has already closed. */
+/* Make the first calls, and create a child that rank 0 closes. */
 static void set_up(struct scene *s, int r)
 {
 	struct cohort_comm *child;
@@ -334,8 +334,8 @@ static void *set_up_second(void *user)
 }
 
 /*
- * Load the kernel.  Where the ranks launch together, also make the library
- * allocate memory blocks, which are too small for the call under test.
+ * Load the kernel. If the ranks launch together, also make the library allocate
+ * memory blocks, which are too small for the call under test.
  */
 static void warm_up(struct scene *s)
 {
@@ -449,82 +449,176 @@ static void run(int launch, void (*operation)(struct scene *s),
 	close_scene(&s);
 }
 
-/* What rank 1 does before its call. */
-#define OPERATIONS(X)                                                          \
-	X(malloc)                                                              \
-	X(free)                                                                \
-	X(host_alloc)                                                          \
-	X(free_host)                                                           \
-	X(copy)                                                                \
-	X(pageable_copy)                                                       \
-	X(cohort_alloc)                                                        \
-	X(cohort_free)                                                         \
-	X(lazy_loading)                                                        \
-	X(close)                                                               \
-	X(abort)                                                               \
-	X(open)
+Test(sync_device, cudaMalloc_deadlocks_if_ranks_launch_ahead)
+{
+	run(COHORT_LAUNCH_AHEAD, do_malloc, ONE);
+}
 
-#define AHEAD(what)                                                            \
-	Test(sync_device, what##_is_a_deadlock_where_ranks_launch_ahead)       \
-	{                                                                      \
-		run(COHORT_LAUNCH_AHEAD, do_##what, ONE);                      \
-	}
-OPERATIONS(AHEAD)
+Test(sync_device, cudaMalloc_is_safe_if_ranks_launch_together)
+{
+	run(COHORT_LAUNCH_TOGETHER, do_malloc, ONE);
+}
 
-#define TOGETHER(what)                                                         \
-	Test(sync_device, what##_is_none_where_ranks_launch_together)          \
-	{                                                                      \
-		run(COHORT_LAUNCH_TOGETHER, do_##what, ONE);                   \
-	}
-OPERATIONS(TOGETHER)
+Test(sync_device, cudaFree_deadlocks_if_ranks_launch_ahead)
+{
+	run(COHORT_LAUNCH_AHEAD, do_free, ONE);
+}
 
-/* Functions that the library's table lacks, but programs call. */
-#define BUILT_IN(X)                                                            \
-	X(host_register)                                                       \
-	X(peer_access)
+Test(sync_device, cudaFree_is_safe_if_ranks_launch_together)
+{
+	run(COHORT_LAUNCH_TOGETHER, do_free, ONE);
+}
 
-#define BUILT_IN_BOTH(what)                                                    \
-	Test(sync_device, what##_is_a_deadlock_where_ranks_launch_ahead)       \
-	{                                                                      \
-		place_need_built_in("a function that the table has not");      \
-		run(COHORT_LAUNCH_AHEAD, do_##what, ONE);                      \
-	}                                                                      \
-	Test(sync_device, what##_is_none_where_ranks_launch_together)          \
-	{                                                                      \
-		place_need_built_in("a function that the table has not");      \
-		run(COHORT_LAUNCH_TOGETHER, do_##what, ONE);                   \
-	}
-BUILT_IN(BUILT_IN_BOTH)
+Test(sync_device, cudaHostAlloc_deadlocks_if_ranks_launch_ahead)
+{
+	run(COHORT_LAUNCH_AHEAD, do_host_alloc, ONE);
+}
+
+Test(sync_device, cudaHostAlloc_is_safe_if_ranks_launch_together)
+{
+	run(COHORT_LAUNCH_TOGETHER, do_host_alloc, ONE);
+}
+
+Test(sync_device, cudaFreeHost_deadlocks_if_ranks_launch_ahead)
+{
+	run(COHORT_LAUNCH_AHEAD, do_free_host, ONE);
+}
+
+Test(sync_device, cudaFreeHost_is_safe_if_ranks_launch_together)
+{
+	run(COHORT_LAUNCH_TOGETHER, do_free_host, ONE);
+}
+
+Test(sync_device, cudaMemcpy_deadlocks_if_ranks_launch_ahead)
+{
+	run(COHORT_LAUNCH_AHEAD, do_copy, ONE);
+}
+
+Test(sync_device, cudaMemcpy_is_safe_if_ranks_launch_together)
+{
+	run(COHORT_LAUNCH_TOGETHER, do_copy, ONE);
+}
+
+Test(sync_device, pageable_cudaMemcpyAsync_deadlocks_if_ranks_launch_ahead)
+{
+	run(COHORT_LAUNCH_AHEAD, do_pageable_copy, ONE);
+}
+
+Test(sync_device, pageable_cudaMemcpyAsync_is_safe_if_ranks_launch_together)
+{
+	run(COHORT_LAUNCH_TOGETHER, do_pageable_copy, ONE);
+}
+
+Test(sync_device, cohort_alloc_deadlocks_if_ranks_launch_ahead)
+{
+	run(COHORT_LAUNCH_AHEAD, do_cohort_alloc, ONE);
+}
+
+Test(sync_device, cohort_alloc_is_safe_if_ranks_launch_together)
+{
+	run(COHORT_LAUNCH_TOGETHER, do_cohort_alloc, ONE);
+}
+
+Test(sync_device, cohort_free_deadlocks_if_ranks_launch_ahead)
+{
+	run(COHORT_LAUNCH_AHEAD, do_cohort_free, ONE);
+}
+
+Test(sync_device, cohort_free_is_safe_if_ranks_launch_together)
+{
+	run(COHORT_LAUNCH_TOGETHER, do_cohort_free, ONE);
+}
+
+Test(sync_device, loading_a_kernel_deadlocks_if_ranks_launch_ahead)
+{
+	run(COHORT_LAUNCH_AHEAD, do_lazy_loading, ONE);
+}
+
+Test(sync_device, loading_a_kernel_is_safe_if_ranks_launch_together)
+{
+	run(COHORT_LAUNCH_TOGETHER, do_lazy_loading, ONE);
+}
+
+Test(sync_device, closing_another_group_deadlocks_if_ranks_launch_ahead)
+{
+	run(COHORT_LAUNCH_AHEAD, do_close, ONE);
+}
+
+Test(sync_device, closing_another_group_is_safe_if_ranks_launch_together)
+{
+	run(COHORT_LAUNCH_TOGETHER, do_close, ONE);
+}
+
+Test(sync_device, aborting_another_group_deadlocks_if_ranks_launch_ahead)
+{
+	run(COHORT_LAUNCH_AHEAD, do_abort, ONE);
+}
+
+Test(sync_device, aborting_another_group_is_safe_if_ranks_launch_together)
+{
+	run(COHORT_LAUNCH_TOGETHER, do_abort, ONE);
+}
+
+Test(sync_device, opening_another_group_deadlocks_if_ranks_launch_ahead)
+{
+	run(COHORT_LAUNCH_AHEAD, do_open, ONE);
+}
+
+Test(sync_device, opening_another_group_is_safe_if_ranks_launch_together)
+{
+	run(COHORT_LAUNCH_TOGETHER, do_open, ONE);
+}
+
+Test(sync_device, cudaHostRegister_deadlocks_if_ranks_launch_ahead)
+{
+	run(COHORT_LAUNCH_AHEAD, do_host_register, ONE);
+}
+
+Test(sync_device, cudaHostRegister_is_safe_if_ranks_launch_together)
+{
+	run(COHORT_LAUNCH_TOGETHER, do_host_register, ONE);
+}
+
+Test(sync_device, cudaDeviceEnablePeerAccess_deadlocks_if_ranks_launch_ahead)
+{
+	place_skip_on_nvidia("NCCL may enable peer access itself");
+	run(COHORT_LAUNCH_AHEAD, do_peer_access, ONE);
+}
+
+Test(sync_device, cudaDeviceEnablePeerAccess_is_safe_if_ranks_launch_together)
+{
+	place_skip_on_nvidia("NCCL may enable peer access itself");
+	run(COHORT_LAUNCH_TOGETHER, do_peer_access, ONE);
+}
 
 /*
- * The child's last rank closes it, and does not wait for the reaper that frees
- * it.  So rank 1 can launch, its device is not held, and ranks that launch
- * ahead do not deadlock.
+ * Rank 1 is the last rank to close the child, and does not wait for the reaper
+ * to free it. So rank 1 can launch, and there is no deadlock even if ranks
+ * launch ahead.
  */
-Test(sync_device, a_child_is_closed_while_its_parents_call_waits)
+Test(sync_device, child_can_be_closed_while_its_parents_call_waits)
 {
 	run(COHORT_LAUNCH_TOGETHER, do_close_child, ONE);
 }
 
-/* The library's own memory, which the call makes or enlarges. */
+/* ---- memory that the library's calls allocate or enlarge ---------------- */
 
-Test(sync_device, memory_of_host_calls_is_a_deadlock_where_ranks_launch_ahead)
+Test(sync_device, host_memory_calls_deadlock_if_ranks_launch_ahead)
 {
 	run(COHORT_LAUNCH_AHEAD, do_nothing, HOST_MEMORY);
 }
 
-Test(sync_device,
-     memory_of_host_calls_is_no_deadlock_where_ranks_launch_together)
+Test(sync_device, host_memory_calls_are_safe_if_ranks_launch_together)
 {
 	run(COHORT_LAUNCH_TOGETHER, do_nothing, HOST_MEMORY);
 }
 
-Test(sync_device, memory_of_lists_is_a_deadlock_where_ranks_launch_ahead)
+Test(sync_device, packed_lists_deadlock_if_ranks_launch_ahead)
 {
 	run(COHORT_LAUNCH_AHEAD, do_nothing, LIST);
 }
 
-Test(sync_device, memory_of_lists_is_no_deadlock_where_ranks_launch_together)
+Test(sync_device, packed_lists_are_safe_if_ranks_launch_together)
 {
 	run(COHORT_LAUNCH_TOGETHER, do_nothing, LIST);
 }
@@ -533,7 +627,8 @@ Test(sync_device, memory_of_lists_is_no_deadlock_where_ranks_launch_together)
 
 #define RANKS_REGISTERED 4
 
-/* A call, a list and a batch, each on registered memory that no call has used before. */
+/* Make a call, a list and a batch, each on registered memory that is used for
+ * the first time. */
 static int use_registered(struct cohort_comm *comm, void *unused)
 {
 	void *stream = cohort_comm_stream(comm);
@@ -569,15 +664,15 @@ static int use_registered(struct cohort_comm *comm, void *unused)
 	return cohort_wait(comm, ticket, RANKS_SOON);
 }
 
-/* NCCL allocates in the call.  If a rank did so after another had launched, each would
- * wait for the other. */
-Test(sync_device, registered_memory_is_completed_before_a_rank_launches)
+/* NCCL allocates memory in the call. A rank that allocated after another rank's
+ * launch would wait for that rank, which would wait for it. */
+Test(sync_device, registered_memory_is_completed_before_any_rank_launches)
 {
 	struct cohort_group_options o;
 	struct cohort_group *group;
 
 	place_need_host("devices that always wait for each other");
-	ranks_must(cohort_sim_set_sync(COHORT_SIM_SYNC_DEVICE), "set_sync");
+	setenv("COHORT_HOST_SYNC", "device", 1);
 	native_open(RANKS_REGISTERED);
 	cohort_group_options_init(&o);
 	o.launch = COHORT_LAUNCH_TOGETHER;
@@ -591,47 +686,26 @@ Test(sync_device, registered_memory_is_completed_before_a_rank_launches)
 /* ---- two groups on the same devices ----------------------------------- */
 
 /*
- * Group a's rank 0 has launched; as its rank 1 is about to, a thread of group b
- * does something on rank 1's device
+ * Two groups on the same devices. Rank 0 of group a has launched. When rank 1
+ * of group a is about to launch, a thread of group b makes a call on rank 1's
+ * device.
  */
 struct beside {
 	void (*operation)(struct beside *b);
 	bool is_quiet;
 	struct cohort_group *groups[2];
 	struct cohort_comm *a[2], *b[2];
-	void *memory, *stream; /* on rank 1's device */
+	void *memory, *stream; /* memory and stream on rank 1's device */
 	char pageable[SMALL];
 };
 
 static struct beside *beside;
 
-/* Whether to watch launches. */
+/* rank 1 waits in its launches until the operation waits */
 static atomic_bool is_armed;
 
-/* The thread that is about to do the operation; 0: none yet. */
+/* id of the thread that is about to make the operation, or 0 */
 static atomic_int operating;
-
-/* Wait until the thread sleeps, for longer than a lock would take. */
-static void await_wait(const atomic_int *thread)
-{
-	int i;
-
-	while (!atomic_load(thread))
-		sched_yield();
-	for (i = 0; i < 20; i++) {
-		native_await_sleep(atomic_load(thread));
-		usleep(1000);
-	}
-}
-
-/* The operation holds back device 1's launches, or waits to begin. */
-static void await_operation(void)
-{
-	if (!beside->is_quiet)
-		await_wait(&operating);
-	while (beside->is_quiet && !launch_lock_waiting())
-		sched_yield();
-}
 
 static ncclResult_t launch_in_turn(const void *send, void *recv, size_t count,
                                    ncclDataType_t type, ncclRedOp_t op,
@@ -640,8 +714,10 @@ static ncclResult_t launch_in_turn(const void *send, void *recv, size_t count,
 	int rank;
 
 	real->ncclCommUserRank(comm, &rank);
+	/* Wait until the operation blocks launches on device 1, or until the
+	 * quiet section waits to start. */
 	if (atomic_load(&is_armed) && rank == 1)
-		await_operation();
+		native_await_wait(&operating);
 	return launch_and_tell(send, recv, count, type, op, comm, stream);
 }
 
@@ -666,9 +742,9 @@ static void *operate(void *unused)
 	native_must(real->cudaSetDevice(1), "cudaSetDevice");
 	while (!atomic_load(&has_launched))
 		sched_yield();
+	atomic_store(&operating, gettid());
 	if (beside->is_quiet)
 		ranks_must(cohort_quiet_begin(), "begin");
-	atomic_store(&operating, gettid());
 	beside->operation(beside);
 	if (beside->is_quiet)
 		ranks_must(cohort_quiet_end(), "end");
@@ -683,7 +759,7 @@ static void *sum_once(void *comm)
 	return (void *)(intptr_t)rc;
 }
 
-/* The answers of both ranks go into @rc. */
+/* Sum on both ranks, and store the results in @rc. */
 static void sum_both(struct cohort_comm *comms[2], int rc[2])
 {
 	pthread_t threads[2];
@@ -715,7 +791,8 @@ static void open_beside(void)
 	ranks_must(cohort_alloc(beside->b[1], SMALL, &beside->memory), "alloc");
 }
 
-/* @expected is the answer of the collective that was called meanwhile. */
+/* Make the operation while a collective is in flight, and check that the
+ * collective returns @expected. */
 static void run_beside(struct beside *b, int expected)
 {
 	pthread_t thread;
@@ -723,7 +800,7 @@ static void run_beside(struct beside *b, int expected)
 
 	beside = b;
 	open_beside();
-	sum_both(b->a, rc); /* loads its kernel */
+	sum_both(b->a, rc); /* load the kernel */
 	atomic_store(&has_launched, false);
 	atomic_store(&is_armed, true);
 	native_must(pthread_create(&thread, NULL, operate, NULL), "thread");
@@ -738,34 +815,47 @@ static void run_beside(struct beside *b, int expected)
 		ranks_must(cohort_group_close(b->groups[r]), "close");
 }
 
-/* Both outcomes are documented in the header. */
-#define BESIDE(what)                                                           \
-	Test(sync_device, what##_of_another_group_is_a_deadlock)               \
-	{                                                                      \
-		run_beside(&(struct beside){ .operation = beside_##what },     \
-		           COHORT_STALLED);                                    \
-	}                                                                      \
-	Test(sync_device, what##_of_another_group_is_none_in_a_quiet_section)  \
-	{                                                                      \
-		run_beside(&(struct beside){ .operation = beside_##what,       \
-		                             .is_quiet = true },               \
-		           COHORT_OK);                                         \
-	}
-BESIDE(copy)
-BESIDE(malloc)
+/* The header documents both results: a copy outside a quiet section causes a
+ * deadlock, and a copy inside one completes. */
+Test(sync_device, cohort_copy_beside_another_groups_launch_deadlocks)
+{
+	run_beside(&(struct beside){ .operation = beside_copy },
+	           COHORT_STALLED);
+}
+
+Test(sync_device, cohort_copy_beside_a_launch_is_safe_in_a_quiet_section)
+{
+	run_beside(&(struct beside){ .operation = beside_copy,
+	                             .is_quiet = true },
+	           COHORT_OK);
+}
+
+Test(sync_device, cudaMalloc_beside_another_groups_launch_deadlocks)
+{
+	run_beside(&(struct beside){ .operation = beside_malloc },
+	           COHORT_STALLED);
+}
+
+Test(sync_device, cudaMalloc_beside_a_launch_is_safe_in_a_quiet_section)
+{
+	run_beside(&(struct beside){ .operation = beside_malloc,
+	                             .is_quiet = true },
+	           COHORT_OK);
+}
 
 /*
- * Why cohort_copy() takes no memory section by itself
+ * A chain of waits that would be a deadlock if cohort_copy() used a memory
+ * section
  *
- * A copy on device 0 waits for a receive ahead of it, whose sender, on device
- * 1, first makes a collective with device 2.  While a section lasted, that
- * collective would not be launched.
+ * A copy on device 0 waits for an earlier receive on its stream. The sender, on
+ * device 1, first makes a collective with device 2. A memory section would
+ * block the launch of that collective.
  */
 struct chain {
 	struct cohort_group *groups[2];
 	struct cohort_comm *pair[2], *others[2];
-	atomic_int copying; /* the thread; 0: none yet */
-	void *memory;       /* on device 0 */
+	atomic_int copying; /* id of the thread that copies, or 0 */
+	void *memory;       /* memory on device 0 */
 };
 
 static void *receive_and_copy(void *user)
@@ -791,14 +881,13 @@ static void open_chain(struct chain *c)
 	struct cohort_group_options o;
 
 	place_need_host("devices that always wait for each other");
-	ranks_must(cohort_sim_set_sync(COHORT_SIM_SYNC_DEVICE), "set_sync");
+	setenv("COHORT_HOST_SYNC", "device", 1);
 	native_open(3);
 	cohort_group_options_init(&o);
 	o.launch = COHORT_LAUNCH_TOGETHER;
-	/*
-	 * Less than the time after which a waiting window goes on all the same.
-	 */
-	o.deadlines.join_ns = o.deadlines.exec_ns = LAUNCH_LOCK_LIMIT_NS / 3;
+	/* Use deadlines below 30 s, after which a launch no longer waits for a
+	 * memory operation. */
+	o.deadlines.join_ns = o.deadlines.exec_ns = UINT64_C(10000000000);
 	c->groups[0] = ranks_split(2, &o, c->pair);
 	o.platform = place_platform();
 	ranks_must(cohort_group_open(devices, 2, &o, &c->groups[1]), "open");
@@ -807,7 +896,7 @@ static void open_chain(struct chain *c)
 	           "alloc");
 }
 
-/* Loads both kernels. */
+/* Call each collective once to load its kernel. */
 static void warm_chain(struct chain *c)
 {
 	pthread_t thread;
@@ -826,7 +915,7 @@ static void warm_chain(struct chain *c)
 	atomic_store(&c->copying, 0);
 }
 
-Test(sync_device, a_copy_behind_a_receive_keeps_no_collective_from_launching)
+Test(sync_device, copy_after_a_receive_does_not_block_other_launches)
 {
 	struct chain c = { .copying = 0 };
 	int32_t value = 7;
@@ -838,7 +927,7 @@ Test(sync_device, a_copy_behind_a_receive_keeps_no_collective_from_launching)
 	warm_chain(&c);
 	native_must(pthread_create(&thread, NULL, receive_and_copy, &c),
 	            "thread");
-	await_wait(&c.copying);
+	native_await_wait(&c.copying);
 	sum_both(c.others, rc);
 	for (r = 0; r < 2; r++)
 		ranks_must(rc[r], "the collective");

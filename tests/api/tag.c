@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Tags: what a verdict says about where in the program a rank was
+ * Tests of tags, with which a verdict says where in the program a rank was
  */
 
 #include <criterion/criterion.h>
@@ -12,20 +12,22 @@
 
 TestSuite(tag, .timeout = 60);
 
-#define MS UINT64_C(1000000)
+/* A deadline that a collective of two ranks meets, even on a busy machine and in
+ * QEMU */
+#define SHORT_NS (RANKS_SOON / 40)
 
 static struct cohort_comm *comms[2];
 static int32_t values[2];
-static char told[48];
+static char reported[48];
 
 static int keep_tag(const struct cohort_verdict *v, void *user)
 {
 	(void)user;
-	memcpy(told, v->ranks[1].tag, sizeof(told));
+	memcpy(reported, v->ranks[1].tag, sizeof(reported));
 	return 0;
 }
 
-Test(tag, of_the_last_call_is_in_the_verdict)
+Test(tag, verdict_has_the_tag_of_the_last_call)
 {
 	struct cohort_group_options o;
 	struct cohort_group *group;
@@ -33,13 +35,13 @@ Test(tag, of_the_last_call_is_in_the_verdict)
 	uint64_t t;
 
 	cohort_group_options_init(&o);
-	o.deadlines.join_ns = 20 * MS;
+	o.deadlines.join_ns = SHORT_NS;
 	o.on_verdict = keep_tag;
 	group = ranks_ahead(2, &o, comms);
 	ranks_must(cohort_tag(comms[1], "step 3, \"gradients\""), "tag");
 	ranks_sum(comms[0], &values[0]);
 	ranks_sum_wait(comms[1], &values[1]);
-	/* The tag of a call that is not made. */
+	/* Set the tag for a call that rank 1 never makes. */
 	ranks_must(cohort_tag(comms[1], "step 4"), "tag");
 	t = ranks_sum(comms[0], &values[0]);
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
@@ -49,10 +51,10 @@ Test(tag, of_the_last_call_is_in_the_verdict)
 	                          "\"step 4\"\n"),
 	                   "%s", cause.details);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
-	cr_assert_str_eq(told, "step 3, \"gradients\"");
+	cr_assert_str_eq(reported, "step 3, \"gradients\"");
 }
 
-Test(tag, is_refused_wherever_a_call_would_be)
+Test(tag, tag_is_refused_whenever_a_call_would_be_refused)
 {
 	struct cohort_group *group = ranks_split(2, NULL, comms);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Tickets: what they answer and when, and that the answer stays
+ * Tests of tickets: what a wait for a ticket returns and when. The result of a
+ * ticket must never change.
  */
 
 #include <criterion/criterion.h>
@@ -9,8 +10,6 @@
 #include <semaphore.h>
 #include <string.h>
 
-#include "core/clique.h"
-#include "platform/platform.h"
 #include "support/expect.h"
 #include "support/failing.h"
 #include "support/native.h"
@@ -38,7 +37,8 @@ static void close_two(void)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-/* A first collective, which may load its kernel, before a stream is held. */
+/* Make a first collective, which may load its kernel, before a stream is
+ * blocked. */
 static void warm_up(void)
 {
 	int32_t a = 1, b = 2;
@@ -53,7 +53,7 @@ TestSuite(ticket, .init = open_two, .fini = close_two, .timeout = 60);
 
 /* ---- waiting ---------------------------------------------------------- */
 
-Test(ticket, times_out_without_a_peer_and_changes_nothing)
+Test(ticket, wait_times_out_without_a_peer_and_changes_nothing)
 {
 	static int32_t a = 1, b = 2;
 	uint64_t t = ranks_sum(comms[0], &a);
@@ -67,7 +67,7 @@ Test(ticket, times_out_without_a_peer_and_changes_nothing)
 	cr_assert_eq(a, 3);
 }
 
-Test(ticket, answers_as_often_as_asked)
+Test(ticket, ticket_can_be_waited_for_repeatedly)
 {
 	static int32_t a = 1, b = 2;
 	uint64_t t = ranks_sum(comms[0], &a);
@@ -79,7 +79,7 @@ Test(ticket, answers_as_often_as_asked)
 	cr_assert_eq(cohort_wait(comms[0], t, 0), COHORT_OK);
 }
 
-Test(ticket, is_refused_if_it_was_never_given_out)
+Test(ticket, ticket_that_was_never_returned_is_refused)
 {
 	cr_assert_eq(cohort_wait(comms[0], 0, 0), COHORT_INVALID);
 	cr_assert_eq(cohort_wait(comms[0], 1, 0), COHORT_INVALID);
@@ -101,7 +101,7 @@ static void *wait_thread(void *arg)
 	return NULL;
 }
 
-Test(ticket, may_be_waited_for_by_several_threads)
+Test(ticket, several_threads_may_wait_for_one_ticket)
 {
 	struct waiter w[4];
 	pthread_t thread[4];
@@ -120,7 +120,7 @@ Test(ticket, may_be_waited_for_by_several_threads)
 	}
 }
 
-Test(ticket, stays_done_when_its_slot_is_taken_again)
+Test(ticket, ticket_stays_done_when_its_slot_is_reused)
 {
 	int32_t a[100], b[100];
 	uint64_t first = 0, t = 0;
@@ -142,7 +142,8 @@ Test(ticket, stays_done_when_its_slot_is_taken_again)
 		cr_assert_eq(a[i], 2 * i);
 }
 
-/* More calls than slots: the submitter waits for the oldest. */
+/* Make more calls than there are slots, so that the caller must wait for the
+ * oldest call. */
 static void *submit_forty(void *arg)
 {
 	int32_t *value = arg;
@@ -153,7 +154,7 @@ static void *submit_forty(void *arg)
 	return NULL;
 }
 
-Test(ticket, lets_a_rank_run_ahead_by_its_slots_and_no_further)
+Test(ticket, rank_can_run_ahead_by_its_slots_and_no_further)
 {
 	int32_t a[40], b[40];
 	pthread_t thread;
@@ -184,15 +185,14 @@ static void *submit_until_refused(void *rc)
 	return NULL;
 }
 
-Test(ticket, an_abort_releases_ranks_that_ran_ahead)
+Test(ticket, abort_ends_the_wait_of_ranks_that_ran_ahead)
 {
 	pthread_t thread;
 	int rc = 0;
 
 	pthread_create(&thread, NULL, submit_until_refused, &rc);
 	/*
-	 * The other thread's first ticket exists once the answer is not INVALID
-	 * any more.
+	 * Ticket 16 is invalid until the other thread has made its 16th call.
 	 */
 	while (cohort_wait(comms[0], 16, 0) == COHORT_INVALID)
 		;
@@ -201,32 +201,9 @@ Test(ticket, an_abort_releases_ranks_that_ran_ahead)
 	cr_assert_eq(rc, COHORT_ABORTED);
 }
 
-/* After 2^31 tickets, slot words look as they did 2^31 tickets before. */
-Test(ticket, is_done_for_good_even_if_its_slot_words_have_wrapped)
-{
-	int32_t a = 1, b = 2;
-	uint64_t t = 0;
-	int i;
-
-	for (i = 0; i < 17; i++) {
-		ranks_sum(comms[1], &b);
-		t = ranks_sum(comms[0], &a);
-	}
-	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_OK);
-	cr_assert_eq(cohort_synchronize(comms[1], RANKS_SOON), COHORT_OK);
-	cr_assert(comm_ticket_started(comms[0], 1));
-	comms[0]->tickets.started[1] += UINT32_C(1) << 31;
-	comms[0]->tickets.done[1] += UINT32_C(1) << 31;
-	cr_assert(comm_ticket_done(comms[0], 1));
-	cr_assert(comm_ticket_started(comms[0], 1));
-	cr_assert(!comm_ticket_started(comms[0], t + 1));
-	comms[0]->tickets.started[1] -= UINT32_C(1) << 31;
-	comms[0]->tickets.done[1] -= UINT32_C(1) << 31;
-}
-
 /* ---- causes ----------------------------------------------------------- */
 
-Test(ticket, an_aborted_operation_does_not_look_complete)
+Test(ticket, aborted_operation_does_not_look_complete)
 {
 	int32_t a = 1;
 	uint64_t t = ranks_sum(comms[0], &a);
@@ -240,7 +217,7 @@ Test(ticket, an_aborted_operation_does_not_look_complete)
 	cr_assert_eq(a, 1);
 }
 
-Test(ticket, stays_done_after_an_abort)
+Test(ticket, ticket_stays_done_after_an_abort)
 {
 	int32_t a = 1, b = 2, c = 3;
 	uint64_t done = ranks_sum(comms[0], &a), cut;
@@ -254,7 +231,7 @@ Test(ticket, stays_done_after_an_abort)
 	cr_assert_eq(cohort_wait(comms[0], done, 0), COHORT_OK);
 }
 
-Test(ticket, calls_after_an_abort_answer_with_its_cause)
+Test(ticket, calls_after_an_abort_return_its_cause)
 {
 	int32_t a = 1;
 	uint64_t ticket = 77;
@@ -269,7 +246,7 @@ Test(ticket, calls_after_an_abort_answer_with_its_cause)
 	cr_assert_eq(cohort_after_stream(comms[1], NULL), COHORT_ABORTED);
 }
 
-Test(ticket, a_native_error_on_one_rank_ends_all_and_is_named)
+Test(ticket, native_error_on_one_rank_ends_the_group_and_is_named)
 {
 	int32_t a = 1, b = 2;
 	struct cohort_cause cause;
@@ -293,7 +270,7 @@ Test(ticket, a_native_error_on_one_rank_ends_all_and_is_named)
 	cr_assert_not_null(strstr(cause.text, "scripted fault"));
 }
 
-Test(ticket, an_unknown_result_code_is_kept)
+Test(ticket, unknown_nccl_result_code_is_kept_in_the_cause)
 {
 	int32_t a = 1;
 	struct cohort_cause cause;
@@ -307,7 +284,7 @@ Test(ticket, an_unknown_result_code_is_kept)
 	cr_assert_not_null(strstr(cause.text, "(99)"));
 }
 
-Test(ticket, a_rank_that_never_arrives_leaves_the_others_waiting)
+Test(ticket, ranks_wait_for_a_rank_that_never_arrives)
 {
 	int32_t a = 1, b = 2;
 	uint64_t t;
@@ -323,7 +300,8 @@ Test(ticket, a_rank_that_never_arrives_leaves_the_others_waiting)
 
 /* ---- a failing platform ----------------------------------------------- */
 
-/* Once no thread is left inside: the group has ended. */
+/* Open the gate on another thread, because the library waits for the work that
+ * the gate blocks. */
 static void *open_gate_soon(void *arg)
 {
 	native_gate_open(arg);
@@ -365,37 +343,48 @@ static void expect_cause(int got, int status, const char *function)
 	cr_assert_eq(cohort_barrier(comms[1], NULL, NULL), status);
 }
 
-Test(failing, group_start_ends_the_group)
+Test(failing, failed_ncclGroupStart_ends_the_group)
 {
 	expect_cause(sum_with_failing("ncclGroupStart"), COHORT_NCCL,
 	             "ncclGroupStart");
 }
 
-Test(failing, all_reduce_ends_the_group)
+/* Return the number of marks that a rank's call queues: one at its end, and one
+ * at its start if the platform has start marks. */
+static unsigned long marks_of_a_sum(void)
 {
-	const unsigned long marks = failing_calls("mark");
+	unsigned long before = failing_calls("cuStreamWriteValue32");
 
-	expect_cause(sum_with_failing("ncclAllReduce"), COHORT_NCCL,
-	             "ncclAllReduce");
-	/* The start's at most: nothing says that a failed call is done. */
-	cr_assert_eq(failing_calls("mark") - marks,
-	             comms[0]->clique->starts_are_marked);
+	warm_up();
+	return (failing_calls("cuStreamWriteValue32") - before) / 2;
 }
 
-Test(failing, group_end_ends_the_group)
+Test(failing, failed_ncclAllReduce_ends_the_group)
+{
+	unsigned long marks, starts;
+
+	starts = marks_of_a_sum() - 1;
+	marks = failing_calls("cuStreamWriteValue32");
+	expect_cause(sum_with_failing("ncclAllReduce"), COHORT_NCCL,
+	             "ncclAllReduce");
+	/* A failed call queues no end mark. */
+	cr_assert_eq(failing_calls("cuStreamWriteValue32") - marks, starts);
+}
+
+Test(failing, failed_ncclGroupEnd_ends_the_group)
 {
 	expect_cause(sum_with_failing("ncclGroupEnd"), COHORT_NCCL,
 	             "ncclGroupEnd");
 }
 
-Test(failing, mark_ends_the_group)
+Test(failing, failed_mark_ends_the_group)
 {
-	int rc = sum_with_failing("mark");
+	int rc = sum_with_failing("cuStreamWriteValue32");
 
-	expect_cause(rc, COHORT_CUDA, "mark");
+	expect_cause(rc, COHORT_CUDA, "cuStreamWriteValue32");
 }
 
-Test(failing, copy_changes_nothing_else)
+Test(failing, failed_copy_changes_nothing)
 {
 	int x = 1, y = 2;
 	struct cohort_cause cause;
@@ -420,7 +409,7 @@ static struct cohort_group *open_whole(uint64_t abort_timeout_ns)
 	return ranks_open(2, &o);
 }
 
-Test(failing, the_second_ranks_mark_leaves_nothing_of_the_first_in_flight)
+Test(failing, group_call_waits_for_rank_0_if_rank_1s_mark_fails)
 {
 	static int32_t value[2] = { 1, 2 };
 	const void *send[] = { &value[0], &value[1] };
@@ -431,11 +420,12 @@ Test(failing, the_second_ranks_mark_leaves_nothing_of_the_first_in_flight)
 	void *streams[] = { stream, other };
 	pthread_t thread;
 
-	/* The first rank's part is held until another thread lets it go. */
+	/* The first rank's part is blocked until another thread opens the
+	 * gate. */
 	native_gate_hold(p, &gate, stream);
 	native_gate_reached(&gate);
 	pthread_create(&thread, NULL, open_gate_soon, &gate);
-	failing_at("mark", 2, 0, cudaErrorLaunchFailure);
+	failing_at("cuStreamWriteValue32", 2, 0, cudaErrorLaunchFailure);
 	cr_assert_eq(cohort_group_all_reduce(whole, send, recv, 1, COHORT_I32,
 	                                     COHORT_SUM, streams, NULL),
 	             COHORT_CUDA);
@@ -445,7 +435,7 @@ Test(failing, the_second_ranks_mark_leaves_nothing_of_the_first_in_flight)
 	cr_assert_eq(cohort_group_close(whole), COHORT_OK);
 }
 
-Test(failing, a_copy_without_a_mark_on_the_legacy_stream_is_awaited)
+Test(failing, copy_on_the_legacy_stream_is_awaited_if_its_mark_fails)
 {
 	struct cohort_group_options o;
 	struct cohort_group *whole;
@@ -461,7 +451,7 @@ Test(failing, a_copy_without_a_mark_on_the_legacy_stream_is_awaited)
 	p->cudaSetDevice(1);
 	native_gate_hold(p, &gate, NULL);
 	p->cudaSetDevice(0);
-	failing_at("mark", 1, 0, cudaErrorLaunchFailure);
+	failing_at("cuStreamWriteValue32", 1, 0, cudaErrorLaunchFailure);
 	cr_assert_eq(cohort_copy(c[1], to, from, 64, NULL), COHORT_WEDGED);
 	cr_assert_eq(cohort_group_close(whole), COHORT_WEDGED);
 	native_gate_open(&gate);
@@ -472,7 +462,7 @@ Test(failing, a_copy_without_a_mark_on_the_legacy_stream_is_awaited)
 	p->cudaFree(to);
 }
 
-Test(failing, device_switch_ends_the_group)
+Test(failing, failed_cudaSetDevice_ends_the_group)
 {
 	static int32_t a = 1;
 	struct cohort_cause cause;
@@ -490,7 +480,7 @@ Test(failing, device_switch_ends_the_group)
 
 /* ---- streams ---------------------------------------------------------- */
 
-Test(ticket, a_stream_that_waits_for_a_ticket_may_outlive_the_group)
+Test(ticket, stream_that_waits_for_a_ticket_may_outlive_the_group)
 {
 	struct cohort_comm *c[2];
 	struct cohort_group *gone = ranks_ahead(2, NULL, c);
@@ -504,8 +494,8 @@ Test(ticket, a_stream_that_waits_for_a_ticket_may_outlive_the_group)
 	ranks_sum(c[1], &b);
 	cr_assert_eq(cohort_wait(c[0], t, RANKS_SOON), COHORT_OK);
 	/*
-	 * To free the memory that the stream reads means to wait for the
-	 * stream.
+	 * The close waits for the stream, because it frees memory that the
+	 * stream reads.
 	 */
 	native_gate_open(&gate);
 	cr_assert_eq(cohort_group_close(gone), COHORT_OK);
@@ -526,7 +516,7 @@ static void read_value(void *arg)
 	o->seen = *o->value;
 }
 
-Test(ticket, a_stream_waits_for_a_ticket_on_the_device)
+Test(ticket, stream_can_wait_for_a_ticket)
 {
 	static int32_t a = 1, b = 2;
 	struct order o = { .value = &a };
@@ -554,8 +544,9 @@ static cudaError_t count_event(cudaStream_t stream, cudaEvent_t event,
 	return real->cudaStreamWaitEvent(stream, event, flags);
 }
 
-/* A memory value alone is an order that CUDA does not see. */
-Test(streams, wait_for_an_event_of_the_last_ticket)
+/* The order that a value in memory enforces is unknown to CUDA, so it needs an
+ * event. */
+Test(streams, stream_after_waits_for_an_event_of_the_last_ticket)
 {
 	static struct platform table;
 	struct cohort_comm *c[2];
@@ -588,7 +579,7 @@ Test(streams, wait_for_an_event_of_the_last_ticket)
 	cr_assert_eq(cohort_group_close(counted), COHORT_OK);
 }
 
-Test(ticket, the_communicators_stream_waits_for_a_stream)
+Test(ticket, communicators_stream_can_wait_for_another_stream)
 {
 	struct native_gate gate;
 	int32_t a = 1, b = 2;
@@ -609,7 +600,7 @@ Test(ticket, the_communicators_stream_waits_for_a_stream)
 	p->cudaStreamDestroy(stream);
 }
 
-Test(ticket, streams_go_on_after_an_abort)
+Test(ticket, streams_continue_after_an_abort)
 {
 	int32_t a = 1;
 	cudaStream_t stream = native_stream(p, 0);
@@ -648,11 +639,11 @@ Test(ticket, operations_on_several_streams_keep_their_order)
 	cr_assert_eq(a[2], 300);
 }
 
-/* ---- what cannot be ended --------------------------------------------- */
+/* ---- groups that cannot be ended ---------------------------------------- */
 
 TestSuite(wedged, .timeout = 60);
 
-Test(wedged, group_is_reported_by_tickets_and_close)
+Test(wedged, waits_and_close_report_a_group_that_cannot_be_ended)
 {
 	struct cohort_group_options o;
 	struct native_gate gate;
@@ -665,7 +656,7 @@ Test(wedged, group_is_reported_by_tickets_and_close)
 	group = ranks_ahead(2, &o, comms);
 	p = place_table();
 	warm_up();
-	/* The program's own work ahead on the stream never ends. */
+	/* The program's own work, earlier on the stream, never ends. */
 	stream = cohort_comm_stream(comms[0]);
 	native_gate_hold(p, &gate, stream);
 	native_gate_reached(&gate);
@@ -675,7 +666,7 @@ Test(wedged, group_is_reported_by_tickets_and_close)
 	cr_assert_eq(cohort_wait(comms[0], t, 0), COHORT_WEDGED);
 	cr_assert_not_null(strstr(cohort_last_error(), "aborted: try"));
 	cr_assert_eq(cohort_group_close(group), COHORT_WEDGED);
-	/* The leaked parts still run. */
+	/* Let the abandoned operations of the group run. */
 	native_gate_open(&gate);
 	cr_assert_eq(p->cudaStreamSynchronize(stream), cudaSuccess);
 }

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Ranks that launch together: no rank launches its part of a collective before
- * all ranks have called it, and how the wait for that ends
+ * Tests of ranks that launch together: no rank launches its part of a
+ * collective before all ranks have called. Also tests how the wait for the
+ * other ranks ends.
  */
 
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
-#include "core/clique.h"
-#include "core/launch_barrier.h"
-#include "core/launch_lock.h"
-#include "platform/platform.h"
+#include "support/clock.h"
 #include "support/expect.h"
+#include "support/native.h"
 #include "support/ranks.h"
 #include "support/spread.h"
 #include "support/stuck.h"
@@ -35,15 +36,16 @@ static struct cohort_comm *comms[MOST];
 static int32_t *sent[MOST], *got[MOST];
 static int32_t plain[MOST][COUNT];
 
-/* A table that counts the native calls that launch anything. */
+/* Platform table that counts the native calls that launch operations */
 static struct platform table;
 static const struct platform *real;
 static atomic_int launches;
 
-/* Set once the group is open: to connect the ranks, NCCL is called as well. */
+/* Set after the open, so that native calls that connect ranks are not
+ * counted */
 static atomic_bool is_open;
 
-/* What the first launch does. */
+/* Function that the first launch calls, or NULL */
 static void (*when_launching)(void);
 
 static void launch_one(void)
@@ -162,13 +164,14 @@ static int make(enum kind kind, int r, uint64_t *ticket)
 	}
 }
 
-/* One rank's call, on a thread of its own. */
+/* A call of one rank, on a new thread */
 struct caller {
 	int rank;
 	enum kind kind;
 	bool binds;
 	int rc;
 	uint64_t ticket;
+	atomic_int tid; /* thread id, or 0 until the thread runs */
 	pthread_t thread;
 	char error[1024];
 };
@@ -177,6 +180,7 @@ static void *call(void *arg)
 {
 	struct caller *c = arg;
 
+	c->tid = gettid();
 	if (c->binds)
 		ranks_must(cohort_comm_bind(comms[c->rank]), "bind");
 	c->rc = make(c->kind, c->rank, &c->ticket);
@@ -194,8 +198,7 @@ static void begin(struct caller *c, int rank, enum kind kind)
 
 static void await_meeting(int rank)
 {
-	while (!atomic_load(&comms[rank]->agreement.meeting))
-		sched_yield();
+	ranks_await_joined(comms[rank]);
 }
 
 static int end(const struct caller *c)
@@ -222,7 +225,7 @@ static void expect_untouched(int rank)
 		cr_assert_eq(got[rank][i], -1);
 }
 
-Test(together, a_collective_that_one_rank_never_calls_is_not_launched)
+Test(together, collective_is_not_launched_until_all_ranks_call_it)
 {
 	struct caller c;
 
@@ -238,8 +241,9 @@ Test(together, a_collective_that_one_rank_never_calls_is_not_launched)
 	close_ranks(2);
 }
 
-/* The buffers are free even before the abort has finished. */
-Test(together, buffers_of_a_call_that_was_not_launched_are_free_with_its_answer)
+/* The buffers of a call that was not launched are free even before the abort is
+ * complete. */
+Test(together, buffers_of_an_unlaunched_call_are_free_when_it_returns)
 {
 	struct caller c;
 	uint64_t ticket;
@@ -260,9 +264,10 @@ Test(together, buffers_of_a_call_that_was_not_launched_are_free_with_its_answer)
 }
 
 /*
- * Shows that the test above tests something: ranks that launch ahead do launch.
+ * Ranks that launch ahead do launch before the other ranks call, which shows
+ * that the check for an empty stream can fail.
  */
-Test(together, a_rank_that_launches_ahead_does_not_wait)
+Test(together, call_of_a_rank_that_launches_ahead_does_not_wait)
 {
 	uint64_t ticket;
 
@@ -290,7 +295,7 @@ static bool is_host(enum kind kind)
 	return kind == HOST || kind == TIMED_HOST;
 }
 
-/* Rank 1 calls after the others have waited. */
+/* Call on rank 1 after the other ranks have started to wait for it. */
 static void launch_together(enum kind kind)
 {
 	struct caller c[3];
@@ -316,7 +321,7 @@ static void launch_together(enum kind kind)
 	atomic_store(&launches, 0);
 }
 
-Test(together, all_kinds_of_collectives_are_launched)
+Test(together, all_kinds_of_collectives_can_launch_together)
 {
 	int kind;
 
@@ -327,8 +332,9 @@ Test(together, all_kinds_of_collectives_are_launched)
 	close_ranks(4);
 }
 
-/* Packed into a buffer that is made beforehand. */
-Test(together, packed_lists_are_launched)
+/* The second list is packed into the buffer that was allocated for the first
+ * one. */
+Test(together, packed_lists_can_launch_together)
 {
 	options(COHORT_LAUNCH_TOGETHER);
 	o.many = COHORT_MANY_FLAT;
@@ -338,7 +344,7 @@ Test(together, packed_lists_are_launched)
 	close_ranks(4);
 }
 
-Test(together, group_level_calls_do_not_wait_for_themselves)
+Test(together, group_level_calls_launch_without_waiting)
 {
 	int32_t value[3] = { 1, 2, 3 };
 	const void *send[] = { &value[0], &value[1], &value[2] };
@@ -360,19 +366,23 @@ Test(together, group_level_calls_do_not_wait_for_themselves)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-/* ---- all launch, or none ---------------------------------------------- */
+/* ---- either all ranks launch, or none ---------------------------------- */
 
-static void await_waiting(unsigned n)
+/* Check that no launch window is open: a memory operation must not wait. */
+static void expect_no_window(void)
 {
-	while (launch_lock_waiting() < n)
-		sched_yield();
+	const uint64_t deadline = test_deadline(RANKS_SOON);
+
+	ranks_must(cohort_quiet_begin(), "quiet_begin");
+	ranks_must(cohort_quiet_end(), "quiet_end");
+	cr_assert_lt(test_now(), deadline);
 }
 
 /*
- * The last rank is counted in, and is held before it opens the launch: then all
- * give up.
+ * The last rank has arrived and is paused before it opens the launch. Then all
+ * ranks give up.
  */
-Test(together, a_cause_before_the_launch_opens_makes_no_rank_launch)
+Test(together, no_rank_launches_if_a_cause_precedes_the_launch)
 {
 	struct caller c[2];
 	int r;
@@ -383,39 +393,14 @@ Test(together, a_cause_before_the_launch_opens_makes_no_rank_launch)
 	begin(&c[0], 0, ONE);
 	await_meeting(0);
 	begin(&c[1], 1, ONE);
-	await_waiting(1);
+	native_await_wait(&c[1].tid);
 	cr_assert_eq(cohort_group_abort(group, "enough"), COHORT_OK);
 	for (r = 0; r < 2; r++)
 		cr_assert_eq(end(&c[r]), COHORT_ABORTED, "%s", c[r].error);
 	cr_assert_eq(cohort_quiet_end(), COHORT_OK);
 	expect_untouched(0);
 	expect_untouched(1);
-	cr_assert_eq(launch_lock_waiting(), 0);
-	close_ranks(2);
-}
-
-static void end_group_and_await_rank_0(void)
-{
-	cohort_group_abort(group, "enough");
-	while (atomic_load(&comms[0]->agreement.meeting))
-		sched_yield();
-}
-
-/* The last rank is inside its window by then, and has seen no cause. */
-Test(together, a_launch_that_one_rank_gave_up_is_opened_by_no_other)
-{
-	struct caller c;
-	uint64_t ticket;
-
-	options(COHORT_LAUNCH_TOGETHER);
-	open_ranks(2);
-	launch_barrier_set_pause(end_group_and_await_rank_0);
-	begin(&c, 0, ONE);
-	await_meeting(0);
-	cr_assert_eq(make(ONE, 1, &ticket), COHORT_ABORTED);
-	cr_assert_eq(end(&c), COHORT_ABORTED, "%s", c.error);
-	expect_untouched(0);
-	expect_untouched(1);
+	expect_no_window();
 	close_ranks(2);
 }
 
@@ -425,9 +410,10 @@ static void end_group(void)
 }
 
 /*
- * The cause exists before the others have checked whether the launch is open.
+ * The cause appears before the other ranks have checked whether the launch is
+ * open.
  */
-Test(together, a_cause_after_the_launch_opens_makes_all_ranks_launch)
+Test(together, cause_after_the_launch_opens_lets_all_ranks_launch)
 {
 	struct caller c[3];
 	uint64_t ticket;
@@ -444,8 +430,7 @@ Test(together, a_cause_after_the_launch_opens_makes_all_ranks_launch)
 	for (r = 0; r < 3; r++)
 		end(&c[r]);
 	cr_assert_eq(atomic_load(&launches), 4);
-	cr_assert_eq(launch_lock_waiting(), 0);
-	cr_assert_eq(comms[0]->clique->window, 0);
+	expect_no_window();
 	close_ranks(4);
 }
 
@@ -458,26 +443,36 @@ static void stay(void)
 		sched_yield();
 }
 
-/*
- * The stuck launch's window is closed once the flags are up, whatever it does.
- */
-Test(together, a_stuck_launch_holds_up_no_memory_operation_of_others)
+static atomic_int quiet_tid;
+
+static void *be_quiet(void *arg)
 {
+	quiet_tid = gettid();
+	expect_no_window();
+	return arg;
+}
+
+/*
+ * The launch window of a stuck launch is closed once the abort flags are set,
+ * even if the launch never returns.
+ */
+Test(together, stuck_launch_blocks_no_memory_operation_after_an_abort)
+{
+	pthread_t quiet;
 	struct caller c[2];
 	int r;
 
 	options(COHORT_LAUNCH_TOGETHER);
 	open_ranks(2);
-	launch_lock_set_limit(COHORT_FOREVER);
 	when_launching = stay;
 	for (r = 0; r < 2; r++)
 		begin(&c[r], r, ONE);
 	while (!atomic_load(&is_stuck))
 		sched_yield();
-	cr_assert_neq(comms[0]->clique->window, 0);
+	cr_assert_eq(pthread_create(&quiet, NULL, be_quiet, NULL), 0);
+	native_await_wait(&quiet_tid);
 	cr_assert_eq(cohort_group_abort(group, "enough"), COHORT_OK);
-	cr_assert_eq(cohort_quiet_begin(), COHORT_OK);
-	cr_assert_eq(cohort_quiet_end(), COHORT_OK);
+	pthread_join(quiet, NULL);
 	atomic_store(&is_let_go, true);
 	for (r = 0; r < 2; r++)
 		end(&c[r]);
@@ -497,7 +492,7 @@ static struct cohort_cause cause_now(void)
 	return cause;
 }
 
-Test(together, a_handle_ends_the_wait_of_all)
+Test(together, abort_handle_ends_the_wait_to_launch)
 {
 	struct cohort_abort *handle;
 	struct caller c[3];
@@ -519,7 +514,7 @@ Test(together, a_handle_ends_the_wait_of_all)
 	close_ranks(4);
 }
 
-Test(together, the_rank_that_does_not_come_is_named_at_the_deadline)
+Test(together, rank_that_others_wait_for_to_launch_is_named)
 {
 	struct cohort_cause cause;
 	struct caller c;
@@ -538,7 +533,7 @@ Test(together, the_rank_that_does_not_come_is_named_at_the_deadline)
 	close_ranks(2);
 }
 
-Test(together, a_snapshot_says_which_ranks_wait_for_the_others)
+Test(together, snapshot_says_which_ranks_wait_to_launch)
 {
 	struct cohort_rank_report ranks[2];
 	struct caller c;
@@ -559,7 +554,7 @@ Test(together, a_snapshot_says_which_ranks_wait_for_the_others)
 	close_ranks(2);
 }
 
-Test(together, one_thread_that_calls_in_turn_gets_a_hint)
+Test(together, thread_that_calls_for_ranks_in_turn_gets_a_hint)
 {
 	uint64_t ticket;
 
@@ -567,12 +562,12 @@ Test(together, one_thread_that_calls_in_turn_gets_a_hint)
 	o.deadlines.join_ns = SHORT;
 	open_ranks(2);
 	expect(make(ONE, 0, &ticket), COHORT_STALLED,
-	       "; one thread calls for ranks 0 and 1: that needs a "
-	       "group-level call, or options.launch ahead");
+	       "; one thread calls for ranks 0 and 1: use a "
+	       "group-level call, or COHORT_LAUNCH_AHEAD");
 	close_ranks(2);
 }
 
-Test(together, a_thread_that_only_split_the_group_gets_a_hint)
+Test(together, thread_that_split_the_group_and_calls_alone_gets_a_hint)
 {
 	int32_t x = 1;
 
@@ -585,8 +580,9 @@ Test(together, a_thread_that_only_split_the_group_gets_a_hint)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-/* Each rank has its own thread: the text has no such hint. */
-Test(together, threads_of_single_ranks_get_no_hint)
+/* Each rank has its own thread, so the error must not hint at a thread that
+ * calls for several ranks. */
+Test(together, thread_that_calls_for_one_rank_gets_no_hint)
 {
 	struct caller c;
 
@@ -599,7 +595,7 @@ Test(together, threads_of_single_ranks_get_no_hint)
 	close_ranks(2);
 }
 
-Test(together, different_calls_end_the_wait)
+Test(together, mismatch_ends_the_wait_to_launch)
 {
 	struct caller c;
 	uint64_t ticket;
@@ -625,8 +621,7 @@ static void *sum_once(void *comm)
 static void begin_sum(pthread_t *thread, struct cohort_comm *comm)
 {
 	cr_assert_eq(pthread_create(thread, NULL, sum_once, comm), 0);
-	while (!atomic_load(&comm->agreement.meeting))
-		sched_yield();
+	ranks_await_joined(comm);
 }
 
 static int end_sum(pthread_t thread)
@@ -637,8 +632,9 @@ static int end_sum(pthread_t thread)
 	return (int)(intptr_t)rc;
 }
 
-/* Each rank waits in its first call for the other's. */
-Test(together, communicators_in_a_different_order_are_named)
+/* Each rank waits, in its first call, for the other rank's first call in a
+ * different group. */
+Test(together, launches_in_different_orders_end_as_an_order_verdict)
 {
 	struct cohort_group *other;
 	struct cohort_comm *others[2];
@@ -666,7 +662,7 @@ static void *bind_and_exit(void *comm)
 	return NULL;
 }
 
-Test(together, a_thread_that_exits_ends_the_wait)
+Test(together, exit_of_a_bound_thread_ends_the_wait_to_launch)
 {
 	pthread_t thread;
 	struct caller c;
@@ -683,7 +679,7 @@ Test(together, a_thread_that_exits_ends_the_wait)
 	close_ranks(2);
 }
 
-/* Rank 0's call, which its caller leaves at its timeout. */
+/* Make a call on rank 0 that times out while it waits for rank 1. */
 static void leave_call(int32_t *data, uint64_t timeout_ns)
 {
 	int i;
@@ -694,7 +690,7 @@ static void leave_call(int32_t *data, uint64_t timeout_ns)
 	                                    COHORT_SUM, timeout_ns),
 	             COHORT_TIMED_OUT);
 	expect_untouched(0);
-	/* The memory is the caller's again. */
+	/* After the timeout, the caller owns the memory again. */
 	memset(data, 0, COUNT * sizeof(*data));
 }
 
@@ -706,8 +702,9 @@ static void expect_all(const int32_t *data, int32_t value)
 		cr_assert_eq(data[i], value);
 }
 
-/* The call goes on without its caller once the others have called. */
-static void come_late(uint64_t timeout_ns)
+/* Call on rank 1 after rank 0's call has timed out. Rank 0's call must still
+ * complete. */
+static void call_late(uint64_t timeout_ns)
 {
 	int32_t a[COUNT], b[COUNT];
 	int i;
@@ -727,17 +724,17 @@ static void come_late(uint64_t timeout_ns)
 	atomic_store(&launches, 0);
 }
 
-Test(together, a_timed_call_with_host_memory_is_not_launched_before_the_others)
+Test(together, timed_out_host_memory_call_launches_once_others_call)
 {
 	options(COHORT_LAUNCH_TOGETHER);
 	open_ranks(2);
-	come_late(SHORT);
-	come_late(0);
-	come_late(0);
+	call_late(SHORT);
+	call_late(0);
+	call_late(0);
 	close_ranks(2);
 }
 
-Test(together, a_call_that_was_left_is_ended_by_a_cause_and_never_launched)
+Test(together, abort_ends_a_timed_out_call_before_its_launch)
 {
 	int32_t a[COUNT];
 
@@ -752,7 +749,7 @@ Test(together, a_call_that_was_left_is_ended_by_a_cause_and_never_launched)
 	close_ranks(2);
 }
 
-Test(together, the_rank_that_never_comes_to_a_call_that_was_left_is_named)
+Test(together, rank_that_a_timed_out_call_waits_for_is_named)
 {
 	struct cohort_cause cause;
 	int32_t a[COUNT];
@@ -771,8 +768,9 @@ Test(together, the_rank_that_never_comes_to_a_call_that_was_left_is_named)
 	close_ranks(2);
 }
 
-/* The left call is launched first, even if the next call comes before that. */
-Test(together, calls_behind_one_that_was_left_wait_for_its_launch)
+/* The call that timed out is launched first, even if the next call is made
+ * before its launch. */
+Test(together, next_call_waits_for_the_launch_of_a_timed_out_call)
 {
 	int32_t a[COUNT], b[COUNT] = { 2 };
 	struct caller c;
@@ -794,11 +792,12 @@ Test(together, calls_behind_one_that_was_left_wait_for_its_launch)
 	close_ranks(2);
 }
 
-/* One rank's memory operation. */
+/* A memory operation of a rank, on a new thread */
 struct operation {
 	bool allocates;
-	void *memory; /* that is registered, or was allocated */
+	void *memory; /* memory to register, or allocated memory */
 	void *registration;
+	atomic_int tid; /* thread id, or 0 until the thread runs */
 	int rc;
 	char error[512];
 };
@@ -807,6 +806,7 @@ static void *operate(void *arg)
 {
 	struct operation *o0 = arg;
 
+	o0->tid = gettid();
 	if (o0->allocates)
 		o0->rc = cohort_alloc_registered(comms[0], 64, &o0->memory);
 	else
@@ -817,8 +817,8 @@ static void *operate(void *arg)
 }
 
 /*
- * The operation waits inside the gate for that launch, while no memory section
- * may last.
+ * Start an operation that waits inside the communicator for the launch of a
+ * call that timed out. No memory section may last during this wait.
  */
 static void register_behind(struct operation *o0)
 {
@@ -827,8 +827,7 @@ static void register_behind(struct operation *o0)
 
 	leave_call(a, 0);
 	cr_assert_eq(pthread_create(&thread, NULL, operate, o0), 0);
-	while (!atomic_load(&comms[0]->lock.held))
-		sched_yield();
+	native_await_wait(&o0->tid);
 	cr_assert_eq(cohort_all_reduce_host(comms[1], b, COUNT, COHORT_I32,
 	                                    COHORT_SUM, RANKS_SOON),
 	             COHORT_OK, "%s", cohort_last_error());
@@ -842,12 +841,13 @@ static void register_behind(struct operation *o0)
 static void open_patiently(void)
 {
 	options(COHORT_LAUNCH_TOGETHER);
-	/* So that the time limit of a section is no way out. */
+	/* Use long deadlines, so that the time limit of a section does not end
+	 * the wait. */
 	o.deadlines.join_ns = o.deadlines.exec_ns = RANKS_SOON;
 	open_ranks(2);
 }
 
-Test(together, memory_is_registered_behind_a_call_that_was_left)
+Test(together, register_waits_for_the_launch_of_a_timed_out_call)
 {
 	struct operation one = { .allocates = false };
 
@@ -861,7 +861,7 @@ Test(together, memory_is_registered_behind_a_call_that_was_left)
 	close_ranks(2);
 }
 
-Test(together, registered_memory_is_allocated_behind_a_call_that_was_left)
+Test(together, alloc_registered_waits_for_a_timed_out_calls_launch)
 {
 	struct operation two = { .allocates = true };
 
@@ -876,9 +876,9 @@ static void refuse_quietly(int rc)
 	expect(rc, COHORT_STATE, "a call with host memory that timed out");
 }
 
-/* The launch would wait for the end of the section. */
-Test(together,
-     operations_that_wait_for_a_call_that_was_left_are_refused_in_a_quiet_section)
+/* The wait would never end, because the launch would wait for the end of the
+ * quiet section. */
+Test(together, quiet_section_refuses_waits_for_a_timed_out_call)
 {
 	int32_t a[COUNT], b[COUNT] = { 2 };
 	void *registration, *memory;
@@ -905,15 +905,14 @@ Test(together,
 	                                    COHORT_SUM, RANKS_SOON),
 	             COHORT_OK, "%s", cohort_last_error());
 	cr_assert_eq(b[0], 3);
-	/* The refused operations changed nothing. */
+	/* The refused operations had no effect. */
 	ranks_must(cohort_op_destroy(comms[0], op), "op_destroy");
 	ranks_must(cohort_synchronize(comms[0], RANKS_SOON), "synchronize");
 	close_ranks(2);
 }
 
-/* Otherwise two threads would be in the communicator. */
-Test(together,
-     the_native_communicator_is_busy_until_a_call_that_was_left_is_launched)
+/* If native_enter succeeded, two threads would be inside the communicator. */
+Test(together, native_enter_is_busy_until_a_timed_out_call_launches)
 {
 	int32_t a[COUNT], b[COUNT] = { 2 };
 	void *native = NULL;
@@ -924,7 +923,8 @@ Test(together,
 	expect(cohort_comm_native_enter(comms[0], &native), COHORT_BUSY,
 	       "native_enter: ticket 1 of rank 0");
 	cr_assert_null(native);
-	expect(cohort_comm_native_leave(comms[0]), COHORT_STATE, "not entered");
+	expect(cohort_comm_native_leave(comms[0]), COHORT_STATE,
+	       "has not called");
 	cr_assert_eq(cohort_all_reduce_host(comms[1], b, COUNT, COHORT_I32,
 	                                    COHORT_SUM, RANKS_SOON),
 	             COHORT_OK, "%s", cohort_last_error());
@@ -960,7 +960,7 @@ static int work(struct cohort_comm *c, void *user)
 	return 0;
 }
 
-Test(together, ranks_launch_again_and_again)
+Test(together, ranks_can_launch_together_many_times)
 {
 	struct cohort_cause cause;
 	int n;
@@ -974,38 +974,58 @@ Test(together, ranks_launch_again_and_again)
 	}
 }
 
+/* Call on rank 0 alone.  Return how it launches: if together, the call waits
+ * until the deadline. */
+static int launch_alone(struct cohort_comm *c)
+{
+	const struct cohort_deadlines soon = { .join_ns = SHORT };
+	int rc;
+
+	ranks_must(cohort_deadline_push(c, &soon), "push");
+	rc = cohort_barrier(c, cohort_comm_stream(c), NULL);
+	return rc == COHORT_OK        ? COHORT_LAUNCH_AHEAD
+	       : rc == COHORT_STALLED ? COHORT_LAUNCH_TOGETHER
+	                              : rc;
+}
+
+static atomic_int launch_of_child;
+
 static int split(struct cohort_comm *c, void *user)
 {
+	struct cohort_cause cause = { .status = COHORT_OK };
 	struct cohort_comm *child;
 
 	(void)user;
-	ranks_must(cohort_comm_split(c, cohort_comm_rank(c) % 2, 0, &child),
-	           "split");
-	if (cohort_comm_launch(child) != cohort_comm_launch(c))
-		return 3;
-	return work(child, NULL);
+	ranks_must(cohort_comm_split(c, 0, 0, &child), "split");
+	if (cohort_comm_rank(c) == 0) {
+		launch_of_child = launch_alone(child);
+		return 0;
+	}
+	while (cause.status == COHORT_OK) {
+		sched_yield();
+		cohort_comm_cause(child, &cause);
+	}
+	return 0;
 }
 
 Test(together, children_launch_as_their_parents_do)
 {
-	struct cohort_cause cause;
-
+	spread_not("the ranks of one process launch together");
 	options(COHORT_LAUNCH_TOGETHER);
-	group = ranks_open(4, &o);
-	cr_assert_eq(cohort_group_run(group, split, NULL, &cause), COHORT_OK,
-	             "%s", cause.text);
+	group = ranks_open(2, &o);
+	cohort_group_run(group, split, NULL, NULL);
+	cr_assert_eq(launch_of_child, COHORT_LAUNCH_TOGETHER);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-/* ---- the choice ------------------------------------------------------- */
+/* ---- the launch option ------------------------------------------------ */
 
 static int launch_of(int launch)
 {
 	options(launch);
-	group = ranks_open(1, &o);
-	launch = cohort_group_launch(group);
-	ranks_must(cohort_group_split(group, comms), "split");
-	cr_assert_eq(cohort_comm_launch(comms[0]), launch);
+	group = ranks_split(2, &o, comms);
+	launch = launch_alone(comms[0]);
+	cohort_group_abort(group, NULL);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 	return launch;
 }
@@ -1018,7 +1038,7 @@ static int probed(void)
 	return info.launch;
 }
 
-Test(together, is_the_default_where_ranks_must_not_launch_ahead)
+Test(together, default_launch_is_ahead_only_if_the_platform_allows_it)
 {
 	const int usual = place_table()->launches_ahead
 	                          ? COHORT_LAUNCH_AHEAD
@@ -1031,7 +1051,7 @@ Test(together, is_the_default_where_ranks_must_not_launch_ahead)
 	cr_assert_eq(launch_of(COHORT_LAUNCH_TOGETHER), COHORT_LAUNCH_TOGETHER);
 }
 
-Test(together, is_chosen_by_the_environment_where_the_program_does_not)
+Test(together, environment_chooses_the_launch_if_options_do_not)
 {
 	setenv("COHORT_LAUNCH", "together", 1);
 	cr_assert_eq(launch_of(COHORT_LAUNCH_DEFAULT), COHORT_LAUNCH_TOGETHER);
@@ -1042,7 +1062,7 @@ Test(together, is_chosen_by_the_environment_where_the_program_does_not)
 	cr_assert_eq(launch_of(COHORT_LAUNCH_TOGETHER), COHORT_LAUNCH_TOGETHER);
 }
 
-Test(together, and_ahead_are_the_only_choices)
+Test(together, open_refuses_an_invalid_launch_option)
 {
 	options(3);
 	o.platform = place_platform();
@@ -1057,13 +1077,11 @@ Test(together, and_ahead_are_the_only_choices)
 	       "COHORT_LAUNCH is \"apart\" in the environment, not together or "
 	       "ahead");
 	cr_assert_eq(probed(), COHORT_LAUNCH_DEFAULT);
-	cr_assert_eq(cohort_group_launch(NULL), -1);
-	cr_assert_eq(cohort_comm_launch(NULL), -1);
 }
 
 /* ---- after the launch ---------------------------------------------------- */
 
-static atomic_int returned; /* how many calls have returned */
+static atomic_int returned; /* number of calls that have returned */
 
 static void *call_and_count(void *comm)
 {
@@ -1076,9 +1094,11 @@ static void *call_and_count(void *comm)
 	return NULL;
 }
 
-/* Rank 1 is stuck in its launch; rank 0 has launched, and waits for it. */
+/* Start a collective in which rank 0 has launched and waits for rank 1, whose
+ * launch is stuck. */
 static void begin_stuck_launch(pthread_t threads[2])
 {
+	struct cohort_stats stats = { .size = sizeof(stats) };
 	int r;
 
 	stuck_install();
@@ -1088,12 +1108,13 @@ static void begin_stuck_launch(pthread_t threads[2])
 	for (r = 0; r < 2; r++)
 		pthread_create(&threads[r], NULL, call_and_count, comms[r]);
 	stuck_await();
-	while (!returned && !atomic_load(&comms[0]->tickets.last))
+	while (!returned && !stats.operations) {
 		sched_yield();
+		ranks_must(cohort_stats(comms[0], &stats), "stats");
+	}
 	cr_assert_eq(returned, 0, "before all ranks have launched");
 }
 
-/* Wait for the last thread, and close. */
 static void end_launch(pthread_t thread)
 {
 	pthread_join(thread, NULL);
@@ -1101,20 +1122,21 @@ static void end_launch(pthread_t thread)
 	             cohort_last_error());
 }
 
-/* Rank 0's next call, such as cudaFree(), could block rank 1's launch. */
-Test(together, a_call_returns_once_all_ranks_have_launched)
+/* If rank 0's call returned earlier, rank 0's next call, such as cudaFree(),
+ * could block rank 1's launch. */
+Test(together, call_returns_once_all_ranks_have_launched)
 {
 	pthread_t threads[2];
 
 	spread_not("the ranks are threads of one process");
 	options(COHORT_LAUNCH_TOGETHER);
 	begin_stuck_launch(threads);
-	stuck_let_go();
+	stuck_release();
 	pthread_join(threads[0], NULL);
 	end_launch(threads[1]);
 }
 
-Test(together, a_cause_ends_the_wait_for_a_launch)
+Test(together, cause_ends_the_wait_for_other_ranks_launches)
 {
 	pthread_t threads[2];
 
@@ -1124,7 +1146,7 @@ Test(together, a_cause_ends_the_wait_for_a_launch)
 	cohort_group_abort(group, "enough");
 	pthread_join(threads[0], NULL);
 	cr_assert_eq(returned, 1);
-	stuck_let_go();
+	stuck_release();
 	end_launch(threads[1]);
 }
 
@@ -1143,7 +1165,7 @@ Test(together, rank_that_is_stuck_in_its_launch_is_blamed)
 	}
 	cr_assert_eq(cause.status, COHORT_STALLED);
 	cr_assert_eq(cause.rank, 1, "%s", cause.text);
-	stuck_let_go();
+	stuck_release();
 	pthread_join(threads[0], NULL);
 	end_launch(threads[1]);
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Ranks that wait for each other: in sends and receives, and in two communicators
+ * Tests of ranks that wait for each other, in sends and receives and in two
+ * communicators
  *
- * Each rank is a thread that waits for its own ticket before it makes the call that
- * another waits for.
+ * Each rank has a thread, which waits for its own ticket before it makes the
+ * call that another rank waits for.
  */
 
 #include <criterion/criterion.h>
@@ -14,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "platform/platform.h"
 #include "support/native.h"
 #include "support/place.h"
 #include "support/ranks.h"
@@ -22,8 +22,7 @@
 #include "support/verdicts.h"
 
 /*
- * Strict mode ends a program whose ranks wait in a circle, which is the subject
- * here.
+ * Disable strict mode, which ends a program whose ranks wait in a cycle.
  */
 static void be_lenient(void)
 {
@@ -42,8 +41,8 @@ static int32_t values[MAX_RANKS];
 SPREAD_SHARED static struct spread_barrier have_called;
 
 /*
- * Run @worker on @n ranks of a group with short deadlines, until it has a
- * cause.
+ * Run @worker on a group of @n ranks with short deadlines, until the group has
+ * a cause.
  */
 static void stall(int n, cohort_worker_fn worker, void *user)
 {
@@ -67,7 +66,8 @@ static void says(const char *text)
 }
 
 /*
- * Pause before a rank's first call: no clock runs until all have made theirs.
+ * Pause before a rank's first call, so that no clock runs before all ranks have
+ * made their calls.
  */
 static void pause(struct cohort_comm *c)
 {
@@ -75,11 +75,11 @@ static void pause(struct cohort_comm *c)
 }
 
 /*
- * Wait in @in, where this rank has made its calls, for the end of @c's group.
+ * Wait for this rank's calls in @in until @c's group has ended.
  */
 static int await_in(struct cohort_comm *in, struct cohort_comm *c)
 {
-	/* Everything that can start has started by then. */
+	/* After this wait, every operation that can start has started. */
 	cr_assert_eq(cohort_synchronize(in, MS), COHORT_TIMED_OUT);
 	spread_wait(&have_called, cohort_comm_size(c));
 	ranks_must(cohort_resume(c), "resume");
@@ -93,7 +93,8 @@ static int await(struct cohort_comm *c)
 
 /* ---- sends and receives ----------------------------------------------- */
 
-/* Every rank sends to the right, and would then receive from the left. */
+/* Send to the right on every rank. The receive from the left would follow after
+ * the send is done. */
 static int send_first(struct cohort_comm *c, void *user)
 {
 	int rank = cohort_comm_rank(c), n = cohort_comm_size(c);
@@ -106,20 +107,20 @@ static int send_first(struct cohort_comm *c, void *user)
 	return await(c);
 }
 
-Test(waits, a_ring_of_sends_is_named_as_a_cycle)
+Test(waits, ring_of_sends_is_reported_as_a_cycle)
 {
-	spread_not("the order of calls is known within a process");
+	spread_not("the rows show the waits of one process");
 	place_skip_on_nvidia("small messages are done without a receive");
 	stall(3, send_first, NULL);
 	cr_assert_eq(cause.kind, COHORT_VERDICT_CYCLE, "%s", cause.text);
 	cr_assert_eq(cause.rank, -1, "%s", cause.text);
 	says("ranks 0-2 wait for each other in a cycle (");
-	says(", for rank 1 in send of 1 int32 to rank 1\n");
-	says(", for rank 2 in send of 1 int32 to rank 2\n");
-	says(", for rank 0 in send of 1 int32 to rank 0\n");
+	says("\nwait   rank 0 waits in send to rank 1\n");
+	says("\nwait   rank 1 waits in send to rank 2\n");
+	says("\nwait   rank 2 waits in send to rank 0\n");
 }
 
-/* Every rank sends to the right, and queues its receive behind. */
+/* Send to the right on every rank, and queue the receive after the send. */
 static int send_before_recv(struct cohort_comm *c, void *user)
 {
 	int rank = cohort_comm_rank(c), peer = !rank;
@@ -136,17 +137,17 @@ static int send_before_recv(struct cohort_comm *c, void *user)
 	return await(c);
 }
 
-Test(waits, receives_queued_behind_the_sends_do_not_help)
+Test(waits, ring_of_sends_is_a_cycle_even_with_queued_receives)
 {
-	spread_not("the order of calls is known within a process");
+	spread_not("the rows show the waits of one process");
 	place_skip_on_nvidia("small messages are done without a receive");
 	stall(2, send_before_recv, NULL);
 	cr_assert_eq(cause.kind, COHORT_VERDICT_CYCLE, "%s", cause.text);
-	says(", for rank 1 in send of 1 int32 to rank 1\n");
-	says(", for rank 0 in send of 1 int32 to rank 0\n");
+	says("\nwait   rank 0 waits in send to rank 1\n");
+	says("\nwait   rank 1 waits in send to rank 0\n");
 }
 
-/* Rank 0 receives before the sum, rank 1 sends after it. */
+/* Receive before the sum on rank 0, and send after the sum on rank 1. */
 static int recv_before_sum(struct cohort_comm *c, void *user)
 {
 	int rank = cohort_comm_rank(c);
@@ -163,26 +164,28 @@ static int recv_before_sum(struct cohort_comm *c, void *user)
 	return await(c);
 }
 
-Test(waits, a_collective_may_be_part_of_a_cycle)
+Test(waits, cycle_of_waiting_ranks_may_include_a_collective)
 {
-	spread_not("the order of calls is known within a process");
+	spread_not("the rows show the waits of one process");
 	place_need_no_sync("a kernel is loaded beside a launch, as ranks that "
 	                   "launch ahead begin with different calls");
 	ranks_launch_ahead();
 	stall(2, recv_before_sum, NULL);
 	cr_assert_eq(cause.kind, COHORT_VERDICT_CYCLE, "%s", cause.text);
-	says(", for rank 1 in recv of 1 int32 from rank 1\n");
-	says(", for rank 0 in all_reduce of 1 int32, sum\n");
+	says("\nwait   rank 0 waits in recv from rank 1\n");
+	says("\nwait   rank 1 waits in all_reduce 1 of group \"dp\" for rank "
+	     "0\n");
 }
 
 /* ---- two communicators ------------------------------------------------ */
 
-/* The ranks of the other group. */
+/* Communicators of the second group */
 static struct cohort_comm *others[MAX_RANKS];
 
 static int32_t more[MAX_RANKS];
 
-/* Rank 0 calls here and then there, the rest the other way round. */
+/* Call in the second group first on rank 1, and in the first group first on all
+ * other ranks. */
 static int each_awaited(struct cohort_comm *c, void *user)
 {
 	int rank = cohort_comm_rank(c);
@@ -198,8 +201,8 @@ static int each_awaited(struct cohort_comm *c, void *user)
 }
 
 /*
- * On one stream, where the first of the two calls keeps the second from
- * starting.
+ * Both calls of a rank are on one stream, so the second call starts after the
+ * end of the first one.
  */
 static int both_queued(struct cohort_comm *c, void *user)
 {
@@ -218,9 +221,9 @@ static int both_queued(struct cohort_comm *c, void *user)
 }
 
 /*
- * The other group's clocks must not run out.  Ranks tell each other
- * that they have called in one group before their peers have called: they
- * launch ahead.
+ * Open a second group, with deadlines that do not expire. Its ranks launch
+ * ahead, because each rank must return from its call before the other ranks
+ * have called.
  */
 static struct cohort_group *open_other(int n)
 {
@@ -232,7 +235,7 @@ static struct cohort_group *open_other(int n)
 	return ranks_split(n, &other, others);
 }
 
-/* Rank 1's worker waits in the other group, which is then aborted. */
+/* Rank 1's worker waits in the second group, which is then aborted. */
 static int each_awaited_then_freed(struct cohort_comm *c, void *user)
 {
 	struct cohort_abort *other;
@@ -247,14 +250,15 @@ static int each_awaited_then_freed(struct cohort_comm *c, void *user)
 	return rc;
 }
 
-Test(waits, two_groups_in_a_different_order_name_both_orders)
+Test(waits, verdict_names_both_orders_of_two_groups)
 {
 	struct cohort_group *other = open_other(2);
 
 	stall(2, each_awaited_then_freed, NULL);
 	cr_assert_eq(cause.kind, COHORT_VERDICT_ORDER, "%s", cause.text);
 	cr_assert_eq(cause.rank, -1, "%s", cause.text);
-	says("all_reduce 1 of \"dp\": ranks use two communicators in different "
+	says("all_reduce 1 of \"dp\": ranks 0-1 use \"dp\" and \"tp\" in "
+	     "different "
 	     "orders (");
 	says("\nwait   rank 0 (thread ");
 	says(" has called this, ");
@@ -265,7 +269,7 @@ Test(waits, two_groups_in_a_different_order_name_both_orders)
 	cohort_group_close(other);
 }
 
-Test(waits, the_odd_one_of_several_ranks_is_named)
+Test(waits, rank_whose_order_differs_from_the_majority_is_named)
 {
 	struct cohort_group *other = open_other(4);
 
@@ -275,7 +279,7 @@ Test(waits, the_odd_one_of_several_ranks_is_named)
 	cohort_group_close(other);
 }
 
-Test(waits, the_order_of_queued_calls_counts_too)
+Test(waits, order_of_queued_calls_counts_in_order_verdicts)
 {
 	struct cohort_group *other = open_other(2);
 
@@ -288,7 +292,7 @@ Test(waits, the_order_of_queued_calls_counts_too)
 	cohort_group_close(other);
 }
 
-/* The ranks themselves split the other group from the first. */
+/* Split the second communicator from the first one, on each rank. */
 static int split_first(struct cohort_comm *c, void *user)
 {
 	const struct cohort_deadlines patient = { .join_ns = RANKS_SOON,
@@ -302,7 +306,7 @@ static int split_first(struct cohort_comm *c, void *user)
 	return each_awaited(c, user);
 }
 
-Test(waits, children_in_a_different_order_are_named_too)
+Test(waits, split_communicators_used_in_different_orders_are_named)
 {
 	spread_not("the order of calls is known within a process");
 	ranks_launch_ahead();
@@ -311,10 +315,44 @@ Test(waits, children_in_a_different_order_are_named_too)
 	says("group \"dp.0\"");
 }
 
+/* Rank 3 calls in a pair, in which it waits for rank 2. All other ranks call in
+ * the group. */
+static int pair_differs(struct cohort_comm *c, void *user)
+{
+	const struct cohort_deadlines patient = { .join_ns = RANKS_SOON,
+		                                  .exec_ns = RANKS_SOON };
+	int rank = cohort_comm_rank(c);
+	struct cohort_comm *pair;
+
+	(void)user;
+	ranks_must(cohort_deadline_push(c, &patient), "push");
+	ranks_must(cohort_comm_split(c, rank / 2, 0, &pair), "split");
+	ranks_must(cohort_deadline_pop(c), "pop");
+	ranks_must(cohort_deadline_push(pair, &patient), "push");
+	pause(c);
+	if (rank == 3)
+		ranks_sum(pair, &more[rank]);
+	else
+		ranks_sum(c, &values[rank]);
+	return await_in(rank == 3 ? pair : c, c);
+}
+
+Test(waits, ranks_in_one_communicator_do_not_decide_an_order_verdict)
+{
+	spread_not("the order of calls is known within a process");
+	place_need_no_sync(
+		"ranks that launch ahead begin with different calls");
+	ranks_launch_ahead();
+	stall(4, pair_differs, NULL);
+	cr_assert_eq(cause.kind, COHORT_VERDICT_ORDER, "%s", cause.text);
+	cr_assert_eq(cause.rank, -1, "%s", cause.text);
+	says(": ranks 2-3 use \"dp\" and \"dp.1\" in different orders (");
+}
+
 /* ---- chains ------------------------------------------------------------- */
 
-/* Rank 0 waits in a child for rank 1, and that for a message from rank 2, whose stream is
- * busy with something else. */
+/* Rank 0 waits for rank 1 in a child. Rank 1 waits for a message from rank 2,
+ * whose stream is busy with other work. */
 static int behind_a_busy_stream(struct cohort_comm *c, void *user)
 {
 	const struct cohort_deadlines soon = { .join_ns = SHORT };
@@ -326,7 +364,8 @@ static int behind_a_busy_stream(struct cohort_comm *c, void *user)
 
 	ranks_must(cohort_comm_split(c, rank / 2, 0, &child), "split");
 	ranks_must(ranks_sum_wait(c, &values[rank]), "sum");
-	/* The first message connects the two, which a busy stream would hold up. */
+	/* Connect ranks 1 and 2 by a first message, because the busy stream
+	 * would block the connection. */
 	if (rank == 2)
 		ranks_must(cohort_send(c, &values[2], 1, COHORT_I32, 1, stream,
 		                       NULL),
@@ -361,7 +400,7 @@ static int behind_a_busy_stream(struct cohort_comm *c, void *user)
 	return ranks_sum_wait(child, &values[0]);
 }
 
-Test(waits, a_chain_leads_to_the_rank_whose_stream_is_busy)
+Test(waits, chain_of_waits_blames_the_rank_whose_stream_is_busy)
 {
 	const struct platform *p;
 	struct cohort_group *group;
@@ -383,10 +422,13 @@ Test(waits, a_chain_leads_to_the_rank_whose_stream_is_busy)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-/* ---- one cycle, several ends ------------------------------------------- */
+/* ---- one cycle that several deadlines end ------------------------------ */
 
-/* Rank i waits for the next one, in a communicator of the two: by a receive, or in a sum.  The
- * deadlines are those of the waits alone, as NCCL may take longer to split. */
+/*
+ * Rank i waits for the next rank, in a communicator of the two, by a receive or
+ * a sum. The short deadlines apply only to these waits, because NCCL may need
+ * longer for a split.
+ */
 static int wait_in_pair(struct cohort_comm *c, void *by_message)
 {
 	const struct cohort_deadlines soon = { .join_ns = SHORT,
@@ -415,8 +457,11 @@ static int wait_in_pair(struct cohort_comm *c, void *by_message)
 	return cohort_synchronize(own, RANKS_SOON);
 }
 
-/* The three communicators have their verdicts at about the same time: the later ones see
- * ranks that have been told of the first. */
+/*
+ * The deadlines of three communicators expire at about the same time. In later
+ * verdicts, the calls of some ranks have already returned the cause of the
+ * first one.
+ */
 static void wait_in_pairs(void *by_message)
 {
 	struct cohort_group *group;
@@ -436,18 +481,18 @@ static void wait_in_pairs(void *by_message)
 	}
 }
 
-Test(waits, communicators_in_one_cycle_end_alike)
+Test(waits, communicators_in_one_cycle_end_with_the_same_verdict)
 {
 	wait_in_pairs(NULL);
 }
 
-Test(waits, communicators_in_one_cycle_of_messages_end_alike)
+Test(waits, communicators_in_a_message_cycle_end_with_one_verdict)
 {
 	wait_in_pairs(values);
 }
 
-/* In each communicator of two the first waits for the second; but rank 3 only queues a receive
- * and then hangs, until rank 4 has its verdict. */
+/* The two ranks of each communicator; the first waits for the second. Rank 3
+ * only queues a receive, and then hangs until rank 4 has its verdict. */
 static const int pairs[][2] = {
 	{ 0, 1 }, { 1, 2 }, { 2, 0 }, { 3, 0 }, { 4, 3 }
 };
@@ -495,9 +540,9 @@ static int hang_beside_a_cycle(struct cohort_comm *c, void *unused)
 	return 0;
 }
 
-/* Its communicator has ended in the others' cycle, which it did not wait for. */
-Test(waits,
-     a_rank_that_hangs_is_not_excused_by_a_cycle_that_it_queued_a_call_behind)
+/* Ranks 0 to 2 wait in a cycle. The cycle also ends the communicator of ranks 3
+ * and 0, although rank 3 does not wait in it but hangs. */
+Test(waits, rank_that_hangs_is_blamed_even_if_a_cycle_ended_its_call)
 {
 	struct cohort_group *group;
 

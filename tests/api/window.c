@@ -1,188 +1,74 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Memory operations and the launch window: what the library does inside a
- * section, what it keeps until the close, and what programs may do between
- * cohort_quiet_begin() and _end()
- *
- * Functions in front of the platform's own check whether a section lasts.
+ * Tests of memory operations and launches: which memory the library keeps until
+ * the close, in which order groups on the same devices launch, and what a
+ * program may do between cohort_quiet_begin() and cohort_quiet_end()
  */
 
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
 #include <stdatomic.h>
-#include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "core/clique.h"
-#include "core/launch_lock.h"
+#include "support/clock.h"
 #include "support/expect.h"
+#include "support/growth.h"
+#include "support/native.h"
+#include "support/observe.h"
 #include "support/ranks.h"
 #include "support/spread.h"
 
 #define RANKS 2
 
-/* An open that takes longer is given up. */
-#define LATE UINT64_C(400000000)
+/* Time after which a launch no longer waits for another group's launch */
+#define TURN UINT64_C(1000000000)
 
-/* ---- a table that checks ---------------------------------------------- */
+/* ---- a table that counts calls ---------------------------------------- */
 
-/* Functions that always belong in a section. */
-static const char *const guarded[] = {
-	"cudaMalloc",        "cudaFree",
-	"cudaHostAlloc",     "cudaMallocHost",
-	"cudaFreeHost",      "cudaStreamCreateWithPriority",
-	"cudaStreamDestroy", "cudaEventCreateWithFlags",
-	"cudaEventDestroy",  "ncclCommInitAll",
-	"ncclCommSplit",     "ncclCommDestroy",
-	"ncclCommRegister",  "ncclCommDeregister",
-	"ncclMemAlloc",      "ncclMemFree",
-};
+/* Number of calls of each kind of native function */
+static atomic_ulong mallocs, frees, pins, unpins, all_reduces;
 
-#define GUARDED (sizeof(guarded) / sizeof(*guarded))
-
-static const struct platform *real;
-static struct platform table;
-static atomic_ulong calls[GUARDED];
-static atomic_int all_reduces;
-/* the name of one that was called outside */
-static _Atomic(const char *) unguarded;
-
-/* Flags are raised outside a section; the group end that follows frees. */
-static _Thread_local bool frees;
-
-/* The function whose next call is held after its check; NULL: none. */
-static const char *_Atomic held;
+/* makes the next ncclAllReduce() block */
+static atomic_bool holds;
 static sem_t is_held, go_on;
 
-static void hold(const char *name)
+static void count(const char *name)
 {
-	const char *which = atomic_load(&held);
+	static const struct {
+		const char *name;
+		atomic_ulong *calls;
+	} counted[] = {
+		{ "cudaMalloc", &mallocs },        { "cudaFree", &frees },
+		{ "cudaHostAlloc", &pins },        { "cudaFreeHost", &unpins },
+		{ "ncclAllReduce", &all_reduces },
+	};
+	size_t i;
 
-	if (!which || strcmp(name, which) != 0 ||
-	    !atomic_compare_exchange_strong(&held, &which, NULL))
+	for (i = 0; i < sizeof(counted) / sizeof(*counted); i++)
+		if (strcmp(name, counted[i].name) == 0)
+			(*counted[i].calls)++;
+	if (strcmp(name, "ncclAllReduce") != 0 ||
+	    !atomic_exchange(&holds, false))
 		return;
 	sem_post(&is_held);
 	while (sem_wait(&go_on))
 		continue;
 }
 
-static void check_section(const char *name)
-{
-	size_t i;
-
-	if (strcmp(name, "ncclCommAbort") == 0)
-		frees = true;
-	if (strcmp(name, "ncclGroupEnd") == 0 && frees) {
-		frees = false;
-		if (!launch_lock_sections())
-			atomic_store(&unguarded, "ncclGroupEnd");
-	}
-	if (strcmp(name, "ncclAllReduce") == 0)
-		atomic_fetch_add(&all_reduces, 1);
-	for (i = 0; i < GUARDED; i++) {
-		if (strcmp(name, guarded[i]) != 0)
-			continue;
-		if (!launch_lock_sections())
-			atomic_store(&unguarded, guarded[i]);
-		atomic_fetch_add(&calls[i], 1);
-	}
-	hold(name);
-}
-
-static unsigned long called(const char *name)
-{
-	size_t i = 0;
-
-	while (strcmp(name, guarded[i]) != 0)
-		cr_assert_lt(++i, GUARDED);
-	return atomic_load(&calls[i]);
-}
-
-/* clang-format off */
-#define LOOKING(since, result, name, parameters, arguments)                    \
-	static result look_##name parameters                                   \
-	{                                                                      \
-		check_section(#name);                                          \
-		return real->name arguments;                                   \
-	}
-NCCL_FUNCTIONS(LOOKING)
-CUDA_FUNCTIONS(LOOKING)
-
 static void install(void)
 {
-	real = place_open(RANKS);
-	table = *real;
-#define LOOK(since, result, name, parameters, arguments)                       \
-	table.name = look_##name;
-	NCCL_FUNCTIONS(LOOK)
-	CUDA_FUNCTIONS(LOOK)
-#undef LOOK
-	platform_override(&table);
-}
-/* clang-format on */
-
-static void check_guarded(void)
-{
-	const char *name = atomic_load(&unguarded);
-
-	cr_assert_null(name, "%s was called outside of a memory section", name);
+	sem_init(&is_held, 0, 0);
+	sem_init(&go_on, 0, 0);
+	observe_install(place_open(RANKS), count);
 }
 
 TestSuite(window, .init = install, .timeout = 120);
 
-/* ---- what the library does -------------------------------------------- */
-
-#define TENSORS 3
-#define MOST ((size_t)1 << 20)
-
-/* A list of small tensors, packed, of @count elements in all. */
-static int call_list(struct cohort_comm *comm, float *memory, size_t count)
-{
-	struct cohort_tensor tensors[TENSORS];
-	uint64_t ticket;
-	int i, rc;
-
-	for (i = 0; i < TENSORS; i++) {
-		tensors[i] = (struct cohort_tensor){ .count = count / TENSORS,
-			                             .type = COHORT_F32 };
-		tensors[i].send = tensors[i].recv =
-			memory + (size_t)i * (count / TENSORS);
-	}
-	rc = cohort_all_reduce_many(comm, tensors, TENSORS, COHORT_SUM,
-	                            cohort_comm_stream(comm), &ticket);
-	return rc == COHORT_OK ? cohort_wait(comm, ticket, RANKS_SOON) : rc;
-}
-
-/* Calls with host memory and lists, both growing, on memory of the device. */
-static int grow_with(struct cohort_comm *comm, void *device)
-{
-	float *host = calloc(MOST, sizeof(*host));
-	size_t count;
-	int rc = COHORT_OK;
-
-	for (count = 1000; count < MOST && rc == COHORT_OK; count *= 6) {
-		rc = cohort_all_reduce_host(comm, host, count, COHORT_F32,
-		                            COHORT_SUM, RANKS_SOON);
-		if (rc == COHORT_OK)
-			rc = call_list(comm, device, count);
-	}
-	free(host);
-	return rc;
-}
-
-static int grow(struct cohort_comm *comm)
-{
-	void *device = NULL;
-	int rc = cohort_alloc(comm, MOST * sizeof(float), &device);
-
-	if (rc == COHORT_OK)
-		rc = grow_with(comm, device);
-	return rc == COHORT_OK ? cohort_free(comm, device) : rc;
-}
+/* ---- memory of the library -------------------------------------------- */
 
 static struct cohort_group *open_packing(void)
 {
@@ -191,26 +77,6 @@ static struct cohort_group *open_packing(void)
 	cohort_group_options_init(&o);
 	o.many = COHORT_MANY_FLAT;
 	return ranks_open(RANKS, &o);
-}
-
-static int live(struct cohort_comm *comm, void *unused)
-{
-	struct cohort_comm *child = NULL;
-	void *memory = NULL;
-	int rc = grow(comm);
-
-	(void)unused;
-	if (rc == COHORT_OK)
-		rc = cohort_comm_split(comm, 0, 0, &child);
-	if (rc == COHORT_OK)
-		rc = grow(child);
-	if (rc == COHORT_OK)
-		rc = cohort_comm_close(child);
-	if (rc == COHORT_OK)
-		rc = cohort_alloc_registered(comm, 4096, &memory);
-	if (rc == COHORT_OK)
-		rc = cohort_free(comm, memory);
-	return rc;
 }
 
 static void run(struct cohort_group *group, cohort_worker_fn worker, void *user)
@@ -227,83 +93,19 @@ static void close_group(struct cohort_group *group)
 	             cohort_last_error());
 }
 
-Test(window, the_library_makes_its_memory_operations_in_sections)
-{
-	struct cohort_group *group = open_packing();
-
-	spread_not("a split waits for other processes outside of sections");
-	run(group, live, NULL);
-	close_group(group);
-	cr_assert_gt(called("cudaMalloc"), 0);
-	cr_assert_gt(called("ncclCommSplit"), 0);
-	cr_assert_gt(called("ncclCommDestroy"), 0);
-	check_guarded();
-	cr_assert_eq(launch_lock_sections(), 0);
-}
-
-Test(window, an_aborted_group_is_freed_in_a_section)
-{
-	struct cohort_comm *comms[RANKS];
-	struct cohort_group *group = ranks_split(RANKS, NULL, comms);
-
-	ranks_must(cohort_group_abort(group, "enough"), "abort");
-	cohort_group_close(group);
-	cr_assert_gt(called("cudaFree"), 0);
-	check_guarded();
-	cr_assert_eq(launch_lock_sections(), 0);
-}
-
-/*
- * An open that reaches @function in time, and goes on only after its caller has
- * left.
- */
-static void open_late(const char *function)
-{
-	struct cohort_group_options o;
-	struct cohort_group *group;
-
-	sem_init(&is_held, 0, 0);
-	sem_init(&go_on, 0, 0);
-	atomic_store(&held, function);
-	cohort_group_options_init(&o);
-	o.platform = place_platform();
-	o.deadlines.init_ns = LATE;
-	cr_assert_eq(cohort_group_open(NULL, RANKS, &o, &group),
-	             COHORT_INIT_TIMEOUT);
-	cr_assert(clock_await(&is_held, clock_deadline(RANKS_SOON)));
-	sem_post(&go_on);
-	/* The last thing that it takes back for each rank. */
-	while (called("cudaFreeHost") < RANKS)
-		sched_yield();
-	check_guarded();
-	while (launch_lock_sections())
-		sched_yield();
-}
-
-Test(window, an_init_that_was_given_up_goes_on_in_a_section)
-{
-	open_late("ncclCommInitAll");
-}
-
-Test(window, a_rank_whose_init_was_given_up_is_made_and_taken_back_in_a_section)
-{
-	open_late("cudaHostAlloc");
-}
-
-/* One buffer for each rank. */
 static void *buffers[RANKS];
 
 static int begin_growing(struct cohort_comm *comm, void *unused)
 {
 	(void)unused;
-	return cohort_alloc(comm, MOST * sizeof(float),
+	return cohort_alloc(comm, GROWTH_BYTES,
 	                    &buffers[cohort_comm_rank(comm)]);
 }
 
 static int go_on_growing(struct cohort_comm *comm, void *unused)
 {
 	(void)unused;
-	return grow_with(comm, buffers[cohort_comm_rank(comm)]);
+	return growth_call(comm, buffers[cohort_comm_rank(comm)]);
 }
 
 static int end_growing(struct cohort_comm *comm, void *unused)
@@ -312,117 +114,159 @@ static int end_growing(struct cohort_comm *comm, void *unused)
 	return cohort_free(comm, buffers[cohort_comm_rank(comm)]);
 }
 
-Test(window, memory_that_grows_is_kept_until_the_close)
+Test(window, outgrown_library_memory_is_freed_only_at_group_close)
 {
 	struct cohort_group *group = open_packing();
 	unsigned long made, pinned, freed, unpinned;
 
 	run(group, begin_growing, NULL);
-	made = called("cudaMalloc");
-	pinned = called("cudaHostAlloc");
-	freed = called("cudaFree");
-	unpinned = called("cudaFreeHost");
+	made = mallocs;
+	pinned = pins;
+	freed = frees;
+	unpinned = unpins;
 	run(group, go_on_growing, NULL);
-	/* The memory has grown more than once. */
-	cr_assert_geq(called("cudaMalloc") + called("cudaHostAlloc"),
-	              made + pinned + 2 * RANKS);
-	cr_assert_eq(called("cudaFree"), freed);
-	cr_assert_eq(called("cudaFreeHost"), unpinned);
+	/* The library has enlarged its memory more than once, but freed
+	 * none. */
+	cr_assert_geq(mallocs + pins, made + pinned + 2 * RANKS);
+	cr_assert_eq(frees, freed);
+	cr_assert_eq(unpins, unpinned);
 	run(group, end_growing, NULL);
 	close_group(group);
-	cr_assert_eq(called("cudaMalloc"), called("cudaFree"));
-	cr_assert_eq(called("cudaHostAlloc"), called("cudaFreeHost"));
+	cr_assert_eq(mallocs, frees);
+	cr_assert_eq(pins, unpins);
 }
 
 /* ---- groups that share devices ------------------------------------------ */
 
-static int meet(struct cohort_comm *comm, void *unused)
-{
-	uint64_t ticket;
-	int rc = cohort_barrier(comm, NULL, &ticket);
+/* A group whose ranks call together, and the ids of their threads, or 0 until
+ * they run */
+struct meeting {
+	struct cohort_group *group;
+	atomic_int tids[RANKS];
+};
 
-	(void)unused;
+static int meet(struct cohort_comm *comm, void *user)
+{
+	struct meeting *m = user;
+	uint64_t ticket;
+	int rc;
+
+	m->tids[cohort_comm_rank(comm)] = gettid();
+	rc = cohort_barrier(comm, NULL, &ticket);
 	return rc == COHORT_OK ? cohort_wait(comm, ticket, RANKS_SOON) : rc;
 }
 
-static void *meet_all(void *group)
+static void *meet_all(void *arg)
 {
-	run(group, meet, NULL);
+	struct meeting *m = arg;
+
+	run(m->group, meet, m);
 	return NULL;
 }
 
-Test(window, groups_that_share_devices_launch_one_after_the_other)
+Test(window, groups_on_the_same_devices_launch_one_after_the_other)
 {
 	struct cohort_group_options o;
-	struct cohort_group *groups[2];
+	struct meeting meetings[2] = { 0 };
 	pthread_t threads[2];
+	unsigned long launched;
+	uint64_t began;
 	int i;
 
 	spread_not("groups of several processes take no turns");
-	sem_init(&is_held, 0, 0);
-	sem_init(&go_on, 0, 0);
 	cohort_group_options_init(&o);
 	o.launch = COHORT_LAUNCH_TOGETHER;
 	for (i = 0; i < 2; i++)
-		groups[i] = ranks_open(RANKS, &o);
-	launch_lock_set_limit(1000 * LAUNCH_LOCK_LIMIT_NS);
-	atomic_store(&all_reduces, 0);
-	atomic_store(&held, "ncclAllReduce");
-	pthread_create(&threads[0], NULL, meet_all, groups[0]);
-	cr_assert(clock_await(&is_held, clock_deadline(RANKS_SOON)));
-	pthread_create(&threads[1], NULL, meet_all, groups[1]);
-	while (!launch_lock_waiting())
-		sched_yield();
-	/* The second group's ranks have launched nothing. */
-	cr_assert_leq(atomic_load(&all_reduces), RANKS);
+		meetings[i].group = ranks_open(RANKS, &o);
+	all_reduces = 0;
+	holds = true;
+	pthread_create(&threads[0], NULL, meet_all, &meetings[0]);
+	cr_assert(test_await(&is_held, RANKS_SOON));
+	began = test_now();
+	pthread_create(&threads[1], NULL, meet_all, &meetings[1]);
+	for (i = 0; i < RANKS; i++)
+		native_await_wait(&meetings[1].tids[i]);
+	/* The second group's ranks must not have launched. Only after a second,
+	 * on a very busy machine, may they do so. */
+	launched = all_reduces;
+	if (test_now() < began + TURN)
+		cr_assert_leq(launched, RANKS);
 	sem_post(&go_on);
 	for (i = 0; i < 2; i++)
 		pthread_join(threads[i], NULL);
 	for (i = 0; i < 2; i++)
-		close_group(groups[i]);
+		close_group(meetings[i].group);
 }
 
-/* ---- programs' sections ----------------------------------------------- */
+/* ---- quiet sections of the program -------------------------------------- */
 
-Test(window, a_quiet_section_ends_on_the_thread_that_began_it)
+Test(window, quiet_sections_nest_and_end_on_their_thread)
 {
+	struct cohort_group_options o;
+	struct cohort_group *group;
+
+	spread_not("a group of one rank");
+	cohort_group_options_init(&o);
+	o.platform = place_platform();
 	expect(cohort_quiet_end(), COHORT_STATE, "cohort_quiet_begin()");
 	ranks_must(cohort_quiet_begin(), "begin");
 	ranks_must(cohort_quiet_begin(), "begin");
 	ranks_must(cohort_quiet_end(), "end");
-	cr_assert_eq(launch_lock_sections(), 1);
+	expect(cohort_group_open(NULL, 1, &o, &group), COHORT_STATE,
+	       "cohort_quiet_begin()");
 	ranks_must(cohort_quiet_end(), "end");
-	cr_assert_eq(launch_lock_sections(), 0);
+	close_group(ranks_open(1, &o));
 	expect(cohort_quiet_end(), COHORT_STATE, "cohort_quiet_begin()");
 }
 
-static void *be_quiet(void *done)
+static atomic_int quiet_tid; /* thread id, or 0 until the thread runs */
+static atomic_bool is_quiet;
+
+static void *be_quiet(void *unused)
 {
+	(void)unused;
+	quiet_tid = gettid();
 	ranks_must(cohort_quiet_begin(), "begin");
-	atomic_store((atomic_bool *)done, true);
+	is_quiet = true;
 	ranks_must(cohort_quiet_end(), "end");
 	return NULL;
 }
 
-Test(window, a_quiet_section_waits_for_a_launch_until_that_is_aborted)
+static void *sum_once(void *comm)
+{
+	int32_t value = 1;
+
+	ranks_sum_wait(comm, &value);
+	return NULL;
+}
+
+Test(window, quiet_section_waits_for_a_launch_until_it_is_aborted)
 {
 	struct cohort_comm *comms[RANKS];
-	struct cohort_group *group = ranks_split(RANKS, NULL, comms);
-	atomic_bool done = false;
-	pthread_t thread;
+	struct cohort_group_options o;
+	struct cohort_group *group;
+	pthread_t threads[RANKS], quiet;
+	int i;
 
-	/* This window stands for a launch of rank 1 that takes long. */
-	cr_assert_eq(launch_lock_open(comms[0]->clique), COHORT_OK);
-	pthread_create(&thread, NULL, be_quiet, &done);
-	while (!launch_lock_waiting())
-		sched_yield();
-	cr_assert_not(atomic_load(&done));
+	cohort_group_options_init(&o);
+	o.launch = COHORT_LAUNCH_TOGETHER;
+	group = ranks_split(RANKS, &o, comms);
+	holds = true;
+	for (i = 0; i < RANKS; i++)
+		pthread_create(&threads[i], NULL, sum_once, comms[i]);
+	cr_assert(test_await(&is_held, RANKS_SOON));
+	pthread_create(&quiet, NULL, be_quiet, NULL);
+	native_await_wait(&quiet_tid);
+	cr_assert_not(is_quiet);
 	ranks_must(cohort_group_abort(group, "it never launches"), "abort");
-	pthread_join(thread, NULL);
+	pthread_join(quiet, NULL);
+	sem_post(&go_on);
+	for (i = 0; i < RANKS; i++)
+		pthread_join(threads[i], NULL);
 	cohort_group_close(group);
 }
 
-Test(window, calls_that_would_wait_for_a_quiet_section_are_refused_inside)
+Test(window, quiet_section_refuses_calls_that_would_wait_for_its_end)
 {
 	static const char text[] = "called between cohort_quiet_begin() and";
 	struct cohort_unique_id id;
@@ -433,7 +277,7 @@ Test(window, calls_that_would_wait_for_a_quiet_section_are_refused_inside)
 	const int lost = 1;
 	void *memory;
 
-	ranks_must(cohort_unique_id(&id), "unique_id");
+	ranks_must(cohort_unique_id(COHORT_PLATFORM_AUTO, &id), "unique_id");
 	ranks_must(cohort_alloc(comms[0], sizeof(value), &memory), "alloc");
 	ranks_must(cohort_quiet_begin(), "begin");
 	expect(cohort_all_reduce(comms[0], memory, memory, 1, COHORT_I32,
@@ -455,13 +299,13 @@ Test(window, calls_that_would_wait_for_a_quiet_section_are_refused_inside)
 	expect(cohort_group_respawn(group, &lost, 1), COHORT_STATE, text);
 	expect(cohort_group_open(NULL, 1, NULL, &other), COHORT_STATE, text);
 	expect(cohort_group_close(group), COHORT_STATE, text);
-	/* These calls would not wait. */
+	/* These calls do not wait, so they are allowed. */
 	ranks_must(cohort_copy(comms[0], memory, &value, sizeof(value), NULL),
 	           "copy");
 	ranks_must(cohort_synchronize(comms[0], COHORT_FOREVER), "synchronize");
 	ranks_must(cohort_free(comms[0], memory), "free");
 	ranks_must(cohort_quiet_end(), "end");
-	/* The refused calls changed nothing. */
+	/* The refused calls had no effect. */
 	close_group(group);
 }
 
@@ -477,7 +321,7 @@ static int try_in_child(int (*fn)(void))
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-Test(window, a_quiet_section_does_not_continue_after_a_fork)
+Test(window, quiet_section_does_not_continue_after_a_fork)
 {
 	struct cohort_comm *comms[RANKS];
 	struct cohort_group *group = ranks_split(RANKS, NULL, comms);

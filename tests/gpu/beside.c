@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What a thread can do while another one is inside a call of CUDA's that waits for the device
+ * Measures which calls CUDA blocks while another thread's call waits for the
+ * device
  *
- * A stream of the device waits for a word in memory.  One thread makes a call that may wait
- * for that stream: a free, an allocation of pinned memory, the first launch of a kernel.
- * Beside it, fresh threads make one call each.  The table says how long each took, or that it
- * came back only when the word was written.  All must come back then: whatever CUDA holds up,
- * it does not hold up a store to memory, by which NCCL aborts.  Where there is a second device,
- * the table also says what is held up there.
+ * A stream waits for a word in memory. One thread makes a call that may wait
+ * for this stream: a free, an allocation of pinned memory, or the first launch
+ * of a kernel. Then new threads make one call each. A table shows how long each
+ * call took, or that it returned only after the word was written. In the end,
+ * all calls must have returned. NCCL aborts by a store to memory, which must
+ * never be blocked.
+ *
+ * If there is a second device, the table also shows which calls are blocked on
+ * it.
  */
 
 #include <pthread.h>
@@ -23,19 +27,21 @@
 #include "support/place.h"
 #include "support/ranks.h"
 
-/* A hang ends the program. */
+/* Time in seconds after which the program ends, even if it hangs */
 #define MOST_SECONDS 120
 
-/* A call that is not back by then is held up. */
+/* Time after which a call that has not returned counts as blocked */
 #define PATIENCE_NS (NS_PER_S / 2)
 
 static const struct platform *p;
 static cudaStream_t held, idle;
 static cudaEvent_t event;
-static uint32_t *words; /* what the held stream waits for, and a mark */
+/* three words: one that the blocked stream waits for, one that a mark sets, and
+ * one that a store sets */
+static uint32_t *words;
 static void *pinned;
 
-/* A communicator of one rank, and four floats. */
+/* A communicator of one rank, with its stream and memory */
 struct place {
 	struct cohort_comm *comm;
 	ncclComm_t native;
@@ -43,7 +49,7 @@ struct place {
 	void *memory;
 };
 
-/* Two on device 0, and one on device 1 if there is one. */
+/* Two places on device 0, and one on device 1 if it exists */
 static struct place first, same, second;
 static int devices;
 
@@ -55,7 +61,7 @@ static void must(int failed, const char *what)
 	exit(1);
 }
 
-/* ---- calls --------------------------------------------------------------- */
+/* ---- calls -------------------------------------------------------------- */
 
 static void set_device(void)
 {
@@ -138,9 +144,9 @@ static const struct call probes[] = {
 #define ON_SECOND (PROBES - 1)
 #define STORE (PROBES - 2)
 
-/* ---- threads ------------------------------------------------------------- */
+/* ---- threads ------------------------------------------------------------ */
 
-/* A thread of its own that makes a call. */
+/* A thread that makes one call */
 struct trial {
 	const struct call *call;
 	pthread_t thread;
@@ -159,7 +165,8 @@ static void *try_call(void *arg)
 	return NULL;
 }
 
-/* Returns whether the call is back in time. */
+/* Start a thread that makes the call. Return whether the call has returned
+ * within PATIENCE_NS. */
 static bool begin(struct trial *t, const struct call *call)
 {
 	const uint64_t until = clock_deadline(PATIENCE_NS);
@@ -181,7 +188,7 @@ static void print(const struct trial *t, bool was_back)
 		printf("  %-24s is held up\n", t->call->name);
 }
 
-/* ---- the table ------------------------------------------------------------ */
+/* ---- the table ---------------------------------------------------------- */
 
 static void hold(uint32_t value)
 {

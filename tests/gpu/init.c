@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * An init that can never complete, because the second rank never comes: NCCL's
- * own is aborted, and the library's is given up at its deadline.  Afterwards
- * the device and the library work as before.
+ * Tests an init that can never complete, because the second rank does not join
+ *
+ * NCCL's own init is aborted, and the library's init gives up at its deadline.
+ * Afterwards the device and the library must still work.
  */
 
 #include <stdio.h>
@@ -15,7 +16,7 @@
 #include "base/clock.h"
 #include "support/ranks.h"
 
-/* A hang ends the program. */
+/* Time in seconds after which the program ends, even if it hangs */
 #define MOST_SECONDS 120
 
 static void must(int failed, const char *what)
@@ -26,7 +27,7 @@ static void must(int failed, const char *what)
 	exit(1);
 }
 
-/* A group of one works, with its own memory. */
+/* Check that a group of one rank works, with its own memory. */
 static void one_works(void)
 {
 	struct cohort_comm *comm;
@@ -50,7 +51,7 @@ static void one_works(void)
 	must(cohort_group_close(group), "close");
 }
 
-/* One of two ranks, non-blocking: its init is in progress until the abort. */
+/* Start a non-blocking init of rank 0 of two ranks, and abort it. */
 static void abort_native(const struct platform *p)
 {
 	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -66,7 +67,7 @@ static void abort_native(const struct platform *p)
 	must((int)p->ncclGetUniqueId(&id), "ncclGetUniqueId");
 	result = (int)p->ncclCommInitRankConfig(&comm, 2, id, 0, &config);
 	must(result != ncclInProgress && result != ncclSuccess, "init");
-	/* However often it is polled, nothing changes. */
+	/* Polling must not end the init. */
 	while (clock_now() < until) {
 		must((int)p->ncclCommGetAsyncError(comm, &state), "async");
 		must(state != ncclInProgress, "an init without its peer");
@@ -76,7 +77,7 @@ static void abort_native(const struct platform *p)
 	must((int)p->cudaDeviceSynchronize(), "cudaDeviceSynchronize");
 }
 
-/* The library's own init without its peer, which is given up. */
+/* Check that the library's init gives up if its peer is missing. */
 static void give_up(void)
 {
 	struct cohort_group_options o;
@@ -88,11 +89,12 @@ static void give_up(void)
 	cohort_group_options_init(&o);
 	o.platform = place_platform();
 	o.deadlines.init_ns = NS_PER_S;
-	must(cohort_unique_id(&id), "unique id");
+	must(cohort_unique_id(COHORT_PLATFORM_AUTO, &id), "unique id");
 	from = clock_now();
 	must(cohort_comm_join(&id, 2, 0, 0, &o, &comm) != COHORT_INIT_TIMEOUT,
 	     "join without the peer");
-	must(!strstr(cohort_last_error(), "rank 0 has joined;"), "the text");
+	must(!strstr(cohort_last_error(), "rank 0 has joined;"),
+	     "the error text");
 	printf("given up after %llu ms: %s\n",
 	       (unsigned long long)(clock_now() - from) / 1000000,
 	       cohort_last_error());

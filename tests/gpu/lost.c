@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A device that is lost: a kernel of NCCL's gets an invalid address, after
- * which CUDA answers every call with the same error.  The library must say so,
- * name the rank, and end.
+ * Tests a lost device
  *
- * On the drop-in libraries, where the address would end the program, a table in
- * front of theirs simulates the loss.
+ * A kernel of NCCL gets an invalid address. After that, every CUDA call fails
+ * with the same error. The library must report the error, name the rank, and
+ * end the group. With the drop-in libraries, the address would crash the
+ * program, so a wrapper table simulates the loss.
  *
- * Where there are several devices one of them is lost, and the other ranks go on
- * without it, as far as CUDA lets them: the library promises nothing there.
+ * If there are several devices, one of them is lost, and the other ranks try to
+ * continue without it. Whether CUDA lets them is not guaranteed.
  */
 
 #include <stdatomic.h>
@@ -20,7 +20,7 @@
 
 #include "support/ranks.h"
 
-/* A hang ends the program. */
+/* Time in seconds after which the program ends, even if it hangs */
 #define MOST_SECONDS 120
 
 static void must(int failed, const char *what)
@@ -37,7 +37,7 @@ static void must(int failed, const char *what)
 
 static const struct platform *whole;
 
-/* Atomic; set once, read by the library's threads. */
+/* Set by the simulated loss, and read by the library's threads */
 static atomic_bool is_lost;
 
 static bool is_lost_here(void)
@@ -95,7 +95,8 @@ static void install_simulated_loss(void)
 	CUDA_FUNCTIONS(ENTRY)
 #undef ENTRY
 	table.ncclAllReduce = lose_by_address;
-	/* The simulated loss leaves only memory behind. */
+	/* Let these three functions work, so that the simulated loss leaks only
+	 * memory. */
 	table.ncclGroupStart = whole->ncclGroupStart;
 	table.ncclGroupEnd = whole->ncclGroupEnd;
 	table.cudaSetDevice = whole->cudaSetDevice;
@@ -103,11 +104,12 @@ static void install_simulated_loss(void)
 	platform_override(&table);
 }
 
-/* ---- what the library says -------------------------------------------- */
+/* ---- the library's reports -------------------------------------------- */
 
 /*
- * With one rank a scaled sum is a kernel; any other call is a copy, which would
- * check the address first.
+ * Run an all-reduce with a scaled sum at an invalid address, which makes CUDA
+ * lose the device. On one rank, any other collective is a copy, and CUDA would
+ * check its address first.
  */
 static void lose_device(const struct platform *p, struct cohort_comm *comm)
 {
@@ -126,7 +128,7 @@ static void lose_device(const struct platform *p, struct cohort_comm *comm)
 	must(cohort_comm_native_leave(comm), "leave");
 }
 
-/* A call that comes once the device is lost is refused. */
+/* Call a collective after the device is lost. The call must fail. */
 static int call_after(const struct platform *p, struct cohort_comm *comm)
 {
 	lose_device(p, comm);
@@ -135,7 +137,8 @@ static int call_after(const struct platform *p, struct cohort_comm *comm)
 	return cohort_barrier(comm, cohort_comm_stream(comm), NULL);
 }
 
-/* A call that is behind the kernel when the device is lost is never done. */
+/* Enqueue a collective after the kernel that loses the device. The collective
+ * must not complete. */
 static int call_before(const struct platform *p, struct cohort_comm *comm)
 {
 	cudaStream_t stream = cohort_comm_stream(comm);
@@ -144,13 +147,13 @@ static int call_before(const struct platform *p, struct cohort_comm *comm)
 
 	must(cohort_alloc(comm, sizeof(int32_t), &memory), "alloc");
 	lose_device(p, comm);
-	/* The device may be lost before this is called. */
+	/* The device may be lost before this call. */
 	rc = cohort_all_reduce(comm, memory, memory, 1, COHORT_I32, COHORT_SUM,
 	                       stream, NULL);
 	return rc ? rc : cohort_synchronize(comm, RANKS_SOON);
 }
 
-/* Returns whether the loss is simulated. */
+/* Open the platform. Return whether the loss is simulated. */
 static bool prepare(const struct platform **p)
 {
 	struct cohort_platform_info info = { .size = sizeof(info) };
@@ -197,7 +200,7 @@ static void lose(int (*call)(const struct platform *p,
 	exit(0);
 }
 
-/* ---- one of several ---------------------------------------------------- */
+/* ---- one of several devices -------------------------------------------- */
 
 static int lose_first(struct cohort_comm *comm, void *p)
 {
@@ -252,9 +255,10 @@ static void lose_one(int devices)
 	exit(0);
 }
 
-/* ---- processes, because that is what is lost ---------------------------- */
+/* ---- a process for each loss -------------------------------------------- */
 
-/* The status of @call's process, which this program ends with unless it is 0. */
+/* Run @call in a child process, because the loss affects the whole process.
+ * Exit with the child's status unless it is 0. */
 static void lose_in_child(int (*call)(const struct platform *p,
                                       struct cohort_comm *comm))
 {

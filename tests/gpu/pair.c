@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Two ranks on one GPU, which NCCL allows from 2.30.3 on as an experiment, if
- * it is asked to before its first use: sums of both, and an abort while one
- * waits for the other.
+ * Tests two ranks on one GPU
  *
- * Runs only with TEST_PAIR=1.  On the drop-in libraries, which have one rank
- * per device, the ranks are on two devices.
+ * NCCL 2.30.3 and newer allow this as an experiment, if it is enabled before
+ * the first use of NCCL. The program makes sums on both ranks, and aborts a sum
+ * that only one rank has called. It runs only with TEST_PAIR=1. The drop-in
+ * libraries allow one rank per device, so they run the ranks on two devices.
  */
 
 #include <stdio.h>
@@ -21,7 +21,7 @@
 #define COUNT 1000
 #define FIRST_VERSION 23003
 
-/* A hang ends the program. */
+/* Time in seconds after which the program ends, even if it hangs */
 #define MOST_SECONDS 120
 
 static const struct platform *p;
@@ -70,7 +70,7 @@ static void await(cudaStream_t stream)
 	cudaError_t error;
 
 	while ((error = p->cudaStreamQuery(stream)) == cudaErrorNotReady) {
-		must(clock_now() >= until, "it does not end");
+		must(clock_now() >= until, "the stream does not finish");
 		backoff_wait(&b, until);
 	}
 	must((int)error, "cudaStreamQuery");
@@ -104,7 +104,7 @@ static void sum(void)
 
 static void abort_pair(void)
 {
-	call(0); /* and the other rank does not call */
+	call(0); /* the other rank does not call */
 	must((int)p->ncclGroupStart(), "ncclGroupStart");
 	must((int)p->ncclCommAbort(comms[0]), "ncclCommAbort");
 	must((int)p->ncclCommAbort(comms[1]), "ncclCommAbort");
@@ -112,7 +112,7 @@ static void abort_pair(void)
 	must((int)p->ncclGroupEnd(), "ncclGroupEnd");
 }
 
-/* Choose the devices of the ranks. */
+/* Choose the device of each rank. */
 static void choose_devices(void)
 {
 	struct cohort_platform_info info = { .size = sizeof(info) };

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A group of several processes, with a device or two each, that find each other
- * by the environment: sums over all ranks; a split across processes; a respawn
- * without a rank of one; a process that does not call, and one that calls something else;
- * and one that is killed, without which the others go on.
+ * Tests a group of several processes, with one or two devices each
  *
- * The program starts itself again for each process.  It has run on one GPU that
- * three processes shared, and on the simulator, with its own NCCL and with NVIDIA's.
+ * The processes find each other through environment variables. The program
+ * makes sums over all ranks, a split across processes, and a respawn without a
+ * rank of one process. Then one process does not call, one makes another call,
+ * and one is killed. After each of these, the others continue.
+ *
+ * The program starts itself again for each process. It has run on one GPU that
+ * three processes shared, and on the simulator with both its own NCCL and
+ * NVIDIA's.
  */
 
 #include <sched.h>
@@ -26,19 +29,19 @@
 #define PROCESSES 3
 #define VICTIM 1
 
-/* A hang ends the program. */
+/* Time in seconds after which the program ends, even if it hangs */
 #define MOST_SECONDS 120
 
 static int process, per_process, world;
 static struct cohort_process facts[PROCESSES];
 
-/* Atomic; how many processes, and later ranks, have come to where the others wait for
- * them: a word that they share beside the library. */
-static atomic_int *come;
+/* Number of processes, and later of ranks, that have reached a barrier. It is
+ * in shared memory, so that the barriers do not depend on the library. */
+static atomic_int *arrived;
 
 static void await_come(int n)
 {
-	while (atomic_load(come) < n)
+	while (atomic_load(arrived) < n)
 		sched_yield();
 }
 
@@ -53,15 +56,18 @@ static void must(int failed, const char *what)
 
 /* ---- a process --------------------------------------------------------- */
 
-/* All ranks of the group have come here, and their devices have nothing to do. */
+/* Wait until all ranks have called this and their devices are idle. */
 static void meet(struct cohort_comm *all)
 {
 	must(cohort_barrier(all, cohort_comm_stream(all), NULL), "barrier");
 	must(cohort_synchronize(all, RANKS_SOON), "synchronize");
 }
 
-/* Sum one from each rank of @comm; @memory has room for a number.  No rank of
- * @all copies while a kernel waits for another process. */
+/*
+ * Compute the sum of 1 over the ranks of @comm, in @memory. No rank of @all may
+ * copy while a kernel waits for another process, so all ranks wait for each
+ * other before and after the sum.
+ */
 static void sum_ones(struct cohort_comm *comm, struct cohort_comm *all,
                      void *memory, int want)
 {
@@ -81,7 +87,7 @@ static void sum_ones(struct cohort_comm *comm, struct cohort_comm *all,
 	must(one != want, "the sum");
 }
 
-/* Over all ranks, and over those that share the rank's parity. */
+/* Sum over all ranks, then over the ranks of the same parity. */
 static int sum(struct cohort_comm *comm, void *unused)
 {
 	const int parity = cohort_comm_rank(comm) % 2;
@@ -141,10 +147,11 @@ static int await_cause(struct cohort_comm *comm)
 	return 0;
 }
 
-/* The ranks of one process do not call. */
+/* Check that a hang is reported if the ranks of one process do not call. */
 static int hang(struct cohort_comm *comm, void *unused)
 {
-	/* Nobody waits for what all have called. */
+	/* Only the join deadline can expire, because there is no collective
+	 * that all ranks have called. */
 	const struct cohort_deadlines soon = {
 		.join_ns = UINT64_C(1000000000),
 		.exec_ns = 2 * RANKS_SOON,
@@ -175,7 +182,8 @@ static int hang(struct cohort_comm *comm, void *unused)
 	return 0;
 }
 
-/* The ranks of one process call something else. */
+/* Check that a mismatch is reported if the ranks of one process make another
+ * call. */
 static int differ(struct cohort_comm *comm, void *unused)
 {
 	const int victim = VICTIM * per_process - (per_process > 1);
@@ -203,7 +211,8 @@ static int differ(struct cohort_comm *comm, void *unused)
 	return 0;
 }
 
-/* One process ends while the ranks of the others wait for its ranks. */
+/* Check that a killed process is reported while other ranks wait for its
+ * ranks. */
 static int lose(struct cohort_comm *comm, void *unused)
 {
 	void *stream = cohort_comm_stream(comm), *memory;
@@ -214,8 +223,9 @@ static int lose(struct cohort_comm *comm, void *unused)
 	(void)unused;
 	must(cohort_alloc(comm, sizeof(int32_t), &memory), "alloc");
 	meet(comm);
-	/* The barrier is over here, but maybe not on the other ranks. */
-	atomic_fetch_add(come, 1);
+	/* Count the ranks that have passed the barrier, whose kernel may still
+	 * be running on other ranks. */
+	atomic_fetch_add(arrived, 1);
 	if (process == VICTIM) {
 		await_come(PROCESSES + world);
 		raise(SIGKILL);
@@ -238,7 +248,7 @@ static int lose(struct cohort_comm *comm, void *unused)
 	return 0;
 }
 
-/* Process @VICTIM is killed, and the others go on. */
+/* Kill process VICTIM, and respawn the group with the other processes. */
 static void go_on_without(struct cohort_group *group)
 {
 	must(cohort_group_run(group, lose, NULL, NULL) != COHORT_PROCESS_EXITED,
@@ -252,7 +262,7 @@ static void go_on_without(struct cohort_group *group)
 	must(cohort_group_run(group, sum, NULL, NULL), "run without");
 }
 
-static int be_process(void)
+static int play_process(void)
 {
 	struct cohort_group *group = open_group();
 	const int lost = 1;
@@ -264,13 +274,13 @@ static int be_process(void)
 	must(facts[process].pid != getpid(), "the pid");
 	must(facts[1].first_rank != per_process, "the first rank");
 	must(cohort_group_run(group, sum, NULL, NULL), "run");
-	/* One process aborts, and that ends the group in all. */
-	atomic_fetch_add(come, 1);
+	/* An abort in one process ends the group in all processes. */
+	atomic_fetch_add(arrived, 1);
 	await_come(PROCESSES);
 	if (process == VICTIM)
 		must(cohort_group_abort(group, "again"), "abort");
 	await_abort(group);
-	/* Process 0 has lost a rank, if it has two; the other goes along. */
+	/* If process 0 has two ranks, it drops one. */
 	world -= per_process > 1;
 	must(cohort_group_respawn(group, process ? NULL : &lost,
 	                          !process && per_process > 1),
@@ -286,7 +296,7 @@ static int be_process(void)
 	return cohort_group_close(group);
 }
 
-/* ---- all of them ------------------------------------------------------- */
+/* ---- all processes ----------------------------------------------------- */
 
 static pid_t start(const char *self, int number)
 {
@@ -306,9 +316,9 @@ static int start_all(const char *self)
 	pid_t children[PROCESSES];
 	char text[16];
 	int i, status, failed = 0;
-	const int file = memfd_create("come", 0);
+	const int file = memfd_create("arrived", 0);
 
-	must(file < 0 || ftruncate(file, sizeof(*come)), "memfd");
+	must(file < 0 || ftruncate(file, sizeof(*arrived)), "memfd");
 	snprintf(text, sizeof(text), "%d", file);
 	setenv("TEST_COME", text, 1);
 	snprintf(text, sizeof(text), "%d", PROCESSES);
@@ -334,8 +344,8 @@ int main(int argc, char **argv)
 	if (argc < 3)
 		return start_all(argv[0]);
 	process = atoi(argv[2]);
-	come = mmap(NULL, sizeof(*come), PROT_READ | PROT_WRITE, MAP_SHARED,
-	            atoi(getenv("TEST_COME")), 0);
-	must(come == MAP_FAILED, "mmap");
-	return be_process();
+	arrived = mmap(NULL, sizeof(*arrived), PROT_READ | PROT_WRITE,
+	               MAP_SHARED, atoi(getenv("TEST_COME")), 0);
+	must(arrived == MAP_FAILED, "mmap");
+	return play_process();
 }

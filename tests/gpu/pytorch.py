@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The Python package with PyTorch and CuPy on GPUs, a rank on each of them.
+"""Tests of the Python package with PyTorch and CuPy, with one rank per GPU.
 
-A wait that is missing shows, as each stream first computes for some milliseconds.
-Needs a PyTorch that sees a GPU.  TEST_RANKS_PER_GPU: the devices share GPUs, and so have one
-legacy default stream between them.
+Each stream first computes for some milliseconds, so that a missing wait makes a test fail.
+PyTorch must see a GPU.  If TEST_RANKS_PER_GPU is set, several devices share a GPU and so its
+legacy default stream.
 """
 
 import os
@@ -13,7 +13,8 @@ import unittest
 import torch
 
 import cohort
-from cohort.pytorch import Gradients
+import cohort.torch
+from cohort.torch import Gradients
 
 try:
     import cupy
@@ -21,35 +22,35 @@ except ImportError:
     cupy = None
 
 SHARED = "TEST_RANKS_PER_GPU" in os.environ
-# PyTorch asks NVML, which does not know of devices that share a GPU.
+# PyTorch asks NVML, which counts GPUs and not the devices that share them.
 RANKS = torch.cuda.device_count() * int(os.environ.get("TEST_RANKS_PER_GPU", 1))
-LONG = 20_000_000  # cycles: some 10 ms
+LONG = 20_000_000  # cycles, about 10 ms
 COUNT = 1 << 20
 
 
 def late(value, count=COUNT):
-    """Elements that PyTorch's current stream computes in a while."""
+    """Return a tensor that PyTorch's current stream computes only after a delay."""
     torch.cuda._sleep(LONG)
     return torch.full((count,), float(value), device="cuda")
 
 
 def total():
-    """The sum of all ranks' 1 + rank."""
+    """Return the sum of 1 + rank over all ranks."""
     return RANKS * (RANKS + 1) / 2
 
 
 class OnGpus(unittest.TestCase):
-    """Every test runs its worker() on all ranks."""
+    """Tests that run a worker() on all ranks."""
 
     def run_all(self, worker, **options):
         with cohort.Group.open(RANKS, platform="gpu", **options) as group:
             return group.run(worker)
 
-    def test_the_device_is_the_ranks(self):
+    def test_the_current_device_is_the_ranks_device(self):
         self.assertEqual(self.run_all(lambda comm: torch.cuda.current_device() == comm.device),
                          [True] * RANKS)
 
-    def test_a_call_waits_for_the_arrays_stream(self):
+    def test_a_call_waits_for_the_stream_that_computes_its_array(self):
         def worker(comm):
             for stream in [torch.cuda.Stream()] + [torch.cuda.current_stream()] * (not SHARED):
                 with torch.cuda.stream(stream):
@@ -61,7 +62,7 @@ class OnGpus(unittest.TestCase):
                     self.assertTrue(bool((y == total()).all()))
         self.run_all(worker)
 
-    def test_a_batch_waits_for_its_arrays(self):
+    def test_a_batch_waits_for_the_streams_of_its_arrays(self):
         def worker(comm):
             x = late(1 + comm.rank)
             with comm.batch() as batch:
@@ -71,7 +72,7 @@ class OnGpus(unittest.TestCase):
             self.assertTrue(bool((x == total()).all()) and bool((y == total()).all()))
         self.run_all(worker)
 
-    def test_a_stream_waits_for_a_call(self):
+    def test_after_makes_a_stream_wait_for_a_call(self):
         def worker(comm):
             stream = torch.cuda.Stream()
             with torch.cuda.stream(stream):
@@ -82,7 +83,7 @@ class OnGpus(unittest.TestCase):
             self.assertTrue(bool((doubled == 2 * total()).all()))
         self.run_all(worker)
 
-    def test_types(self):
+    def test_all_reduce_supports_every_torch_type_of_the_library(self):
         kinds = [torch.int8, torch.uint8, torch.int32, torch.int64, torch.float16,
                  torch.float32, torch.float64, torch.bfloat16]
 
@@ -93,7 +94,7 @@ class OnGpus(unittest.TestCase):
                 self.assertEqual(x.tolist(), [RANKS] * 1000, kind)
         self.run_all(worker)
 
-    def test_what_is_refused(self):
+    def test_unsuitable_tensors_are_refused_with_a_reason(self):
         def worker(comm):
             x = torch.zeros(4, 2, device="cuda")
             for wrong, text in ((torch.zeros(4), "send is in host memory"),
@@ -106,7 +107,7 @@ class OnGpus(unittest.TestCase):
             comm.barrier().wait()
         self.run_all(worker)
 
-    def test_an_array_that_is_dropped_early(self):
+    def test_memory_of_a_dropped_array_is_not_reused_during_a_call(self):
         def worker(comm):
             x = late(1)
             where = x.data_ptr()
@@ -120,7 +121,7 @@ class OnGpus(unittest.TestCase):
             self.assertEqual(torch.empty(COUNT, device="cuda").data_ptr(), where)
         self.run_all(worker)
 
-    def test_memory_of_the_library(self):
+    def test_torch_tensors_share_memory_of_comm_alloc(self):
         def worker(comm):
             for registered in (False, True):
                 with comm.alloc((4, 8), registered=registered) as memory:
@@ -133,7 +134,7 @@ class OnGpus(unittest.TestCase):
                     del x
         self.run_all(worker)
 
-    def test_host_memory(self):
+    def test_host_and_pinned_tensors_are_reduced_and_copied(self):
         def worker(comm):
             x = torch.full((1000,), 1.0 + comm.rank)
             comm.all_reduce_host(x)
@@ -145,7 +146,7 @@ class OnGpus(unittest.TestCase):
             self.assertEqual(x.tolist() + pinned.tolist() + y.tolist(), [total()] * 3000)
         self.run_all(worker)
 
-    def test_a_graph(self):
+    def test_a_captured_all_reduce_can_be_replayed(self):
         def worker(comm):
             x = torch.zeros(1000, device="cuda")
             y = torch.zeros(1000, device="cuda")
@@ -163,7 +164,7 @@ class OnGpus(unittest.TestCase):
             del graph
         self.run_all(worker, allow_capture=True)
 
-    def test_many_calls_ahead(self):
+    def test_2000_prepared_calls_can_be_enqueued_ahead(self):
         def worker(comm):
             call = comm.prepare_all_reduce(torch.ones(256, device="cuda"), op="max")
             for _ in range(2000):
@@ -174,7 +175,7 @@ class OnGpus(unittest.TestCase):
 
     @unittest.skipUnless(cupy and cupy.cuda.runtime.getDeviceCount() == RANKS,
                          "CuPy is not installed, or sees other devices")
-    def test_arrays_of_cupy(self):
+    def test_cupy_arrays_can_be_reduced(self):
         def worker(comm):
             stream = cupy.cuda.Stream(non_blocking=True)
             with stream:
@@ -211,7 +212,7 @@ class OnGpus(unittest.TestCase):
                 torch.testing.assert_close(got, parameter.grad)
         self.run_all(worker)
 
-    def test_gradients_that_are_computed_on_another_stream(self):
+    def test_gradients_computed_on_another_stream_are_averaged(self):
         def worker(comm):
             net = torch.nn.Linear(512, 512).cuda()
             side = torch.cuda.Stream()
@@ -228,7 +229,7 @@ class OnGpus(unittest.TestCase):
                     self.assertTrue(bool((net.bias.grad == k * total() / RANKS).all()))
         self.run_all(worker)
 
-    def test_gradients_in_the_reducers_memory(self):
+    def test_gradients_in_the_reducers_memory_are_averaged(self):
         def worker(comm):
             with cohort.Reducer(comm, [cohort.Parameter("a", count=1000)]) as reducer:
                 gradient = torch.as_tensor(reducer.view(0), device="cuda")
@@ -241,7 +242,7 @@ class OnGpus(unittest.TestCase):
         self.run_all(worker)
 
     @unittest.skipIf(RANKS < 2, "there is one GPU")
-    def test_a_rank_that_hangs(self):
+    def test_a_rank_that_hangs_is_named_and_can_be_dropped(self):
         def worker(comm):
             x = torch.ones(1000, device="cuda")
             comm.all_reduce(x).wait()
@@ -254,6 +255,48 @@ class OnGpus(unittest.TestCase):
             self.assertEqual(caught.exception.cause.missing, {0})
             group.respawn([0])
             self.assertEqual(group.run(lambda comm: comm.size), [RANKS - 1] * (RANKS - 1))
+
+
+class Backend(unittest.TestCase):
+    """The backend of torch.distributed, with a thread per rank."""
+
+    def setUp(self):
+        try:
+            cohort.torch.register()
+        except ImportError as error:
+            self.skipTest(str(error))
+
+    def run_all(self, program):
+        def main():
+            torch.cuda.set_device(torch.distributed.get_rank())
+            return program()
+        return cohort.torch.run(main, RANKS, timeout=60.0)
+
+    def test_backend_waits_for_the_stream_that_computes_a_tensor(self):
+        def program():
+            x = late(1 + torch.distributed.get_rank())
+            torch.distributed.all_reduce(x)
+            return bool((x == total()).all())
+        self.assertEqual(self.run_all(program), [True] * RANKS)
+
+    def test_work_makes_the_current_stream_wait(self):
+        def program():
+            x = late(1 + torch.distributed.get_rank())
+            work = torch.distributed.all_reduce(x, async_op=True)
+            with torch.cuda.stream(torch.cuda.Stream()):
+                work.wait()
+                doubled = x * 2
+            return bool((doubled == 2 * total()).all())
+        self.assertEqual(self.run_all(program), [True] * RANKS)
+
+    def test_ddp_gives_all_ranks_the_same_gradients(self):
+        def program():
+            net = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(64, 8).cuda())
+            net(late(1 + torch.distributed.get_rank(), 64)).sum().backward()
+            return net.module.weight.grad.cpu().tolist()
+        gradients = self.run_all(program)
+        self.assertEqual(gradients[0], [[total() / RANKS] * 64] * 8)
+        self.assertTrue(all(one == gradients[0] for one in gradients))
 
 
 if __name__ == "__main__":

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What it costs when streams of the program wait for collectives, and collectives wait for
- * them
+ * Measures the cost of streams that wait for collectives, and of collectives
+ * that wait for streams
  *
- * In each round a rank sums on the communicator's own stream, 1, 8 or 40 streams wait for
- * the sum, and the next sum waits for all of them.  Then once more in a process with
- * CUDA_DEVICE_MAX_CONNECTIONS=1, where the streams share one queue of the device, in which a
- * wait that is queued too early holds up what it waits for: a hang ends the program.
+ * In each round, a rank sums on the communicator's own stream. Then 1, 8 or 40
+ * other streams wait for the sum, and the next sum waits for all of them. The
+ * program repeats this in a process with CUDA_DEVICE_MAX_CONNECTIONS=1, where
+ * the streams share one queue of the device. If a wait is enqueued too early
+ * there, it blocks the work that it waits for, and the program ends with an
+ * error.
  */
 
 #include <stdio.h>
@@ -49,7 +51,7 @@ static void make_round(struct cohort_comm *comm, void *memory, int n)
 		must(cohort_after_stream(comm, streams[i]), "after_stream");
 }
 
-/* In microseconds, for one round. */
+/* Return the time of one round, in microseconds. */
 static double time_rounds(struct cohort_comm *comm, void *memory, int n)
 {
 	uint64_t from;
@@ -80,7 +82,8 @@ static void time_all(void)
 		                                       cudaStreamNonBlocking),
 		     "stream");
 	must(cohort_alloc(comm, sizeof(float), &memory), "alloc");
-	time_rounds(comm, memory, MOST_STREAMS); /* the first calls cost more */
+	/* Warm up, because the first calls are slower. */
+	time_rounds(comm, memory, MOST_STREAMS);
 	for (k = 0; k < sizeof(counts) / sizeof(counts[0]); k++)
 		printf("streams %2d: %8.1f us for a sum and its waits\n",
 		       counts[k], time_rounds(comm, memory, counts[k]));
@@ -92,7 +95,7 @@ static void time_all(void)
 	exit(0);
 }
 
-/* CUDA reads the variable once in a process. */
+/* Use a child process, because CUDA reads the variable only once. */
 static void time_in_child(const char *connections)
 {
 	int status = 0;

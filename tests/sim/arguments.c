@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What NCCL's functions answer if the communicator is not one, and which of
- * several mistakes in the arguments of an init comes first
+ * Tests of NCCL's functions with an invalid communicator, and of which one of
+ * several invalid arguments of an init is reported
  */
 
 #include <criterion/criterion.h>
@@ -13,10 +13,12 @@
 
 TestSuite(arguments, .timeout = 10);
 
-/* Larger than a communicator, and without its magic number. */
+/* Zeros. They cannot be a communicator, because its magic number is missing.
+ * They are longer than a communicator. */
 static _Alignas(16) char zeros[1 << 16];
 
-/* Alone, and in a group, which the refused call makes fail or not. */
+/* Expect @call to return ncclInvalidArgument, both alone and in a group. The
+ * end of the group must return @of_group. */
 #define REFUSES(p, of_group, call)                                             \
 	do {                                                                   \
 		cr_expect_eq(p->call, ncclInvalidArgument, #call);             \
@@ -74,7 +76,7 @@ static void refuse_groups(const struct platform *p, ncclComm_t comm)
 	        ncclCommWindowRegister(comm, &memory, 4, &window, 0));
 }
 
-Test(arguments, refuse_null_for_a_communicator)
+Test(arguments, nccl_functions_refuse_a_null_communicator)
 {
 	const struct platform *p = native_open(2);
 
@@ -84,7 +86,7 @@ Test(arguments, refuse_null_for_a_communicator)
 	refuse_groups(p, NULL);
 }
 
-Test(arguments, refuse_memory_that_is_no_communicator)
+Test(arguments, nccl_functions_refuse_memory_that_is_no_communicator)
 {
 	const struct platform *p = native_open(2);
 	const ncclComm_t none = (ncclComm_t)zeros;
@@ -99,8 +101,9 @@ Test(arguments, refuse_memory_that_is_no_communicator)
 	REFUSES(p, ncclInvalidArgument, ncclCommRevoke(none, 0));
 }
 
-/* Each has the next mistake, too, with another code where one exists. */
-Test(arguments, of_an_init_are_checked_in_order)
+/* Each init has a second invalid argument, which is checked later and, if
+ * possible, would give another result. */
+Test(arguments, init_arguments_are_checked_in_order)
 {
 	const struct platform *p = native_open(2);
 	ncclConfig_t good = NCCL_CONFIG_INITIALIZER, bad = good;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Properties of every call that moves data: the checks of its arguments in
- * NCCL's order, counts of 0, one rank, and every scripted fault
+ * Tests of every call that moves data: the order of NCCL's argument checks,
+ * counts of 0, a single rank, and every scripted fault
  */
 
 #include <criterion/criterion.h>
@@ -25,7 +25,8 @@ static void open_platform(void)
 
 TestSuite(calls, .init = open_platform, .timeout = 60);
 
-/* Two ranks with two elements for each of them, so that any call fits. */
+/* Number of elements of a call. Each rank's buffers have room for twice as
+ * many, which is enough for every call. */
 #define COUNT 2
 
 struct pair {
@@ -40,7 +41,8 @@ static void pair_open(struct pair *pair)
 	memset(pair->recv, 0, sizeof(pair->recv));
 }
 
-/* The arguments of rank @r in a good call: rank 1 is the root, or the peer. */
+/* Return the arguments of a valid call of rank @r. The root is rank 1, and the
+ * peer of a message is the other rank. */
 static struct call_args good_args(struct pair *pair, enum call_name name, int r)
 {
 	return (struct call_args){
@@ -59,7 +61,7 @@ static ncclResult_t make(struct pair *pair, enum call_name name, int r,
 	return call_by_name(p, name, a, pair->c.comm[r], pair->c.stream[r]);
 }
 
-/* Rank 1 makes the call, and rank 0 the one that matches. */
+/* Make the call @name on rank 1, or the matching call on rank 0. */
 static ncclResult_t make_good(struct pair *pair, enum call_name name, int r)
 {
 	const enum call_name mine = r ? name : call_opposite(name);
@@ -94,7 +96,8 @@ static void finish_both(struct pair *pair)
 /* ---- arguments -------------------------------------------------------- */
 
 /*
- * Whatever the count, alone and in a group, which the refused call makes fail.
+ * Expect @bad to be refused with any count, both alone and in a group, which
+ * then fails.
  */
 static void refuses(struct pair *pair, enum call_name name,
                     struct call_args bad, const char *what)
@@ -115,7 +118,7 @@ static void refuses(struct pair *pair, enum call_name name,
 	}
 }
 
-Test(calls, refuse_bad_arguments)
+Test(calls, every_nccl_call_refuses_bad_arguments)
 {
 	struct pair pair;
 	enum call_name name;
@@ -153,8 +156,8 @@ Test(calls, refuse_bad_arguments)
 	native_clique_destroy(&pair.c);
 }
 
-/* A revoked communicator is noticed before bad arguments. */
-Test(calls, refuse_a_revoked_communicator_first)
+/* A revoked communicator is reported first, before any invalid argument. */
+Test(calls, every_nccl_call_refuses_a_revoked_communicator_first)
 {
 	struct pair pair;
 	enum call_name name;
@@ -171,7 +174,7 @@ Test(calls, refuse_a_revoked_communicator_first)
 	native_clique_abort(&pair.c);
 }
 
-Test(calls, of_no_elements_wait_for_no_peer_but_messages_do)
+Test(calls, zero_count_collectives_do_not_wait_but_messages_do)
 {
 	struct pair pair;
 	enum call_name name;
@@ -196,7 +199,7 @@ Test(calls, of_no_elements_wait_for_no_peer_but_messages_do)
 	native_clique_destroy(&pair.c);
 }
 
-Test(calls, of_one_rank_run_at_once_even_in_a_group)
+Test(calls, one_rank_collectives_run_at_once_even_in_a_group)
 {
 	struct native_clique c;
 	enum call_name name;
@@ -220,7 +223,7 @@ Test(calls, of_one_rank_run_at_once_even_in_a_group)
 
 /* ---- scripted faults -------------------------------------------------- */
 
-/* The fault strikes rank 1's next call. */
+/* Script a fault for rank 1's next call. */
 static void add(struct pair *pair, int kind, uint64_t value)
 {
 	const struct cohort_fault fault = {
@@ -247,7 +250,7 @@ static void expect_failure(enum call_name name, int kind, uint64_t value,
 	native_clique_destroy(&pair.c);
 }
 
-Test(calls, fail_when_scripted)
+Test(calls, scripted_error_makes_every_kind_of_call_fail)
 {
 	enum call_name name;
 
@@ -259,7 +262,7 @@ Test(calls, fail_when_scripted)
 	}
 }
 
-/* Both ranks call, and neither stream finishes until the abort. */
+/* Call on both ranks. Both streams must be blocked until the abort. */
 static void expect_held(enum call_name name, int kind, uint64_t value)
 {
 	ncclResult_t error;
@@ -279,7 +282,7 @@ static void expect_held(enum call_name name, int kind, uint64_t value)
 		cr_expect_eq(pair.recv[r][0], 0, "%s", call_text(name));
 }
 
-Test(calls, never_arrive_when_scripted)
+Test(calls, scripted_hang_holds_every_kind_of_call)
 {
 	enum call_name name;
 
@@ -290,7 +293,7 @@ Test(calls, never_arrive_when_scripted)
 	}
 }
 
-Test(calls, arrive_late_when_scripted)
+Test(calls, scripted_delay_makes_every_kind_of_call_late)
 {
 	enum call_name name;
 	struct pair pair;
@@ -303,8 +306,9 @@ Test(calls, arrive_late_when_scripted)
 	}
 }
 
-/* Collectives then differ; a message transfers one element less. */
-Test(calls, have_a_wrong_count_when_scripted)
+/* If rank 1's count is wrong, a collective never ends, and a message has one
+ * element less. */
+Test(calls, scripted_wrong_count_affects_every_kind_of_call)
 {
 	enum call_name name;
 	struct pair pair;
@@ -330,7 +334,7 @@ Test(calls, have_a_wrong_count_when_scripted)
 struct caller {
 	struct pair pair;
 	enum call_name name;
-	pid_t id; /* the thread's, once it is about to call */
+	pid_t id; /* thread id, set when the thread is about to call */
 	sem_t calls;
 	ncclResult_t result;
 	bool returned;
@@ -355,7 +359,7 @@ static void start(struct caller *caller, pthread_t *thread)
 		continue;
 }
 
-Test(calls, are_stuck_when_scripted)
+Test(calls, scripted_stuck_call_of_every_kind_ends_with_the_abort)
 {
 	struct caller caller;
 	pthread_t thread;
@@ -381,7 +385,7 @@ Test(calls, are_stuck_when_scripted)
 	}
 }
 
-Test(calls, end_their_thread_when_scripted)
+Test(calls, scripted_die_ends_the_thread_in_every_kind_of_call)
 {
 	struct caller caller;
 	pthread_t thread;

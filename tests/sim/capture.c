@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Capturing streams into graphs, and launching them, on the host platform
+ * Tests of capturing streams into graphs and launching the graphs, on the host
+ * platform
  */
 
 #include <criterion/criterion.h>
@@ -15,7 +16,7 @@
 #include "support/native.h"
 
 static const struct platform *p;
-static cudaStream_t stream, second; /* on device 0, not blocking */
+static cudaStream_t stream, second; /* two non-blocking streams on device 0 */
 static char from[4] = "abc", to[4];
 
 static void open_two(void)
@@ -53,7 +54,7 @@ static cudaGraph_t end(void)
 	return graph;
 }
 
-/* The capture of @stream ends as @error. */
+/* Expect cudaStreamEndCapture() to return @error. */
 static void check_end(cudaError_t error)
 {
 	cudaGraph_t graph = (cudaGraph_t)&graph;
@@ -109,7 +110,7 @@ static enum cudaStreamCaptureStatus status_of(cudaStream_t s)
 	return status;
 }
 
-/* Make @b wait for the work of @a. */
+/* Make stream @b wait for the work of stream @a. */
 static void link_streams(cudaStream_t a, cudaStream_t b)
 {
 	cudaEvent_t event = new_event();
@@ -119,9 +120,9 @@ static void link_streams(cudaStream_t a, cudaStream_t b)
 	cr_assert_eq(p->cudaEventDestroy(event), cudaSuccess);
 }
 
-/* ---- what a capture is ------------------------------------------------ */
+/* ---- properties of a capture ------------------------------------------ */
 
-Test(capture, does_no_work_until_it_is_replayed)
+Test(capture, captured_work_runs_only_when_it_is_replayed)
 {
 	cudaGraphExec_t exec;
 
@@ -146,7 +147,7 @@ static void count(void *user)
 	counted++;
 }
 
-/* Copies, 2D copies, memset, host functions, marks. */
+/* Enqueue copies, 2D copies, memsets, a host function and marks. */
 static void queue_all(uint32_t *word)
 {
 	copy();
@@ -161,7 +162,7 @@ static void queue_all(uint32_t *word)
 	cr_assert_eq(p->await_mark(stream, word, 5), cudaSuccess);
 }
 
-Test(capture, takes_all_kinds_of_work)
+Test(capture, all_kinds_of_work_can_be_captured)
 {
 	static const int types[] = {
 		cudaGraphNodeTypeMemcpy, cudaGraphNodeTypeMemcpy,
@@ -198,7 +199,7 @@ Test(capture, takes_all_kinds_of_work)
 	cr_assert_eq(host_cudaGraphExecDestroy(exec), cudaSuccess);
 }
 
-Test(capture, has_a_status_and_an_id)
+Test(capture, capture_has_a_status_and_an_id)
 {
 	enum cudaStreamCaptureStatus status;
 	const cudaGraphNode_t *after;
@@ -220,7 +221,7 @@ Test(capture, has_a_status_and_an_id)
 	                                           NULL, NULL, NULL),
 	             cudaErrorInvalidValue);
 	cr_assert_eq(host_cudaGraphDestroy(graph), cudaErrorInvalidValue,
-	             "it is not the program's yet");
+	             "the graph does not belong to the program yet");
 	cr_assert_eq(end(), graph);
 	begin();
 	cr_assert_eq(host12_cudaStreamGetCaptureInfo(stream, &status, &other),
@@ -230,7 +231,7 @@ Test(capture, has_a_status_and_an_id)
 	host_cudaGraphDestroy(graph);
 }
 
-Test(capture, lets_a_program_change_dependencies)
+Test(capture, dependencies_of_a_capture_can_be_changed)
 {
 	cudaGraph_t graph;
 	size_t n = 0;
@@ -251,7 +252,7 @@ Test(capture, lets_a_program_change_dependencies)
 	host_cudaGraphDestroy(graph);
 }
 
-Test(capture, begins_and_ends_where_it_may)
+Test(capture, capture_cannot_begin_or_end_in_a_wrong_state)
 {
 	cudaGraph_t graph;
 
@@ -293,7 +294,7 @@ static cudaError_t by_another_thread(void *(*fn)(void *))
 	return (cudaError_t)(intptr_t)result;
 }
 
-Test(capture, ends_only_on_its_own_thread)
+Test(capture, capture_ends_only_on_its_own_thread)
 {
 	begin_mode(cudaStreamCaptureModeThreadLocal);
 	cr_assert_eq(by_another_thread(end_elsewhere),
@@ -301,7 +302,7 @@ Test(capture, ends_only_on_its_own_thread)
 	host_cudaGraphDestroy(end());
 }
 
-Test(capture, ends_on_any_thread_in_relaxed_mode)
+Test(capture, relaxed_capture_ends_on_any_thread)
 {
 	begin_mode(cudaStreamCaptureModeRelaxed);
 	cr_assert_eq(by_another_thread(end_elsewhere), cudaSuccess);
@@ -309,7 +310,7 @@ Test(capture, ends_on_any_thread_in_relaxed_mode)
 
 /* ---- several streams -------------------------------------------------- */
 
-Test(capture, forks_and_joins_over_events)
+Test(capture, capture_forks_and_joins_streams_by_events)
 {
 	cudaGraphExec_t exec;
 	cudaGraph_t graph;
@@ -330,8 +331,9 @@ Test(capture, forks_and_joins_over_events)
 	host_cudaGraphExecDestroy(exec);
 }
 
-/* Branches wait for each other, here by marks. */
-Test(capture, runs_branches_at_the_same_time)
+/* The branches wait for each other by marks, so they must run at the same
+ * time. */
+Test(capture, branches_of_a_graph_run_at_the_same_time)
 {
 	static uint32_t words[2];
 	cudaGraphExec_t exec;
@@ -349,7 +351,7 @@ Test(capture, runs_branches_at_the_same_time)
 	host_cudaGraphExecDestroy(exec);
 }
 
-Test(capture, ends_only_with_all_its_streams_joined)
+Test(capture, capture_fails_if_a_stream_has_not_joined_at_its_end)
 {
 	begin();
 	link_streams(stream, second);
@@ -358,7 +360,7 @@ Test(capture, ends_only_with_all_its_streams_joined)
 	cr_assert_eq(status_of(second), cudaStreamCaptureStatusNone);
 }
 
-Test(capture, lets_a_stream_that_has_joined_be_destroyed)
+Test(capture, stream_that_has_joined_a_capture_can_be_destroyed)
 {
 	cudaStream_t third = native_stream(p, 0);
 	cudaGraphExec_t exec;
@@ -374,8 +376,8 @@ Test(capture, lets_a_stream_that_has_joined_be_destroyed)
 	host_cudaGraphExecDestroy(exec);
 }
 
-/* Nothing could end the capture any more. */
-Test(capture, goes_with_the_stream_where_it_began)
+/* If the destruction did not end the capture, no later call could. */
+Test(capture, capture_ends_when_its_origin_stream_is_destroyed)
 {
 	cudaStream_t origin = native_stream(p, 0);
 	enum cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
@@ -386,7 +388,7 @@ Test(capture, goes_with_the_stream_where_it_began)
 	link_streams(origin, second);
 	cr_assert_eq(p->cudaStreamDestroy(origin), cudaSuccess);
 	cr_assert_eq(status_of(second), cudaStreamCaptureStatusNone);
-	/* Nor does it forbid anything. */
+	/* After the capture has ended, these calls are allowed. */
 	cr_assert_eq(p->cudaDeviceSynchronize(), cudaSuccess);
 	cr_assert_eq(p->cudaMalloc(&memory, 1), cudaSuccess);
 	cr_assert_eq(p->cudaFree(memory), cudaSuccess);
@@ -395,7 +397,7 @@ Test(capture, goes_with_the_stream_where_it_began)
 	cr_assert_eq(to[0], 2);
 }
 
-Test(capture, ends_only_on_the_stream_where_it_began)
+Test(capture, capture_ends_only_on_the_stream_where_it_began)
 {
 	cudaGraph_t graph;
 
@@ -406,7 +408,7 @@ Test(capture, ends_only_on_the_stream_where_it_began)
 	check_end(cudaErrorStreamCaptureInvalidated);
 }
 
-Test(capture, does_not_wait_for_work_outside)
+Test(capture, capture_cannot_wait_for_work_outside)
 {
 	cudaEvent_t event = new_event();
 
@@ -419,7 +421,7 @@ Test(capture, does_not_wait_for_work_outside)
 	p->cudaEventDestroy(event);
 }
 
-Test(capture, does_not_merge_with_another)
+Test(capture, capture_cannot_merge_with_another_capture)
 {
 	cudaEvent_t event = new_event();
 	cudaGraph_t graph;
@@ -437,7 +439,7 @@ Test(capture, does_not_merge_with_another)
 	p->cudaEventDestroy(event);
 }
 
-Test(capture, records_an_external_event_in_each_replay)
+Test(capture, each_replay_of_a_graph_records_an_external_event)
 {
 	cudaEvent_t event = new_event();
 	cudaGraphExec_t exec;
@@ -464,9 +466,9 @@ Test(capture, records_an_external_event_in_each_replay)
 	p->cudaEventDestroy(event);
 }
 
-/* ---- what is forbidden during a capture ------------------------------- */
+/* ---- calls that are forbidden during a capture ------------------------ */
 
-Test(capture, forbids_waits_and_queries_of_its_streams)
+Test(capture, capture_forbids_waits_and_queries_of_its_streams)
 {
 	begin();
 	cr_assert_eq(p->cudaStreamQuery(stream),
@@ -478,7 +480,7 @@ Test(capture, forbids_waits_and_queries_of_its_streams)
 	check_end(cudaErrorStreamCaptureInvalidated);
 }
 
-Test(capture, forbids_waits_for_its_device)
+Test(capture, capture_forbids_waits_for_its_device)
 {
 	begin_mode(cudaStreamCaptureModeRelaxed);
 	p->cudaSetDevice(1);
@@ -490,7 +492,7 @@ Test(capture, forbids_waits_for_its_device)
 	check_end(cudaErrorStreamCaptureInvalidated);
 }
 
-Test(capture, forbids_queries_of_its_events)
+Test(capture, capture_forbids_queries_of_its_events)
 {
 	cudaEvent_t event = new_event();
 	float ms;
@@ -509,7 +511,7 @@ Test(capture, forbids_queries_of_its_events)
 	p->cudaEventDestroy(event);
 }
 
-Test(capture, of_a_blocking_stream_forbids_the_legacy_one)
+Test(capture, capture_of_a_blocking_stream_forbids_the_legacy_stream)
 {
 	enum cudaStreamCaptureStatus status;
 	cudaStream_t blocking;
@@ -528,11 +530,12 @@ Test(capture, of_a_blocking_stream_forbids_the_legacy_one)
 	cr_assert_eq(p->cudaStreamDestroy(blocking), cudaSuccess);
 	begin();
 	cr_assert_eq(p->cudaMemsetAsync(to, 0, 1, NULL), cudaSuccess,
-	             "this one does not block");
+	             "the captured stream is non-blocking");
 	host_cudaGraphDestroy(end());
 }
 
-/* Potentially unsafe calls. */
+/* Allocate memory, which is a potentially unsafe call. If @arg is not NULL,
+ * first set the thread's capture mode to *@arg. */
 static void *allocate(void *arg)
 {
 	enum cudaStreamCaptureMode mode;
@@ -567,7 +570,11 @@ static void end_any(void)
 		host_cudaGraphDestroy(graph);
 }
 
-/* What a thread in mode @mine gets while this one captures in @mode. */
+/*
+ * Make an unsafe call while this thread captures in @mode. It must return @here
+ * on this thread, @global on a thread in global mode, and @local on a thread in
+ * thread-local mode. On a thread in relaxed mode it must succeed.
+ */
 static void check_unsafe(enum cudaStreamCaptureMode mode, cudaError_t here,
                          cudaError_t global, cudaError_t local)
 {
@@ -585,27 +592,27 @@ static void check_unsafe(enum cudaStreamCaptureMode mode, cudaError_t here,
 	end_any();
 }
 
-Test(capture, in_global_mode_forbids_unsafe_calls_to_all_threads)
+Test(capture, global_capture_forbids_unsafe_calls_on_all_threads)
 {
 	check_unsafe(cudaStreamCaptureModeGlobal,
 	             cudaErrorStreamCaptureUnsupported,
 	             cudaErrorStreamCaptureUnsupported, cudaSuccess);
 }
 
-Test(capture, in_thread_local_mode_forbids_unsafe_calls_to_its_thread)
+Test(capture, thread_local_capture_forbids_unsafe_calls_on_its_thread)
 {
 	check_unsafe(cudaStreamCaptureModeThreadLocal,
 	             cudaErrorStreamCaptureUnsupported, cudaSuccess,
 	             cudaSuccess);
 }
 
-Test(capture, in_relaxed_mode_forbids_no_unsafe_calls)
+Test(capture, relaxed_capture_forbids_no_unsafe_calls)
 {
 	check_unsafe(cudaStreamCaptureModeRelaxed, cudaSuccess, cudaSuccess,
 	             cudaSuccess);
 }
 
-Test(capture, allows_unsafe_calls_to_threads_in_relaxed_mode)
+Test(capture, thread_in_relaxed_mode_may_make_unsafe_calls)
 {
 	enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
 
@@ -631,8 +638,9 @@ static void *watch(void *arg)
 	return (void *)(intptr_t)p->cudaEventQuery(watched);
 }
 
-/* A watchdog that queries an older event ends a capture in global mode. */
-Test(capture, becomes_invalid_by_an_unsafe_call)
+/* If another thread, such as a watchdog, queries an event, it invalidates a
+ * capture in global mode. */
+Test(capture, unsafe_call_invalidates_a_capture)
 {
 	void *memory;
 
@@ -653,7 +661,7 @@ Test(capture, becomes_invalid_by_an_unsafe_call)
 	p->cudaEventDestroy(watched);
 }
 
-Test(capture, becomes_invalid_by_the_question_of_which_device_it_is)
+Test(capture, cudaStreamGetDevice_invalidates_a_capture)
 {
 	int device = 77;
 
@@ -673,7 +681,7 @@ static void callback(cudaStream_t s, cudaError_t status, void *user)
 	(void)user;
 }
 
-Test(capture, refuses_calls_that_have_no_node)
+Test(capture, call_without_a_graph_node_cannot_be_captured)
 {
 	void *memory;
 
@@ -691,7 +699,7 @@ Test(capture, refuses_calls_that_have_no_node)
 
 TestSuite(graph, .init = open_two, .fini = close_two, .timeout = 20);
 
-Test(graph, functions_check_their_arguments)
+Test(graph, graph_functions_check_their_arguments)
 {
 	cudaGraphExec_t exec;
 	cudaGraph_t graph;
@@ -724,7 +732,7 @@ Test(graph, functions_check_their_arguments)
 	cr_assert_eq(host_cudaGraphDestroy(graph), cudaSuccess);
 }
 
-/* Launch a copy's graph behind a gate. */
+/* Launch the graph of a copy on a stream that is blocked by a gate. */
 static cudaGraphExec_t launch_held(struct native_gate *gate)
 {
 	cudaGraphExec_t exec;
@@ -737,7 +745,7 @@ static cudaGraphExec_t launch_held(struct native_gate *gate)
 	return exec;
 }
 
-Test(graph, a_launch_is_in_stream_order)
+Test(graph, graph_launch_is_in_stream_order)
 {
 	struct native_gate gate;
 	cudaGraphExec_t exec = launch_held(&gate);
@@ -751,8 +759,8 @@ Test(graph, a_launch_is_in_stream_order)
 	host_cudaGraphExecDestroy(exec);
 }
 
-/* The launch before may be in another stream. */
-Test(graph, a_launch_waits_for_the_launch_before_it)
+/* The second launch waits even if the first one is on another stream. */
+Test(graph, graph_launch_waits_for_its_earlier_launch)
 {
 	struct native_gate gate;
 	cudaGraphExec_t exec = launch_held(&gate);
@@ -765,7 +773,7 @@ Test(graph, a_launch_waits_for_the_launch_before_it)
 	host_cudaGraphExecDestroy(exec);
 }
 
-Test(graph, a_launch_finishes_although_its_graph_is_destroyed)
+Test(graph, graph_launch_finishes_although_its_graph_is_destroyed)
 {
 	struct native_gate gate;
 	cudaGraphExec_t exec;
@@ -783,7 +791,7 @@ Test(graph, a_launch_finishes_although_its_graph_is_destroyed)
 	cr_assert_str_eq(to, "abc");
 }
 
-Test(graph, may_have_more_nodes_than_a_stream_holds)
+Test(graph, graph_may_have_more_nodes_than_a_stream_holds)
 {
 	cudaGraphExec_t exec;
 	int i;
@@ -819,7 +827,7 @@ static void close_clique(void)
 TestSuite(graph_of_ranks, .init = open_clique, .fini = close_clique,
           .timeout = 20);
 
-/* Both ranks' sums, on streams of one capture. */
+/* Capture the sums of both ranks, on streams that belong to one capture. */
 static cudaGraphExec_t capture_sums(void)
 {
 	int r;
@@ -842,7 +850,7 @@ static void check_sums(void)
 	cr_assert_eq(native_wrong(&clique, 1), 0);
 }
 
-Test(graph_of_ranks, collectives_are_replayed)
+Test(graph_of_ranks, captured_collectives_can_be_replayed)
 {
 	cudaGraphExec_t exec = capture_sums();
 	int i;
@@ -871,8 +879,7 @@ static void *launch_rank(void *arg)
 	return NULL;
 }
 
-/* Each rank has its own graph and thread. */
-Test(graph_of_ranks, ranks_may_have_a_graph_each)
+Test(graph_of_ranks, each_rank_may_have_its_own_graph)
 {
 	static const int ranks[2] = { 0, 1 };
 	cudaGraph_t graph;
@@ -901,7 +908,7 @@ Test(graph_of_ranks, ranks_may_have_a_graph_each)
 	check_sums();
 }
 
-Test(graph_of_ranks, messages_are_replayed)
+Test(graph_of_ranks, captured_messages_can_be_replayed)
 {
 	cudaGraphExec_t exec;
 	int i;
@@ -929,7 +936,7 @@ Test(graph_of_ranks, messages_are_replayed)
 	host_cudaGraphExecDestroy(exec);
 }
 
-Test(graph_of_ranks, a_group_is_captured_as_a_whole_or_not_at_all)
+Test(graph_of_ranks, nccl_group_is_captured_as_a_whole_or_not_at_all)
 {
 	cudaStream_t other = native_stream(p, 0);
 
@@ -945,7 +952,7 @@ Test(graph_of_ranks, a_group_is_captured_as_a_whole_or_not_at_all)
 	p->cudaStreamDestroy(other);
 }
 
-Test(graph_of_ranks, an_invalid_capture_takes_no_collective)
+Test(graph_of_ranks, invalid_capture_refuses_a_collective)
 {
 	begin();
 	p->cudaStreamQuery(stream);
@@ -960,8 +967,7 @@ static void *destroy_graph(void *exec)
 	return NULL;
 }
 
-/* The communicators live until the graph is destroyed. */
-Test(graph_of_ranks, a_graph_keeps_its_communicators)
+Test(graph_of_ranks, graph_keeps_its_communicators_alive)
 {
 	pthread_t thread;
 
@@ -975,7 +981,9 @@ static atomic_bool opened; /* set before the gate is opened */
 
 static void *launch_and_destroy(void *exec)
 {
-	static struct native_gate gate; /* not used before this has returned */
+	/* static, because the stream may use it after this function has
+	 * returned */
+	static struct native_gate gate;
 	int i;
 
 	native_await_sleep((pid_t)(intptr_t)getpid());
@@ -991,8 +999,7 @@ static void *launch_and_destroy(void *exec)
 	return NULL;
 }
 
-/* The wait includes what the graph launched last. */
-Test(graph_of_ranks, a_launch_keeps_a_destroyed_graph_alive)
+Test(graph_of_ranks, finalize_waits_for_a_launch_of_a_destroyed_graph)
 {
 	pthread_t thread;
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Native collectives: argument checks, what returns at once, and which ranks
- * wait for which.  differential.c compares the results of all types and
- * operations with a reference.
+ * Tests of native collectives: argument checks, calls that return immediately,
+ * and which ranks wait for which
+ *
+ * differential.c compares the results for all types and operations with a
+ * reference.
  */
 
 #include <criterion/criterion.h>
@@ -18,8 +20,8 @@
 /* ---- argument checks -------------------------------------------------- */
 
 /*
- * A reduce whose arguments are right except for the one under test; @count 0 is
- * checked like any other.
+ * Expect a reduce with one wrong argument to be refused, even if the count is
+ * 0.
  */
 static void expect_invalid(int type, int op, int root)
 {
@@ -39,37 +41,39 @@ static void expect_invalid(int type, int op, int root)
 	native_clique_destroy(&clique);
 }
 
-Test(collective, type_below_the_first_is_invalid, .timeout = 60)
+Test(collective, reduce_with_a_type_below_the_first_is_invalid, .timeout = 60)
 {
 	expect_invalid(-1, ncclSum, 0);
 }
 
-Test(collective, type_above_the_last_is_invalid, .timeout = 60)
+Test(collective, reduce_with_a_type_above_the_last_is_invalid, .timeout = 60)
 {
 	expect_invalid(ncclNumTypes, ncclSum, 0);
 }
 
-Test(collective, operation_below_the_first_is_invalid, .timeout = 60)
+Test(collective, reduce_with_an_operation_below_the_first_is_invalid,
+     .timeout = 60)
 {
 	expect_invalid(ncclInt32, -1, 0);
 }
 
-Test(collective, operation_above_the_last_is_invalid, .timeout = 60)
+Test(collective, reduce_with_an_operation_above_the_last_is_invalid,
+     .timeout = 60)
 {
 	expect_invalid(ncclInt32, ncclNumOps, 0);
 }
 
-Test(collective, root_below_the_first_is_invalid, .timeout = 60)
+Test(collective, reduce_with_a_root_below_the_first_is_invalid, .timeout = 60)
 {
 	expect_invalid(ncclInt32, ncclSum, -1);
 }
 
-Test(collective, root_above_the_last_is_invalid, .timeout = 60)
+Test(collective, reduce_with_a_root_above_the_last_is_invalid, .timeout = 60)
 {
 	expect_invalid(ncclInt32, ncclSum, 2);
 }
 
-Test(collective, null_communicator_is_invalid, .timeout = 60)
+Test(collective, collective_on_a_null_communicator_is_invalid, .timeout = 60)
 {
 	const struct platform *p = native_open(2);
 	int x = 0;
@@ -89,7 +93,7 @@ Test(collective, null_communicator_is_invalid, .timeout = 60)
 	             ncclInvalidArgument);
 }
 
-Test(collective, of_no_elements_returns_at_once, .timeout = 60)
+Test(collective, collective_of_no_elements_is_done_at_once, .timeout = 60)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique clique;
@@ -105,7 +109,8 @@ Test(collective, of_no_elements_returns_at_once, .timeout = 60)
 
 /* ---- one rank --------------------------------------------------------- */
 
-Test(collective, of_one_rank_runs_at_the_call_even_in_a_group, .timeout = 60)
+Test(collective, all_reduce_of_one_rank_runs_at_once_even_in_a_group,
+     .timeout = 60)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique clique;
@@ -119,7 +124,7 @@ Test(collective, of_one_rank_runs_at_the_call_even_in_a_group, .timeout = 60)
 	native_clique_destroy(&clique);
 }
 
-Test(collective, of_one_rank_keeps_stream_order, .timeout = 60)
+Test(collective, all_reduce_of_one_rank_keeps_stream_order, .timeout = 60)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique clique;
@@ -141,7 +146,7 @@ Test(collective, of_one_rank_keeps_stream_order, .timeout = 60)
 
 /* ---- several ranks ---------------------------------------------------- */
 
-Test(collective, one_thread_drives_all_ranks_in_a_group, .timeout = 60)
+Test(collective, one_thread_can_drive_all_ranks_in_a_group, .timeout = 60)
 {
 	const struct platform *p = native_open(8);
 	struct native_clique clique;
@@ -159,7 +164,7 @@ struct ranker {
 	int wrong;
 };
 
-/* Call, wait and check, many times. */
+/* Call a collective, wait for it and check the result, many times. */
 static void *be_a_rank(void *user)
 {
 	struct ranker *ranker = user;
@@ -176,7 +181,7 @@ static void *be_a_rank(void *user)
 	return NULL;
 }
 
-Test(collective, a_thread_per_rank_needs_no_group, .timeout = 60)
+Test(collective, threads_that_drive_one_rank_each_need_no_group, .timeout = 60)
 {
 	const struct platform *p = native_open(4);
 	struct native_clique clique;
@@ -196,7 +201,8 @@ Test(collective, a_thread_per_rank_needs_no_group, .timeout = 60)
 	native_clique_destroy(&clique);
 }
 
-Test(collective, one_rank_alone_leaves_its_stream_not_ready, .timeout = 60)
+Test(collective, collective_is_not_done_before_the_last_rank_calls,
+     .timeout = 60)
 {
 	const struct platform *p = native_open(3);
 	struct native_clique clique;
@@ -218,7 +224,7 @@ Test(collective, one_rank_alone_leaves_its_stream_not_ready, .timeout = 60)
 	native_clique_destroy(&clique);
 }
 
-Test(collective, work_ahead_on_one_stream_holds_every_rank, .timeout = 60)
+Test(collective, work_on_the_stream_of_one_rank_holds_every_rank, .timeout = 60)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique clique;
@@ -237,7 +243,8 @@ Test(collective, work_ahead_on_one_stream_holds_every_rank, .timeout = 60)
 	native_clique_destroy(&clique);
 }
 
-Test(collective, a_pending_clique_does_not_hold_another, .timeout = 60)
+Test(collective, pending_collective_does_not_hold_other_communicators,
+     .timeout = 60)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique pending;
@@ -255,8 +262,8 @@ Test(collective, a_pending_clique_does_not_hold_another, .timeout = 60)
 	native_clique_destroy(&runs);
 }
 
-/* Many operations ahead of a rank that has not called at all. */
-Test(collective, a_rank_may_run_ahead, .timeout = 60)
+Test(collective, rank_may_call_many_collectives_ahead_of_its_peer,
+     .timeout = 60)
 {
 	const struct platform *p = native_open(2);
 	const int ahead = place_times(500);
@@ -319,10 +326,11 @@ Test(collective, reduce_writes_on_the_root_only, .timeout = 60)
 }
 
 /*
- * In a gather with the count of the one before, the root's own block may be
- * elsewhere.
+ * In consecutive gathers with equal counts, the root's own block can be at
+ * different places.
  */
-Test(collective, gather_works_in_place_and_elsewhere_by_turns, .timeout = 60)
+Test(collective, gather_can_alternate_between_in_and_out_of_place,
+     .timeout = 60)
 {
 	enum { COUNT = 4096 };
 	const struct platform *p = native_open(2);
@@ -353,19 +361,20 @@ Test(collective, gather_works_in_place_and_elsewhere_by_turns, .timeout = 60)
 	native_clique_destroy(&clique);
 }
 
-/* ---- wrapped numbers -------------------------------------------------- */
+/* ---- round numbers that wrap ------------------------------------------ */
 
 /*
- * Rounds are numbered in part of a word: the numbers repeat after 2^40 rounds.
+ * A word holds only the low bits of a round number, which repeat after 2^40
+ * rounds.
  */
-Test(collective, numbers_of_rounds_may_repeat, .timeout = 60)
+Test(collective, collectives_work_when_round_numbers_wrap, .timeout = 60)
 {
 	const struct platform *p = native_open(2);
 	static float x[2][4096];
 	struct native_clique c;
 	int r, i;
 
-	place_need_built_in("a look inside");
+	place_need_built_in("access to internal state");
 	native_clique_open(&c, p, 2);
 	for (r = 0; r < 2; r++)
 		c.comm[r]->member.slots = (UINT64_C(1) << 40) - 3;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Communicators of the host platform: init, facts, finalize, destroy, abort
+ * Tests of the host platform's communicators: init, properties, finalize,
+ * destroy and abort
  */
 
 #include <criterion/criterion.h>
@@ -20,7 +21,7 @@
 
 /* ---- init-all --------------------------------------------------------- */
 
-Test(init, null_array_is_an_invalid_argument, .timeout = 60)
+Test(init, init_all_refuses_a_null_array, .timeout = 60)
 {
 	const struct platform *p = native_open(4);
 
@@ -28,7 +29,7 @@ Test(init, null_array_is_an_invalid_argument, .timeout = 60)
 	cr_assert_eq(p->ncclCommInitAll(NULL, 0, NULL), ncclInvalidArgument);
 }
 
-Test(init, negative_number_is_an_invalid_argument, .timeout = 60)
+Test(init, init_all_refuses_a_negative_number_of_ranks, .timeout = 60)
 {
 	const struct platform *p = native_open(4);
 	ncclComm_t comms[4];
@@ -36,7 +37,7 @@ Test(init, negative_number_is_an_invalid_argument, .timeout = 60)
 	cr_assert_eq(p->ncclCommInitAll(comms, -1, NULL), ncclInvalidArgument);
 }
 
-Test(init, of_no_ranks_succeeds, .timeout = 60)
+Test(init, init_all_of_no_ranks_succeeds, .timeout = 60)
 {
 	const struct platform *p;
 	ncclComm_t comms[4];
@@ -46,7 +47,7 @@ Test(init, of_no_ranks_succeeds, .timeout = 60)
 	cr_assert_eq(p->ncclCommInitAll(comms, 0, NULL), ncclSuccess);
 }
 
-Test(init, device_out_of_range_is_an_invalid_argument, .timeout = 60)
+Test(init, init_all_refuses_a_device_out_of_range, .timeout = 60)
 {
 	const struct platform *p = native_open(4);
 	ncclComm_t comms[4];
@@ -57,7 +58,7 @@ Test(init, device_out_of_range_is_an_invalid_argument, .timeout = 60)
 	             ncclInvalidArgument);
 }
 
-Test(init, device_twice_is_an_invalid_usage, .timeout = 60)
+Test(init, init_all_refuses_the_same_device_twice, .timeout = 60)
 {
 	const struct platform *p = native_open(4);
 	ncclComm_t comms[4];
@@ -66,7 +67,7 @@ Test(init, device_twice_is_an_invalid_usage, .timeout = 60)
 	             ncclInvalidUsage);
 }
 
-Test(init, more_ranks_than_devices_fail, .timeout = 60)
+Test(init, init_all_refuses_more_ranks_than_devices, .timeout = 60)
 {
 	const struct platform *p = native_open(2);
 	ncclComm_t comms[3];
@@ -75,7 +76,7 @@ Test(init, more_ranks_than_devices_fail, .timeout = 60)
 	cr_assert_neq(p->ncclCommInitAll(comms, 3, NULL), ncclSuccess);
 }
 
-Test(init, restores_the_device_on_success_and_failure, .timeout = 60)
+Test(init, init_all_restores_the_current_device, .timeout = 60)
 {
 	const struct platform *p = native_open(4);
 	struct native_clique clique;
@@ -97,7 +98,7 @@ Test(init, restores_the_device_on_success_and_failure, .timeout = 60)
 	cr_assert_eq(device, 3);
 }
 
-Test(init, works_after_it_failed, .timeout = 60)
+Test(init, init_all_works_after_it_failed, .timeout = 60)
 {
 	const struct platform *p = native_open(4);
 	struct native_clique clique;
@@ -110,9 +111,9 @@ Test(init, works_after_it_failed, .timeout = 60)
 	native_clique_destroy(&clique);
 }
 
-/* ---- facts ------------------------------------------------------------ */
+/* ---- properties ------------------------------------------------------- */
 
-Test(comm, knows_its_rank_size_and_device, .timeout = 60)
+Test(comm, communicator_knows_its_rank_size_and_device, .timeout = 60)
 {
 	const struct platform *p = native_open(4);
 	const int devices[] = { 3, 0, 2 };
@@ -135,7 +136,7 @@ Test(comm, knows_its_rank_size_and_device, .timeout = 60)
 		cr_assert_eq(p->ncclCommDestroy(comms[r]), ncclSuccess);
 }
 
-Test(comm, facts_check_their_arguments, .timeout = 60)
+Test(comm, communicator_queries_check_their_arguments, .timeout = 60)
 {
 	const struct platform *p = native_open(4);
 	struct native_clique clique;
@@ -155,7 +156,7 @@ Test(comm, facts_check_their_arguments, .timeout = 60)
 	native_clique_destroy(&clique);
 }
 
-Test(comm, asynchronous_error_is_none_and_checks_its_arguments, .timeout = 60)
+Test(comm, async_error_query_reports_none_and_checks_arguments, .timeout = 60)
 {
 	const struct platform *p = native_open(4);
 	struct native_clique clique;
@@ -172,7 +173,8 @@ Test(comm, asynchronous_error_is_none_and_checks_its_arguments, .timeout = 60)
 	native_clique_destroy(&clique);
 }
 
-/* NVIDIA's has texts of its own. */
+/* Expect the last error to contain @name, except with NVIDIA's NCCL, whose
+ * texts differ. */
 static void assert_error_names(const struct platform *p, const char *name)
 {
 	const char *text = p->ncclGetLastError(NULL);
@@ -183,7 +185,7 @@ static void assert_error_names(const struct platform *p, const char *name)
 	                   name);
 }
 
-Test(comm, last_error_names_what_was_wrong, .timeout = 60)
+Test(comm, nccl_last_error_names_the_function_and_the_argument, .timeout = 60)
 {
 	const struct platform *p = native_open(4);
 
@@ -193,9 +195,9 @@ Test(comm, last_error_names_what_was_wrong, .timeout = 60)
 	assert_error_names(p, "comms");
 }
 
-/* ---- the end ---------------------------------------------------------- */
+/* ---- finalize and destroy --------------------------------------------- */
 
-Test(comm, null_may_be_released, .timeout = 60)
+Test(comm, null_communicator_may_be_released, .timeout = 60)
 {
 	const struct platform *p = native_open(4);
 
@@ -208,7 +210,7 @@ Test(comm, null_may_be_released, .timeout = 60)
 
 #define ENDS_WAIT "from 2.31 on the end of a rank waits for the others'"
 
-Test(comm, finalized_twice_is_an_invalid_argument, .timeout = 60)
+Test(comm, second_finalize_is_an_invalid_argument, .timeout = 60)
 {
 	const struct platform *p = native_open(4);
 	struct native_clique clique;
@@ -222,7 +224,7 @@ Test(comm, finalized_twice_is_an_invalid_argument, .timeout = 60)
 	native_clique_destroy(&clique);
 }
 
-Test(comm, one_thread_finalizes_and_destroys_rank_by_rank, .timeout = 60)
+Test(comm, one_thread_can_finalize_and_destroy_rank_by_rank, .timeout = 60)
 {
 	const struct platform *p = native_open(4);
 	struct native_clique clique;
@@ -237,11 +239,12 @@ Test(comm, one_thread_finalizes_and_destroys_rank_by_rank, .timeout = 60)
 	}
 }
 
-/* A clique whose sum a gate holds, and a thread that will open the gate. */
+/* A clique whose sum is blocked by a gate, and the thread that opens the
+ * gate */
 struct held {
 	struct native_clique clique;
 	struct native_gate gate;
-	atomic_bool opened; /* set before the gate is opened */
+	atomic_bool opened; /* set just before the gate is opened */
 	pthread_t opener;
 };
 
@@ -274,9 +277,7 @@ static void start_opener(struct held *held)
 	pthread_create(&held->opener, NULL, open_in_a_while, held);
 }
 
-/*
- * The last rank to be destroyed waits for the queued work, the others do not.
- */
+/* Only the last rank's ncclCommDestroy() waits for enqueued work. */
 Test(comm, destroy_of_the_last_rank_waits_for_the_work, .timeout = 60)
 {
 	const struct platform *p = native_open(4);
@@ -292,7 +293,7 @@ Test(comm, destroy_of_the_last_rank_waits_for_the_work, .timeout = 60)
 	pthread_join(held.opener, NULL);
 }
 
-Test(comm, finalize_waits_for_the_work, .timeout = 60)
+Test(comm, finalize_waits_for_enqueued_work, .timeout = 60)
 {
 	const struct platform *p = native_open(4);
 	struct held held;
@@ -309,8 +310,7 @@ Test(comm, finalize_waits_for_the_work, .timeout = 60)
 	pthread_join(held.opener, NULL);
 }
 
-Test(comm, the_first_rank_to_be_destroyed_does_not_wait_for_the_others,
-     .timeout = 60)
+Test(comm, destroy_of_the_first_rank_does_not_wait, .timeout = 60)
 {
 	const struct platform *p = native_open(4);
 	struct native_clique clique;
@@ -331,7 +331,7 @@ Test(comm, the_first_rank_to_be_destroyed_does_not_wait_for_the_others,
 
 /* ---- abort ------------------------------------------------------------ */
 
-Test(abort, frees_a_lone_rank, .timeout = 60)
+Test(abort, abort_frees_a_rank_that_has_called_alone, .timeout = 60)
 {
 	const struct platform *p = native_open(4);
 	struct native_clique clique;
@@ -347,10 +347,10 @@ Test(abort, frees_a_lone_rank, .timeout = 60)
 }
 
 /*
- * The flag is raised when the call returns; the communicator itself stays until
- * the group's end.
+ * When ncclCommAbort() returns, the abort flag is set. The communicator exists
+ * until the end of the group.
  */
-Test(abort, flags_at_the_call_and_reclaims_at_the_group_end, .timeout = 60)
+Test(abort, aborted_communicator_exists_until_the_group_end, .timeout = 60)
 {
 	const struct platform *p = native_open(4);
 	struct native_clique clique;
@@ -369,7 +369,7 @@ Test(abort, flags_at_the_call_and_reclaims_at_the_group_end, .timeout = 60)
 	cr_assert_eq(p->ncclGroupEnd(), ncclSuccess);
 }
 
-Test(abort, of_all_ranks_but_one_frees_nothing, .timeout = 60)
+Test(abort, abort_of_all_ranks_but_one_frees_no_communicator, .timeout = 60)
 {
 	const struct platform *p = native_open(4);
 	struct native_clique clique;
@@ -387,7 +387,7 @@ Test(abort, of_all_ranks_but_one_frees_nothing, .timeout = 60)
 	cr_assert_eq(p->ncclCommAbort(clique.comm[1]), ncclSuccess);
 }
 
-Test(abort, makes_later_calls_succeed_and_do_nothing, .timeout = 60)
+Test(abort, calls_after_an_abort_succeed_and_do_nothing, .timeout = 60)
 {
 	const struct platform *p = native_open(4);
 	struct native_clique clique;
@@ -400,7 +400,7 @@ Test(abort, makes_later_calls_succeed_and_do_nothing, .timeout = 60)
 	cr_assert_eq(p->ncclCommAbort(clique.comm[1]), ncclSuccess);
 }
 
-Test(abort, still_checks_arguments_of_later_calls, .timeout = 60)
+Test(abort, calls_after_an_abort_still_check_their_arguments, .timeout = 60)
 {
 	const struct platform *p = native_open(4);
 	struct native_clique clique;
@@ -428,7 +428,7 @@ static void *wait_for_stream(void *user)
 	return NULL;
 }
 
-Test(abort, wakes_a_thread_that_waits_for_the_stream, .timeout = 60)
+Test(abort, abort_wakes_a_thread_that_waits_for_the_stream, .timeout = 60)
 {
 	const struct platform *p = native_open(4);
 	struct native_clique clique;
@@ -453,8 +453,8 @@ static void post(void *user)
 	sem_post(user);
 }
 
-/* No thread queries the stream, so that nothing but the abort moves it. */
-Test(abort, frees_a_stream_that_no_thread_waits_for, .timeout = 60)
+/* No thread queries the stream, so only the abort can make it continue. */
+Test(abort, abort_frees_a_stream_that_no_thread_waits_for, .timeout = 60)
 {
 	const struct platform *p = native_open(4);
 	struct native_clique clique;
@@ -473,10 +473,10 @@ Test(abort, frees_a_stream_that_no_thread_waits_for, .timeout = 60)
 }
 
 /*
- * A rank's flag ends that rank's part; its peers are held until their own
- * flags.
+ * A rank's abort flag ends only its own part of an operation. Its peers hang
+ * until their flags are set.
  */
-Test(abort, of_one_rank_leaves_the_others_hanging, .timeout = 60)
+Test(abort, abort_of_one_rank_leaves_its_peers_hanging, .timeout = 60)
 {
 	const struct platform *p = native_open(4);
 	struct native_clique clique;
@@ -492,7 +492,7 @@ Test(abort, of_one_rank_leaves_the_others_hanging, .timeout = 60)
 	cr_assert_eq(p->ncclCommAbort(clique.comm[2]), ncclSuccess);
 }
 
-Test(abort, leaves_other_communicators_alone, .timeout = 60)
+Test(abort, abort_does_not_affect_other_communicators, .timeout = 60)
 {
 	const struct platform *p = native_open(4);
 	struct native_clique ended;
@@ -506,7 +506,7 @@ Test(abort, leaves_other_communicators_alone, .timeout = 60)
 	native_clique_destroy(&lives);
 }
 
-Test(abort, lets_work_behind_the_operation_run, .timeout = 60)
+Test(abort, abort_lets_work_after_the_collective_run, .timeout = 60)
 {
 	const struct platform *p = native_open(4);
 	struct native_clique clique;
@@ -524,10 +524,10 @@ Test(abort, lets_work_behind_the_operation_run, .timeout = 60)
 /* ---- abort of work in progress ---------------------------------------- */
 
 /*
- * A page that may not be accessed holds work in its middle: the thread that
- * gets there waits in the fault's handler, and tries again afterwards.  The
- * fault comes from a load or store of the work itself, so the handler may call
- * anything.
+ * A gate that stops a thread in the middle of its work, by a page that must not
+ * be accessed. The thread waits in the signal handler, and then repeats the
+ * access. The fault comes from a load or store in the work itself, so the
+ * handler can call any function.
  */
 static struct native_gate inside;
 
@@ -544,16 +544,15 @@ static size_t page_bytes(void)
 	return (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* The @k-th page of @memory. */
 static void *page_of(int32_t *memory, size_t k)
 {
 	return (char *)memory + k * page_bytes();
 }
 
-/* @pages of memory, of which the @closed-th may not be accessed. */
+/* Allocate @pages pages. Page @closed must not be accessed. */
 static int32_t *page_closed(size_t pages, size_t closed)
 {
-	/* Once: a second fault, or one elsewhere, ends the test. */
+	/* Run the handler only once: a second fault ends the test. */
 	const struct sigaction action = {
 		.sa_handler = wait_inside,
 		.sa_flags = (int)SA_RESETHAND,
@@ -578,10 +577,12 @@ static void page_open(void *page)
 	native_gate_open(&inside);
 }
 
-/* More than a rank could contribute at its call. */
+/* Number of elements; too many to be copied during the call, so the buffer is
+ * read later. */
 #define PAGE_COUNT 100
 
-/* One rank's two sums in one group: first @page's, then the clique's. */
+/* Make two sums on rank @r in one group: first in @page, then in the clique's
+ * buffers. */
 static void sum_twice(struct native_clique *clique, int r, int32_t *page)
 {
 	const struct platform *p = clique->p;
@@ -594,7 +595,7 @@ static void sum_twice(struct native_clique *clique, int r, int32_t *page)
 	native_must(p->ncclGroupEnd(), "ncclGroupEnd");
 }
 
-static void *last_to_come(void *user)
+static void *last_to_arrive(void *user)
 {
 	static int32_t own[PAGE_COUNT];
 
@@ -603,10 +604,12 @@ static void *last_to_come(void *user)
 }
 
 /*
- * While any thread works on the operation, it may read and write even an
- * aborted rank's buffers; after that no further part of the operation is begun.
+ * A thread that is working on the operation may still access an aborted rank's
+ * buffers. After this thread is done, no further part of the operation may
+ * start.
  */
-Test(abort, waits_for_threads_at_work_and_begins_nothing_more, .timeout = 60)
+Test(abort, abort_waits_for_working_threads_and_starts_no_more_work,
+     .timeout = 60)
 {
 	const struct platform *p = native_open(4);
 	int32_t *page = page_closed(1, 0);
@@ -615,7 +618,7 @@ Test(abort, waits_for_threads_at_work_and_begins_nothing_more, .timeout = 60)
 
 	native_clique_open(&clique, p, 2);
 	sum_twice(&clique, 0, page);
-	pthread_create(&thread, NULL, last_to_come, &clique);
+	pthread_create(&thread, NULL, last_to_arrive, &clique);
 	native_gate_reached(&inside);
 	cr_assert_eq(p->ncclCommAbort(clique.comm[0]), ncclSuccess);
 	cr_assert_eq(p->cudaStreamQuery(clique.stream[0]), cudaErrorNotReady);
@@ -628,7 +631,7 @@ Test(abort, waits_for_threads_at_work_and_begins_nothing_more, .timeout = 60)
 	cr_assert_eq(p->ncclCommAbort(clique.comm[1]), ncclSuccess);
 }
 
-/* One rank's sum of two pages. */
+/* Sum two pages on one rank. */
 static void sum_pages(struct native_clique *clique, int r, int32_t *memory)
 {
 	native_must(clique->p->ncclAllReduce(
@@ -638,7 +641,7 @@ static void sum_pages(struct native_clique *clique, int r, int32_t *memory)
 	            "ncclAllReduce");
 }
 
-/* Rank 1's call has returned. */
+/* Posted after rank 1's call has returned */
 static sem_t called;
 
 static void *wait_for_pages(void *user)
@@ -654,9 +657,10 @@ static void *wait_for_pages(void *user)
 }
 
 /*
- * Abort rank 0 while another thread works at a page of its memory.  If each
- * rank has a core, the first page is in rank 0's own share, which the poller
- * works on, and the other page in rank 1's share.
+ * Check that an abort of rank 0 waits while another thread works on page
+ * @closed of rank 0's memory. If each rank has a core, the first page is in
+ * rank 0's own share, which the poller works on. The second page is in rank 1's
+ * share.
  */
 static void expect_waits_for_page(size_t closed)
 {
@@ -679,22 +683,24 @@ static void expect_waits_for_page(size_t closed)
 	pthread_join(thread, NULL);
 }
 
-Test(abort, waits_for_a_thread_at_its_own_share, .timeout = 60)
+Test(abort, abort_waits_for_a_thread_that_reduces_its_own_share, .timeout = 60)
 {
 	expect_waits_for_page(1);
 }
 
-/* A rank that waits takes over part of the other's share. */
-Test(abort, waits_for_a_thread_at_another_ranks_share, .timeout = 60)
+/* A waiting rank takes over part of another rank's share. */
+Test(abort, abort_waits_for_a_thread_that_reduces_another_ranks_share,
+     .timeout = 60)
 {
 	expect_waits_for_page(0);
 }
 
 /*
- * Rank 1 has finished a sum of @count, no thread has looked at rank 0's stream
- * since that rank called, and rank 1 is aborted: rank 0 gets the result.
+ * Check that rank 0 gets the result of a sum of @count elements. Rank 1 is
+ * aborted after it has finished, and no thread has queried rank 0's stream
+ * since rank 0's call.
  */
-static void expect_result_behind_abort(size_t count)
+static void expect_result_after_peers_abort(size_t count)
 {
 	const struct platform *p = native_open(4);
 	int32_t *x[2] = { calloc(count, sizeof(**x)),
@@ -723,15 +729,15 @@ static void expect_result_behind_abort(size_t count)
 	cr_assert_eq(p->ncclCommAbort(clique.comm[0]), ncclSuccess);
 }
 
-Test(abort, of_a_rank_that_finished_takes_no_result_from_another, .timeout = 60)
+Test(abort, abort_of_a_finished_rank_keeps_its_peers_result, .timeout = 60)
 {
-	expect_result_behind_abort(1);
-	expect_result_behind_abort(1024);
-	expect_result_behind_abort(100000);
+	expect_result_after_peers_abort(1);
+	expect_result_after_peers_abort(1024);
+	expect_result_after_peers_abort(100000);
 }
 
-/* A later call must not use anything of the earlier operation. */
-Test(abort, of_another_rank_does_not_end_later_calls, .timeout = 60)
+/* Later calls must not depend on the aborted operation. */
+Test(abort, abort_of_a_peer_does_not_end_later_calls, .timeout = 60)
 {
 	const struct platform *p = native_open(4);
 	struct native_clique clique;
@@ -753,9 +759,10 @@ Test(abort, of_another_rank_does_not_end_later_calls, .timeout = 60)
 	cr_assert_eq(p->ncclCommAbort(clique.comm[0]), ncclSuccess);
 }
 
-#define MESSAGE_PAGES 3 /* more than is transferred at the call */
+/* number of pages, more than a call itself transfers */
+#define MESSAGE_PAGES 3
 
-/* Rank @r's end of a message from rank 0 to rank 1. */
+/* Enqueue rank @r's side of a message from rank 0 to rank 1. */
 static void call_message(struct native_clique *clique, int r, void *memory)
 {
 	const struct platform *p = clique->p;
@@ -768,7 +775,7 @@ static void call_message(struct native_clique *clique, int r, void *memory)
 	            r ? "ncclRecv" : "ncclSend");
 }
 
-/* A thread's end of a message. */
+/* Arguments of the thread for one side of a message */
 struct end {
 	struct native_clique clique;
 	int rank;
@@ -785,7 +792,8 @@ static void *wait_for_message(void *user)
 	return NULL;
 }
 
-/* Abort rank @r while the other rank's thread is at its memory. */
+/* Check that an abort of rank @r waits while the other rank's thread accesses
+ * rank @r's memory. */
 static void expect_waits_for_message(int r)
 {
 	static struct end end;
@@ -808,24 +816,24 @@ static void expect_waits_for_message(int r)
 }
 
 /*
- * The sender does the copy; a receiver that waits takes it over after a while.
+ * The sender copies the message. If the receiver waits for a while, it takes
+ * over the copy.
  */
-Test(abort, of_a_sender_waits_for_the_thread_that_copies_the_message,
-     .timeout = 60)
+Test(abort, abort_of_a_sender_waits_for_the_copying_thread, .timeout = 60)
 {
 	expect_waits_for_message(0);
 }
 
-Test(abort, of_a_receiver_waits_for_the_thread_that_copies_the_message,
-     .timeout = 60)
+Test(abort, abort_of_a_receiver_waits_for_the_copying_thread, .timeout = 60)
 {
 	expect_waits_for_message(1);
 }
 
 /*
- * The abort waits for no thread that has not begun, and then no thread begins.
+ * The abort does not wait for a thread that has not started to copy. After the
+ * abort, no thread starts.
  */
-Test(abort, takes_back_a_message_that_no_thread_copies_yet, .timeout = 60)
+Test(abort, abort_withdraws_a_message_that_no_thread_copies_yet, .timeout = 60)
 {
 	const struct platform *p = native_open(4);
 	const size_t bytes = MESSAGE_PAGES * page_bytes();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * ncclConfig_t: which values are refused, and what structures of other versions
- * mean
+ * Tests of ncclConfig_t: which values are refused, and how structures of other
+ * NCCL versions are read
  */
 
 #include <criterion/criterion.h>
@@ -15,7 +15,7 @@
 
 TestSuite(config, .timeout = 10);
 
-/* A communicator of one rank, with @config. */
+/* Create a communicator of one rank with @config. */
 static ncclResult_t init(const struct platform *p, ncclComm_t *comm,
                          ncclConfig_t *config)
 {
@@ -47,7 +47,7 @@ static void refuse(const struct platform *p, ncclConfig_t *config,
 	             "no group may be left open");
 }
 
-/* For each field the values just outside its range, and those at its ends. */
+/* For each field, two values outside its range, and both ends of the range */
 static const struct field {
 	const char *name;
 	size_t offset;
@@ -87,7 +87,7 @@ static ncclConfig_t with(const struct field *f, int value)
 	return config;
 }
 
-Test(config, has_a_range_for_each_field)
+Test(config, each_config_field_has_a_range)
 {
 	const struct platform *p = native_open(1);
 	ncclConfig_t config;
@@ -99,19 +99,19 @@ Test(config, has_a_range_for_each_field)
 			config = with(&fields[i], fields[i].good[k]);
 			accept(p, &config);
 			if (strcmp(fields[i].name, "trafficClass") == 0)
-				continue; /* any value is in range */
+				continue; /* every value is in the range */
 			config = with(&fields[i], fields[i].bad[k]);
 			refuse(p, &config, fields[i].name);
 		}
 }
 
-Test(config, has_defaults_if_it_is_NULL)
+Test(config, null_config_has_defaults)
 {
 	accept(native_open(1), NULL);
 }
 
-/* A lone minimum is above an undefined maximum, too. */
-Test(config, refuses_a_minimum_above_the_maximum)
+/* A minimum without a maximum is also refused. */
+Test(config, config_with_a_minimum_above_the_maximum_is_refused)
 {
 	const struct platform *p = native_open(1);
 	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -126,7 +126,7 @@ Test(config, refuses_a_minimum_above_the_maximum)
 	accept(p, &config);
 }
 
-Test(config, has_to_be_initialized)
+Test(config, uninitialized_config_is_refused)
 {
 	const struct platform *p = native_open(1);
 	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -136,8 +136,7 @@ Test(config, has_to_be_initialized)
 	refuse(p, &config, "NCCL_CONFIG_INITIALIZER");
 }
 
-/* In NCCL's order: the first bad field is named. */
-Test(config, names_the_first_bad_field)
+Test(config, config_error_names_the_first_bad_field)
 {
 	const struct platform *p = native_open(1);
 	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -158,9 +157,10 @@ Test(config, names_the_first_bad_field)
 }
 
 /*
- * A field that an older NCCL lacks is undefined, whatever its memory contains.
+ * A field that the older NCCL does not have is undefined, even if its memory
+ * has a value.
  */
-Test(config, of_an_older_version_ends_earlier)
+Test(config, config_of_an_older_version_lacks_the_newer_fields)
 {
 	const struct platform *p = native_open(1);
 	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -183,7 +183,7 @@ Test(config, of_an_older_version_ends_earlier)
 	accept(p, &config);
 }
 
-Test(config, of_a_smaller_size_ends_earlier)
+Test(config, config_of_a_smaller_size_lacks_the_last_fields)
 {
 	const struct platform *p = native_open(1);
 	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -195,8 +195,7 @@ Test(config, of_a_smaller_size_ends_earlier)
 	refuse(p, &config, "splitShare");
 }
 
-/* Fields behind those of a newer NCCL are ignored. */
-Test(config, of_a_newer_version_may_be_longer)
+Test(config, config_of_a_newer_version_may_be_longer)
 {
 	const struct platform *p = native_open(1);
 	struct {
@@ -212,8 +211,8 @@ Test(config, of_a_newer_version_may_be_longer)
 	refuse(p, &longer.config, "CTAPolicy");
 }
 
-/* Unlike with ncclCommInitRank(), an open group always fails. */
-Test(config, makes_the_group_fail_if_it_is_refused)
+/* Unlike a single ncclCommInitRank(), a group always fails. */
+Test(config, refused_config_makes_the_group_fail)
 {
 	const struct platform *p = native_open(1);
 	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Two-dimensional copies and memset, and copies between devices, on the host
- * platform
+ * Tests of two-dimensional copies and memset, and of copies between devices, on
+ * the host platform
  */
 
 #include <criterion/criterion.h>
@@ -14,7 +14,7 @@
 static const struct platform *p;
 static cudaStream_t stream;
 
-/* 3 rows of 4 bytes with a pitch of 5, and of 6. */
+/* Three rows of 4 bytes, with pitches of 5 bytes and of 6 bytes */
 static const char from[15] = "abcd.efgh.ijkl.";
 static char to[18];
 
@@ -32,14 +32,14 @@ static void close_two(void)
 
 TestSuite(copy2d, .init = open_two, .fini = close_two, .timeout = 10);
 
-Test(copy2d, moves_rows_and_nothing_between)
+Test(copy2d, copy2d_moves_rows_and_nothing_between)
 {
 	cr_assert_eq(host_cudaMemcpy2D(to, 6, from, 5, 4, 3, cudaMemcpyDefault),
 	             cudaSuccess);
 	cr_assert_arr_eq(to, "abcd--efgh--ijkl--", 18);
 }
 
-Test(copy2d, of_no_bytes_does_nothing)
+Test(copy2d, copy2d_of_no_bytes_does_nothing)
 {
 	cr_assert_eq(host_cudaMemcpy2D(to, 6, from, 5, 0, 3, cudaMemcpyDefault),
 	             cudaSuccess);
@@ -49,7 +49,7 @@ Test(copy2d, of_no_bytes_does_nothing)
 	cr_assert_eq(to[0], '-');
 }
 
-Test(copy2d, checks_its_arguments)
+Test(copy2d, copy2d_checks_its_arguments)
 {
 	cr_assert_eq(host_cudaMemcpy2D(to, 3, from, 5, 4, 3, cudaMemcpyDefault),
 	             cudaErrorInvalidPitchValue);
@@ -72,7 +72,7 @@ Test(copy2d, checks_its_arguments)
 	             cudaErrorInvalidMemcpyDirection);
 }
 
-Test(copy2d, memset_of_one_row_needs_no_pitch)
+Test(copy2d, memset2d_of_one_row_needs_no_pitch)
 {
 	cr_assert_eq(host_cudaMemset2D(to, 0, 'x', 4, 1), cudaSuccess);
 	cr_assert_arr_eq(to, "xxxx--------------", 18);
@@ -80,8 +80,8 @@ Test(copy2d, memset_of_one_row_needs_no_pitch)
 	cr_assert_arr_eq(to, "yyyy--yyyy--yyyy--", 18);
 }
 
-/* In pinned memory, so that no call waits. */
-Test(copy2d, is_done_in_stream_order)
+/* The memory is pinned, so no call waits. */
+Test(copy2d, copy2d_and_memset2d_run_in_stream_order)
 {
 	struct native_gate gate;
 	void *m;
@@ -103,7 +103,7 @@ Test(copy2d, is_done_in_stream_order)
 	p->cudaFreeHost(m);
 }
 
-Test(copy2d, does_large_copies_in_parts)
+Test(copy2d, large_copy2d_is_done_in_parts)
 {
 	const size_t row = 4096, rows = 1024;
 	size_t pitch = 0;
@@ -131,7 +131,7 @@ Test(copy2d, does_large_copies_in_parts)
 	p->cudaFree(b);
 }
 
-Test(copy2d, works_between_devices)
+Test(copy2d, peer_copy_works_between_devices)
 {
 	cr_assert_eq(host_cudaMemcpyPeer(to, 1, from, 0, 15), cudaSuccess);
 	cr_assert_arr_eq(to, from, 15);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Devices and errors of the host platform
+ * Tests of the host platform's devices and errors
  */
 
 #include <criterion/criterion.h>
@@ -18,7 +18,7 @@
 
 /* ---- devices ---------------------------------------------------------- */
 
-Test(device, eight_exist_by_default, .timeout = 10)
+Test(device, eight_devices_exist_by_default, .timeout = 10)
 {
 	const struct platform *p;
 	int count = -1;
@@ -30,7 +30,7 @@ Test(device, eight_exist_by_default, .timeout = 10)
 	cr_assert_eq(count, 8);
 }
 
-Test(device, number_comes_from_the_environment, .timeout = 10)
+Test(device, number_of_devices_comes_from_the_environment, .timeout = 10)
 {
 	const struct platform *p = native_open(3);
 	int count = -1;
@@ -40,7 +40,7 @@ Test(device, number_comes_from_the_environment, .timeout = 10)
 	cr_assert_eq(count, 3);
 }
 
-Test(device, set_devices_overrides_the_environment, .timeout = 10)
+Test(device, sim_set_devices_overrides_the_environment, .timeout = 10)
 {
 	const struct platform *p;
 	int count = -1;
@@ -52,7 +52,7 @@ Test(device, set_devices_overrides_the_environment, .timeout = 10)
 	cr_assert_eq(count, 5);
 }
 
-Test(device, set_devices_is_refused_once_in_use, .timeout = 10)
+Test(device, sim_set_devices_is_refused_once_devices_are_in_use, .timeout = 10)
 {
 	native_open(3);
 	place_need_host("the number of devices");
@@ -60,7 +60,7 @@ Test(device, set_devices_is_refused_once_in_use, .timeout = 10)
 	cr_assert_eq(cohort_sim_set_devices(3), COHORT_OK);
 }
 
-Test(device, set_devices_checks_its_range, .timeout = 10)
+Test(device, sim_set_devices_checks_its_range, .timeout = 10)
 {
 	cr_assert_eq(cohort_sim_set_devices(0), COHORT_INVALID);
 	cr_assert_eq(cohort_sim_set_devices(-1), COHORT_INVALID);
@@ -69,7 +69,7 @@ Test(device, set_devices_checks_its_range, .timeout = 10)
 	cr_assert_eq(cohort_sim_set_devices(COHORT_SIM_MAX_DEVICES), COHORT_OK);
 }
 
-Test(device, opening_twice_gives_one_table, .timeout = 10)
+Test(device, opening_a_platform_twice_returns_the_same_table, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
 	const struct platform *again;
@@ -81,14 +81,14 @@ Test(device, opening_twice_gives_one_table, .timeout = 10)
 	                 p->kind == COHORT_PLATFORM_HOST ? "host" : "gpu");
 }
 
-Test(device, opening_an_unknown_kind_is_invalid, .timeout = 10)
+Test(device, opening_an_unknown_platform_is_invalid, .timeout = 10)
 {
 	const struct platform *p;
 
 	cr_assert_eq(platform_open(77, &p), COHORT_INVALID);
 }
 
-Test(device, bad_numbers_are_invalid_devices, .timeout = 10)
+Test(device, cudaSetDevice_refuses_numbers_out_of_range, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
 	int device = -1;
@@ -101,7 +101,7 @@ Test(device, bad_numbers_are_invalid_devices, .timeout = 10)
 	cr_assert_eq(device, 1);
 }
 
-Test(device, null_outputs_are_invalid_values, .timeout = 10)
+Test(device, device_queries_refuse_null_outputs, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
 
@@ -111,7 +111,7 @@ Test(device, null_outputs_are_invalid_values, .timeout = 10)
 	cr_assert_eq(p->cudaDriverGetVersion(NULL), cudaErrorInvalidValue);
 }
 
-Test(device, versions_are_positive, .timeout = 10)
+Test(device, cuda_and_nccl_versions_are_positive, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
 	int runtime = 0;
@@ -149,7 +149,7 @@ Test(device, current_device_is_per_thread, .timeout = 10)
 
 /* ---- errors ----------------------------------------------------------- */
 
-Test(error, peek_keeps_the_error_and_get_resets_it, .timeout = 10)
+Test(error, peek_keeps_the_last_cuda_error_and_get_resets_it, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
 
@@ -161,7 +161,7 @@ Test(error, peek_keeps_the_error_and_get_resets_it, .timeout = 10)
 	cr_assert_eq(p->cudaGetLastError(), cudaSuccess);
 }
 
-Test(error, success_does_not_reset_the_last_error, .timeout = 10)
+Test(error, successful_call_does_not_reset_the_last_cuda_error, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
 
@@ -177,7 +177,7 @@ static void *other_thread_peeks(void *user)
 	return (void *)(intptr_t)p->cudaPeekAtLastError();
 }
 
-Test(error, last_error_is_per_thread, .timeout = 10)
+Test(error, last_cuda_error_is_per_thread, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
 	pthread_t thread;
@@ -190,7 +190,7 @@ Test(error, last_error_is_per_thread, .timeout = 10)
 	cr_assert_eq(p->cudaGetLastError(), cudaErrorInvalidDevice);
 }
 
-Test(error, cuda_codes_have_names_and_texts, .timeout = 10)
+Test(error, cuda_error_codes_have_names_and_texts, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
 
@@ -206,8 +206,8 @@ Test(error, cuda_codes_have_names_and_texts, .timeout = 10)
 	                 "out of memory");
 }
 
-/* Every code has a name of its own. */
-Test(error, cuda_codes_are_all_known, .timeout = 10)
+/* Every code must have a different name. */
+Test(error, all_cuda_error_codes_are_known, .timeout = 10)
 {
 	static const struct {
 		cudaError_t code;
@@ -232,7 +232,7 @@ Test(error, cuda_codes_are_all_known, .timeout = 10)
 	}
 }
 
-Test(error, unknown_cuda_codes_say_so, .timeout = 10)
+Test(error, text_of_an_unknown_cuda_code_says_so, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
 
@@ -242,8 +242,8 @@ Test(error, unknown_cuda_codes_say_so, .timeout = 10)
 	                 "unrecognized error code");
 }
 
-/* The texts of libnccl.so.2 of 2.28.9. */
-Test(error, nccl_codes_have_nccls_texts, .timeout = 10)
+/* The texts of libnccl.so.2, version 2.28.9 */
+Test(error, nccl_result_codes_have_nccls_texts, .timeout = 10)
 {
 	static const char *const texts[] = {
 		"no error",
@@ -264,7 +264,7 @@ Test(error, nccl_codes_have_nccls_texts, .timeout = 10)
 		                 texts[i]);
 }
 
-Test(error, unknown_nccl_codes_say_so, .timeout = 10)
+Test(error, text_of_an_unknown_nccl_code_says_so, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
 

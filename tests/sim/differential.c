@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * NCCL's collectives without a counterpart in cohort.h, and sums of products,
- * against the plain reference
+ * Compares scaled sums, and collectives of NCCL that cohort.h does not have,
+ * with a plain reference
  *
- * One thread calls for all ranks, in groups.  Each case is a type, a count, in
- * or out of place, and a placement of the buffers; buffers lie between guards.
- * tests/api/differential.c compares the other collectives through the public
- * API.
+ * One thread calls for all ranks, in groups. A case has a type, a count, a
+ * misalignment, and buffers that are in place or separate. Buffers are between
+ * guards. tests/api/differential.c compares all other collectives, by the
+ * public API.
  */
 
 #include <criterion/criterion.h>
+#include <criterion/parameterized.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +21,7 @@
 #include "support/reference.h"
 
 #define GUARD 64
-#define LARGEST 40001 /* elements of a buffer, approximately */
+#define LARGEST 40001 /* approximate maximum number of elements */
 #define ROOM (GUARD + 32 + 8 * (size_t)LARGEST + GUARD)
 
 enum kind {
@@ -36,18 +37,18 @@ enum kind {
 struct config {
 	enum kind kind;
 	int n, type, root;
-	size_t count; /* as in the call */
+	size_t count; /* argument of the call */
 	bool in_place;
-	bool on_device; /* where the scalars are */
-	size_t offset;  /* bytes off the alignment */
+	bool on_device; /* the scalars are in device memory */
+	size_t offset;  /* misalignment of the buffers */
 };
 
-/* One rank's memory. */
+/* Memory of one rank */
 struct memory {
 	char *send_room, *recv_room;
-	char *send, *recv; /* may be equal, or one inside the other */
-	char *input;       /* a copy of what is sent */
-	char *scaled;      /* the input times its scalar */
+	char *send, *recv; /* equal, or one inside the other, if in place */
+	char *input;       /* copy of the data to send */
+	char *scaled;      /* the input times the scalar */
 	unsigned char scalar[8];
 	ncclRedOp_t op;
 };
@@ -123,12 +124,14 @@ static void close_all(int n)
 	}
 }
 
-/* Place one buffer in the other as NCCL defines it. */
+/* Set the buffers of rank @r. In place, one buffer is inside the other, as NCCL
+ * defines. */
 static void place_buffers(const struct config *c, int r)
 {
 	const size_t size = reference_size(c->type);
 	const size_t block = (size_t)r * c->count * size;
-	/* An odd number of bytes, or of elements where they are combined. */
+	/* Misalign by an odd number of bytes or, if the call is scaled, of
+	 * elements. */
 	const size_t unit = is_scaled(c->kind) ? size : 1;
 	struct memory *m = &memory[r];
 
@@ -200,8 +203,8 @@ static ncclResult_t call(const struct config *c, int r)
 }
 
 /*
- * The operation is destroyed, and a scalar on the host overwritten, as soon as
- * the call has returned.
+ * Make a scaled call. When it has returned, destroy its operation at once, and
+ * overwrite a scalar in host memory.
  */
 static void call_scaled(const struct config *c, int r)
 {
@@ -241,7 +244,8 @@ static void call_all(const struct config *c)
 
 /* ---- the comparison --------------------------------------------------- */
 
-/* Put the elements that rank @r must get into wanted; returns how many. */
+/* Store in wanted the elements that rank @r must receive. Return their
+ * number. */
 static size_t expect(const struct config *c, int r)
 {
 	const void *in[NATIVE_RANKS];
@@ -282,7 +286,7 @@ static size_t expect(const struct config *c, int r)
 	return blocks(c, receives_blocks(c->kind));
 }
 
-/* True if nothing around [@at, @at + @bytes) was written. */
+/* Return whether nothing outside [@at, @at + @bytes) was written. */
 static bool is_alone(const char *room, const char *at, size_t bytes)
 {
 	size_t before = (size_t)(at - room), behind = before + bytes;
@@ -319,7 +323,8 @@ static void run_case(const struct config *c)
 		          c->in_place ? " in place" : "", c->offset);
 }
 
-/* NCCL scales no 8-bit floats on one rank. */
+/* Return whether NCCL refuses the call: it cannot scale 8-bit floats on one
+ * rank. */
 static bool is_refused(enum kind kind, int n, int type)
 {
 	return n == 1 && is_scaled(kind) &&
@@ -354,28 +359,82 @@ static void run_cases(enum kind kind, int n)
 
 TestSuite(differential, .timeout = 120);
 
-#define TESTS(name, kind)                                                      \
-	Test(differential, name##_of_one)                                      \
-	{                                                                      \
-		run_cases(kind, 1);                                            \
-	}                                                                      \
-	Test(differential, name##_of_two)                                      \
-	{                                                                      \
-		run_cases(kind, 2);                                            \
-	}                                                                      \
-	Test(differential, name##_of_three)                                    \
-	{                                                                      \
-		run_cases(kind, 3);                                            \
-	}                                                                      \
-	Test(differential, name##_of_eight)                                    \
-	{                                                                      \
-		run_cases(kind, 8);                                            \
-	}
+static struct criterion_test_params numbers_of_ranks(void)
+{
+	static int n[] = { 1, 2, 3, 8 };
 
-TESTS(all_to_all, ALL_TO_ALL)
-TESTS(gather, GATHER)
-TESTS(scatter, SCATTER)
-TESTS(bcast, BCAST)
-TESTS(scaled_all_reduce, SCALED_ALL_REDUCE)
-TESTS(scaled_reduce, SCALED_REDUCE)
-TESTS(scaled_reduce_scatter, SCALED_REDUCE_SCATTER)
+	return cr_make_param_array(int, n, sizeof(n) / sizeof(n[0]));
+}
+
+ParameterizedTestParameters(differential, all_to_all_equals_the_reference)
+{
+	return numbers_of_ranks();
+}
+
+ParameterizedTest(int *n, differential, all_to_all_equals_the_reference)
+{
+	run_cases(ALL_TO_ALL, *n);
+}
+
+ParameterizedTestParameters(differential, gather_equals_the_reference)
+{
+	return numbers_of_ranks();
+}
+
+ParameterizedTest(int *n, differential, gather_equals_the_reference)
+{
+	run_cases(GATHER, *n);
+}
+
+ParameterizedTestParameters(differential, scatter_equals_the_reference)
+{
+	return numbers_of_ranks();
+}
+
+ParameterizedTest(int *n, differential, scatter_equals_the_reference)
+{
+	run_cases(SCATTER, *n);
+}
+
+ParameterizedTestParameters(differential, bcast_equals_the_reference)
+{
+	return numbers_of_ranks();
+}
+
+ParameterizedTest(int *n, differential, bcast_equals_the_reference)
+{
+	run_cases(BCAST, *n);
+}
+
+ParameterizedTestParameters(differential,
+                            scaled_all_reduce_equals_the_reference)
+{
+	return numbers_of_ranks();
+}
+
+ParameterizedTest(int *n, differential, scaled_all_reduce_equals_the_reference)
+{
+	run_cases(SCALED_ALL_REDUCE, *n);
+}
+
+ParameterizedTestParameters(differential, scaled_reduce_equals_the_reference)
+{
+	return numbers_of_ranks();
+}
+
+ParameterizedTest(int *n, differential, scaled_reduce_equals_the_reference)
+{
+	run_cases(SCALED_REDUCE, *n);
+}
+
+ParameterizedTestParameters(differential,
+                            scaled_reduce_scatter_equals_the_reference)
+{
+	return numbers_of_ranks();
+}
+
+ParameterizedTest(int *n, differential,
+                  scaled_reduce_scatter_equals_the_reference)
+{
+	run_cases(SCALED_REDUCE_SCATTER, *n);
+}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Marks around the calls of a rank: the words say when its stream has come to
- * them, and when it is done
+ * Tests of marks around a rank's call, which are words that show when the
+ * rank's stream has reached the call and when the call is done
  */
 
 #include <criterion/criterion.h>
@@ -13,7 +13,7 @@
 static struct native_clique q;
 static const struct platform *p;
 static struct native_gate gate;
-static uint32_t *words; /* started, done */
+static uint32_t *words; /* start mark and end mark */
 
 static void open_two(void)
 {
@@ -72,7 +72,7 @@ static void sum_nothing(void)
 	             ncclSuccess);
 }
 
-/* Launch @call on rank 0, between marks of @value. */
+/* Launch @call on rank 0, between two marks with @value. */
 static void launched(void (*call)(void), uint32_t value)
 {
 	native_must(p->mark(q.stream[0], &words[0], value), "mark");
@@ -86,7 +86,7 @@ static void sync_both(void)
 	cr_assert_eq(p->cudaStreamSynchronize(q.stream[1]), cudaSuccess);
 }
 
-Test(ends, are_set_as_the_stream_gets_to_each)
+Test(ends, start_and_end_marks_are_set_as_the_stream_reaches_them)
 {
 	native_gate_hold(p, &gate, q.stream[0]);
 	launched(sum, 7);
@@ -95,14 +95,14 @@ Test(ends, are_set_as_the_stream_gets_to_each)
 	native_gate_open(&gate);
 	while (started() != 7)
 		p->progress(0, q.stream[0], &words[0], 7, UINT64_MAX);
-	cr_assert_eq(done(), 0, "the other rank has not come");
+	cr_assert_eq(done(), 0, "the other rank has not called");
 	cr_assert_eq(native_sum(&q, 1), ncclSuccess);
 	sync_both();
 	cr_assert_eq(done(), 7);
 	cr_assert_eq(native_wrong(&q, 0), 0);
 }
 
-Test(ends, of_the_last_rank_are_set_by_its_call)
+Test(ends, marks_of_the_last_rank_are_set_during_its_call)
 {
 	cr_assert_eq(native_sum(&q, 1), ncclSuccess);
 	launched(sum, 9);
@@ -112,7 +112,7 @@ Test(ends, of_the_last_rank_are_set_by_its_call)
 	sync_both();
 }
 
-Test(ends, of_a_group_cover_all_its_calls)
+Test(ends, end_mark_of_a_group_is_set_after_all_its_calls)
 {
 	int i;
 
@@ -126,28 +126,27 @@ Test(ends, of_a_group_cover_all_its_calls)
 	cr_assert_eq(done(), 3);
 }
 
-/* NCCL launches nothing for it. */
-Test(ends, of_an_empty_call_are_set)
+/* NCCL launches nothing for a call with a count of 0. */
+Test(ends, marks_of_an_empty_call_are_set)
 {
 	native_gate_hold(p, &gate, q.stream[0]);
 	launched(sum_nothing, 4);
 	native_gate_reached(&gate);
-	cr_assert_eq(started(), 0, "what is before it is not done");
+	cr_assert_eq(started(), 0, "earlier work is not done");
 	native_gate_open(&gate);
 	sync_both();
 	cr_assert_eq(started(), 4);
 	cr_assert_eq(done(), 4);
 }
 
-Test(ends, are_set_in_stream_order)
+Test(ends, end_mark_is_set_if_the_last_rank_calls_in_between)
 {
 	launched(sum_after_rank_1, 6);
 	cr_assert_eq(done(), 6, "the call was the last of the round");
 	sync_both();
 }
 
-/* A stream that waits for the word goes on, as behind a mark. */
-Test(ends, can_be_awaited_like_marks)
+Test(ends, stream_can_wait_for_the_end_mark_of_a_call)
 {
 	cudaStream_t other = native_stream(p, 0);
 
@@ -161,8 +160,7 @@ Test(ends, can_be_awaited_like_marks)
 	cr_assert_eq(p->cudaStreamDestroy(other), cudaSuccess);
 }
 
-/* The stream also gets to a launch of a rank that was aborted. */
-Test(ends, are_set_when_an_abort_ends_the_launch)
+Test(ends, end_mark_is_set_when_an_abort_ends_the_call)
 {
 	launched(sum, 2);
 	cr_assert_eq(done(), 0);
@@ -173,8 +171,8 @@ Test(ends, are_set_when_an_abort_ends_the_launch)
 	native_clique_open(&q, p, 2);
 }
 
-/* Callers use every entry without checking it. */
-Test(table, has_every_entry, .timeout = 10)
+/* The library does not check whether an entry is NULL. */
+Test(table, platform_table_has_every_entry, .timeout = 10)
 {
 	const struct platform *table = native_open(1);
 	const char *from = (const char *)&table->ncclGetVersion;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The driver functions that the host platform's runtime hands out
+ * Tests of the driver functions that the host platform's runtime returns to
+ * programs
  */
 
 #include <criterion/criterion.h>
@@ -14,7 +15,7 @@ typedef int (*value_fn)(cudaStream_t stream, unsigned long long address,
 
 static const struct platform *p;
 static cudaStream_t stream;
-static uint32_t *word; /* pinned */
+static uint32_t *word; /* a word in pinned memory */
 
 static void open_two(void)
 {
@@ -36,7 +37,7 @@ static void close_two(void)
 
 TestSuite(entry, .init = open_two, .fini = close_two, .timeout = 20);
 
-/* Store the function called @name; returns its status. */
+/* Store driver function @name in *@out.  Return the status of the lookup. */
 static enum cudaDriverEntryPointQueryResult get(const char *name, void *out)
 {
 	enum cudaDriverEntryPointQueryResult status =
@@ -68,7 +69,7 @@ static uint32_t load(void)
 	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
 }
 
-Test(entry, writes_words_in_stream_order)
+Test(entry, driver_writes_words_in_stream_order)
 {
 	value_fn write = must_get("cuStreamWriteValue32");
 	struct native_gate gate;
@@ -82,7 +83,7 @@ Test(entry, writes_words_in_stream_order)
 	cr_assert_eq(load(), 7);
 }
 
-Test(entry, takes_words_only_in_memory_that_cuda_knows)
+Test(entry, driver_refuses_words_in_memory_unknown_to_cuda)
 {
 	value_fn write = must_get("cuStreamWriteValue32");
 	value_fn wait = must_get("cuStreamWaitValue32");
@@ -96,7 +97,7 @@ Test(entry, takes_words_only_in_memory_that_cuda_knows)
 	cr_assert_eq(wait(stream, address(&own), 7, 0), cudaErrorInvalidValue);
 	cr_assert_eq(wait(stream, address(word), 7, 4), cudaErrorInvalidValue);
 	cr_assert_eq(p->cudaGetLastError(), cudaSuccess,
-	             "the driver leaves the runtime's alone");
+	             "the driver does not set the runtime's error");
 }
 
 static void check_wait(unsigned int compare, uint32_t before, uint32_t value,
@@ -107,32 +108,32 @@ static void check_wait(unsigned int compare, uint32_t before, uint32_t value,
 	__atomic_store_n(word, before, __ATOMIC_RELEASE);
 	cr_assert_eq(wait(stream, address(word), value, compare), 0);
 	cr_assert_eq(p->cudaStreamQuery(stream), cudaErrorNotReady);
-	/* Written by the program, which notifies no thread. */
+	/* A plain store wakes no thread. */
 	__atomic_store_n(word, after, __ATOMIC_RELEASE);
 	cr_assert_eq(p->cudaStreamSynchronize(stream), cudaSuccess);
 }
 
-Test(entry, waits_for_a_word_not_below)
+Test(entry, driver_waits_until_a_word_is_not_below_a_value)
 {
 	check_wait(0, 0xfffffffe, 3, 4);
 }
 
-Test(entry, waits_for_a_word_that_is_equal)
+Test(entry, driver_waits_until_a_word_equals_a_value)
 {
 	check_wait(1, 9, 8, 8);
 }
 
-Test(entry, waits_for_a_word_with_a_bit)
+Test(entry, driver_waits_until_a_word_has_a_bit)
 {
 	check_wait(2, 3, 4, 6);
 }
 
-Test(entry, waits_for_a_word_without_a_bit)
+Test(entry, driver_waits_until_a_word_lacks_a_bit)
 {
 	check_wait(3, 0xffffffff, 0xf, 0xf);
 }
 
-Test(entry, a_write_ends_a_wait)
+Test(entry, cuStreamWriteValue32_ends_a_wait_on_another_device)
 {
 	value_fn write = must_get("cuStreamWriteValue32");
 	value_fn wait = must_get("cuStreamWaitValue32");
@@ -144,7 +145,7 @@ Test(entry, a_write_ends_a_wait)
 	p->cudaStreamDestroy(other);
 }
 
-Test(entry, has_a_form_for_per_thread_streams)
+Test(entry, driver_functions_have_a_per_thread_stream_variant)
 {
 	value_fn plain = must_get("cuStreamWriteValue32"), own = NULL;
 	void *function;
@@ -166,7 +167,7 @@ Test(entry, has_a_form_for_per_thread_streams)
 	cr_assert_eq(load(), 7);
 }
 
-Test(entry, reports_unknown_functions_as_not_found)
+Test(entry, unknown_driver_function_is_not_found)
 {
 	void *function = &function;
 
@@ -175,7 +176,7 @@ Test(entry, reports_unknown_functions_as_not_found)
 	cr_assert_null(function);
 }
 
-Test(entry, has_fewer_functions_in_old_versions)
+Test(entry, old_driver_version_has_fewer_functions)
 {
 	enum cudaDriverEntryPointQueryResult status;
 	void *function = &function;
@@ -192,7 +193,7 @@ Test(entry, has_fewer_functions_in_old_versions)
 	             cudaErrorInvalidValue);
 }
 
-Test(entry, checks_its_arguments)
+Test(entry, driver_entry_point_query_checks_its_arguments)
 {
 	void *function;
 
@@ -204,7 +205,7 @@ Test(entry, checks_its_arguments)
 	             cudaErrorInvalidValue);
 }
 
-Test(entry, knows_devices_and_contexts)
+Test(entry, driver_functions_know_devices_and_contexts)
 {
 	int (*device_get)(int *device, int number) = NULL;
 	int (*get_attribute)(int *value, int attribute, int device) = NULL;
@@ -223,7 +224,7 @@ Test(entry, knows_devices_and_contexts)
 	cr_assert_eq(device, 1);
 	cr_assert_eq(device_get(&device, 2), cudaErrorInvalidDevice);
 	cr_assert_eq(get_attribute(&device, 122, 0), 0);
-	cr_assert_eq(device, 1, "words may have 64 bits");
+	cr_assert_eq(device, 1, "words can have 64 bits");
 	cr_assert_eq(get_attribute(&device, cudaDevAttrWarpSize, 0), 0);
 	cr_assert_eq(device, 32);
 	p->cudaSetDevice(1);
@@ -236,12 +237,12 @@ Test(entry, knows_devices_and_contexts)
 }
 
 /*
- * The test's own thread has set no device, and calls that need none make no
- * context.
+ * This suite's own thread has set no device. Calls that need no context must
+ * not create one.
  */
 TestSuite(contexts_of_host, .timeout = 20);
 
-Test(contexts_of_host, are_made_by_the_first_use)
+Test(contexts_of_host, context_of_a_device_is_created_by_its_first_use)
 {
 	int (*get_state)(int device, unsigned int *flags, int *active) = NULL;
 	unsigned int flags;
@@ -268,7 +269,7 @@ Test(contexts_of_host, are_made_by_the_first_use)
 	cr_assert_eq(get_state(0, NULL, &active), cudaErrorInvalidValue);
 }
 
-Test(entry, has_texts_for_errors)
+Test(entry, driver_error_codes_have_texts)
 {
 	int (*get_string)(int error, const char **text) = NULL;
 	const char *text = "";

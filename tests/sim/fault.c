@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Scripted faults of the host platform (sim.h)
+ * Tests of the host platform's scripted faults (sim.h)
  */
 
 #include <criterion/criterion.h>
@@ -35,7 +35,7 @@ static void add(int rank, uint64_t operation, int kind, uint64_t value)
 
 /* ---- error ------------------------------------------------------------ */
 
-Test(fault, error_is_returned_once_and_nothing_is_queued, .timeout = 10)
+Test(fault, error_fault_is_returned_once_and_nothing_is_enqueued, .timeout = 10)
 {
 	const struct platform *p = native_open(3);
 	struct native_clique clique;
@@ -48,7 +48,7 @@ Test(fault, error_is_returned_once_and_nothing_is_queued, .timeout = 10)
 	native_clique_destroy(&clique);
 }
 
-Test(fault, unknown_error_codes_pass_through, .timeout = 10)
+Test(fault, error_fault_may_have_an_unknown_code, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique clique;
@@ -59,7 +59,7 @@ Test(fault, unknown_error_codes_pass_through, .timeout = 10)
 	native_clique_destroy(&clique);
 }
 
-Test(fault, error_in_a_group_drops_the_group, .timeout = 10)
+Test(fault, error_fault_in_a_group_drops_the_group, .timeout = 10)
 {
 	const struct platform *p = native_open(3);
 	struct native_clique clique;
@@ -80,7 +80,7 @@ Test(fault, error_in_a_group_drops_the_group, .timeout = 10)
 	native_clique_destroy(&clique);
 }
 
-Test(fault, strikes_the_named_operation, .timeout = 10)
+Test(fault, fault_strikes_the_given_operation, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique clique;
@@ -93,7 +93,7 @@ Test(fault, strikes_the_named_operation, .timeout = 10)
 	native_clique_destroy(&clique);
 }
 
-Test(fault, strikes_the_named_rank_only, .timeout = 10)
+Test(fault, fault_strikes_only_the_given_rank, .timeout = 10)
 {
 	const struct platform *p = native_open(3);
 	struct native_clique clique;
@@ -106,7 +106,7 @@ Test(fault, strikes_the_named_rank_only, .timeout = 10)
 	native_clique_abort(&clique);
 }
 
-Test(fault, of_any_rank_strikes_the_first_to_call, .timeout = 10)
+Test(fault, fault_of_any_rank_strikes_the_first_rank_that_calls, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique clique;
@@ -118,7 +118,7 @@ Test(fault, of_any_rank_strikes_the_first_to_call, .timeout = 10)
 	native_clique_abort(&clique);
 }
 
-Test(fault, counts_operations_without_elements, .timeout = 10)
+Test(fault, fault_counts_operations_of_no_elements, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique clique;
@@ -132,7 +132,7 @@ Test(fault, counts_operations_without_elements, .timeout = 10)
 	native_clique_destroy(&clique);
 }
 
-Test(fault, counts_operations_of_one_rank_alone, .timeout = 10)
+Test(fault, fault_counts_operations_of_a_single_rank, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique clique;
@@ -145,7 +145,7 @@ Test(fault, counts_operations_of_one_rank_alone, .timeout = 10)
 	native_clique_destroy(&clique);
 }
 
-Test(fault, does_not_strike_once_it_is_cleared, .timeout = 10)
+Test(fault, fault_does_not_strike_after_it_was_cleared, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique clique;
@@ -160,7 +160,7 @@ Test(fault, does_not_strike_once_it_is_cleared, .timeout = 10)
 
 /* ---- never ------------------------------------------------------------ */
 
-Test(fault, never_holds_every_rank_until_the_abort, .timeout = 10)
+Test(fault, never_fault_holds_every_rank_until_the_abort, .timeout = 10)
 {
 	const struct platform *p = native_open(3);
 	struct native_clique clique;
@@ -182,7 +182,7 @@ Test(fault, never_holds_every_rank_until_the_abort, .timeout = 10)
 	cr_assert_eq(p->ncclGroupEnd(), ncclSuccess);
 }
 
-Test(fault, never_strikes_one_communicator_only, .timeout = 10)
+Test(fault, never_fault_strikes_only_one_communicator, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique struck;
@@ -199,7 +199,7 @@ Test(fault, never_strikes_one_communicator_only, .timeout = 10)
 	native_clique_destroy(&spared);
 }
 
-Test(fault, ranks_held_by_never_stay_held_when_cleared, .timeout = 10)
+Test(fault, clearing_a_never_fault_does_not_release_its_ranks, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique clique;
@@ -216,7 +216,7 @@ Test(fault, ranks_held_by_never_stay_held_when_cleared, .timeout = 10)
 
 /* ---- delay ------------------------------------------------------------ */
 
-Test(fault, delay_makes_a_rank_come_late_but_come, .timeout = 10)
+Test(fault, delay_fault_makes_a_rank_late, .timeout = 10)
 {
 	const struct platform *p = native_open(3);
 	struct native_clique clique;
@@ -231,7 +231,7 @@ Test(fault, delay_makes_a_rank_come_late_but_come, .timeout = 10)
 	native_clique_destroy(&clique);
 }
 
-Test(fault, delay_does_not_hold_the_call, .timeout = 10)
+Test(fault, delay_fault_does_not_block_the_call, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique clique;
@@ -245,10 +245,10 @@ Test(fault, delay_does_not_hold_the_call, .timeout = 10)
 }
 
 /*
- * The first abort lets this thread get to the delayed work; the work then
- * sleeps on the stream's own thread, and the second abort must end that sleep.
+ * After the first abort, the stream reaches the delayed work, where its thread
+ * sleeps. The second abort must end this sleep.
  */
-Test(fault, delay_ends_with_the_abort, .timeout = 10)
+Test(fault, delay_fault_ends_with_the_abort, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique first;
@@ -277,7 +277,7 @@ Test(fault, delay_ends_with_the_abort, .timeout = 10)
 struct stuck {
 	struct native_clique *clique;
 	int rank;
-	pid_t id; /* the thread's, once it is about to call */
+	pid_t id; /* thread id, set when the thread is about to call */
 	sem_t calls;
 	ncclResult_t result;
 	atomic_bool returned;
@@ -303,7 +303,7 @@ static void start_stuck(struct stuck *stuck, pthread_t *thread)
 	native_await_sleep(stuck->id);
 }
 
-Test(fault, stuck_call_returns_an_error_on_the_abort, .timeout = 10)
+Test(fault, stuck_fault_makes_a_call_fail_at_the_abort, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique clique;
@@ -325,7 +325,7 @@ Test(fault, stuck_call_returns_an_error_on_the_abort, .timeout = 10)
 	cr_assert_eq(p->ncclGroupEnd(), ncclSuccess);
 }
 
-Test(fault, stuck_holds_no_other_communicator, .timeout = 10)
+Test(fault, stuck_fault_does_not_hold_other_communicators, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique clique;
@@ -348,7 +348,7 @@ Test(fault, stuck_holds_no_other_communicator, .timeout = 10)
 
 /* ---- die -------------------------------------------------------------- */
 
-Test(fault, die_ends_the_thread_inside_the_call, .timeout = 10)
+Test(fault, die_fault_ends_the_thread_inside_the_call, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique clique;
@@ -376,7 +376,7 @@ static void *sum_both(void *user)
 	return clique;
 }
 
-Test(fault, die_takes_the_open_group_with_it, .timeout = 10)
+Test(fault, die_fault_drops_the_open_group, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique clique;
@@ -395,7 +395,8 @@ Test(fault, die_takes_the_open_group_with_it, .timeout = 10)
 
 /* ---- async ------------------------------------------------------------ */
 
-Test(fault, async_holds_the_rank_and_is_reported_by_a_query, .timeout = 10)
+Test(fault, async_fault_holds_the_rank_and_is_reported_by_a_query,
+     .timeout = 10)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique clique;
@@ -422,7 +423,7 @@ Test(fault, async_holds_the_rank_and_is_reported_by_a_query, .timeout = 10)
 
 /* ---- devices ---------------------------------------------------------- */
 
-Test(fault, device_answers_with_its_error_until_it_is_cleared, .timeout = 10)
+Test(fault, device_fault_is_returned_until_it_is_cleared, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique clique;
@@ -444,8 +445,9 @@ Test(fault, device_answers_with_its_error_until_it_is_cleared, .timeout = 10)
 	native_clique_abort(&clique);
 }
 
-/* As on a GPU, whose kernel reads elements. */
-Test(fault, device_fails_at_elements_that_are_not_aligned, .timeout = 10)
+/* A GPU's kernel reads whole elements, and fails if they are misaligned. So
+ * must the simulator. */
+Test(fault, misaligned_elements_make_the_device_fail, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique clique;
@@ -464,7 +466,7 @@ Test(fault, device_fails_at_elements_that_are_not_aligned, .timeout = 10)
 	cr_assert_eq(p->cudaStreamQuery(clique.stream[0]), cudaErrorNotReady);
 	cohort_sim_faults_clear();
 	native_clique_abort(&clique);
-	/* What only moves them moves bytes. */
+	/* Collectives that only copy elements work at any alignment. */
 	native_clique_open(&clique, p, 2);
 	for (r = 0; r < 2; r++)
 		cr_assert_eq(p->ncclBroadcast((char *)in + 1, moved[r] + 1, 1,
@@ -479,7 +481,7 @@ Test(fault, device_fails_at_elements_that_are_not_aligned, .timeout = 10)
 	native_clique_destroy(&clique);
 }
 
-/* Rank 1's device fails with @error, during a call that hangs. */
+/* Make rank 1's device fail with @error during a call that hangs. */
 static void lose_device_1(struct native_clique *clique, cudaError_t error)
 {
 	const struct platform *p = native_open(3);
@@ -498,7 +500,7 @@ static void never_run(void *user)
 
 #define IS_LOST(call) cr_assert_eq(call, cudaErrorIllegalAddress, #call)
 
-Test(fault, sticky_error_is_the_answer_to_every_call, .timeout = 10)
+Test(fault, sticky_device_error_is_returned_by_every_call, .timeout = 10)
 {
 	static char host[8];
 	struct native_clique clique;
@@ -542,7 +544,7 @@ Test(fault, sticky_error_is_the_answer_to_every_call, .timeout = 10)
 	IS_LOST(p->cudaFree(memory));
 }
 
-Test(fault, sticky_error_affects_only_its_device, .timeout = 10)
+Test(fault, sticky_device_error_affects_only_its_device, .timeout = 10)
 {
 	static const int devices[] = { 0, 2 }, lost[] = { 0, 1 };
 	struct native_clique clique, other = { .n = 2 };
@@ -570,7 +572,7 @@ Test(fault, sticky_error_affects_only_its_device, .timeout = 10)
 	cr_assert_eq(p->cudaFree(memory), cudaSuccess);
 }
 
-Test(fault, error_of_another_kind_is_not_sticky, .timeout = 10)
+Test(fault, non_sticky_device_error_does_not_fail_later_calls, .timeout = 10)
 {
 	struct native_clique clique;
 	const struct platform *p;
@@ -589,7 +591,7 @@ Test(fault, error_of_another_kind_is_not_sticky, .timeout = 10)
 
 /* ---- hung ------------------------------------------------------------- */
 
-Test(fault, hung_call_outlasts_the_abort, .timeout = 10)
+Test(fault, hung_fault_outlasts_the_abort, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique clique;
@@ -633,7 +635,7 @@ static void *open_clique(void *user)
 	return NULL;
 }
 
-Test(fault, init_holds_until_it_is_cleared, .timeout = 10)
+Test(fault, init_fault_holds_the_init_until_it_is_cleared, .timeout = 10)
 {
 	struct opener opener = { .p = native_open(2) };
 	pthread_t thread;
@@ -654,7 +656,7 @@ Test(fault, init_holds_until_it_is_cleared, .timeout = 10)
 	native_clique_destroy(&opener.clique);
 }
 
-Test(fault, init_may_take_a_given_time, .timeout = 10)
+Test(fault, init_fault_can_delay_the_init, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique clique;
@@ -667,7 +669,7 @@ Test(fault, init_may_take_a_given_time, .timeout = 10)
 	native_clique_destroy(&clique);
 }
 
-Test(fault, init_may_fail, .timeout = 10)
+Test(fault, init_error_fault_makes_the_init_fail, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
 	const int devices[2] = { 0, 1 };
@@ -675,10 +677,9 @@ Test(fault, init_may_fail, .timeout = 10)
 
 	add(1, 0, COHORT_FAULT_INIT_ERROR, ncclInternalError);
 	cr_assert_eq(p->ncclCommInitAll(comms, 2, devices), ncclInternalError);
-	/* The caller gets the communicators that could be made. */
+	/* The caller must abort the communicators that were created. */
 	cr_assert_eq(p->ncclCommAbort(comms[0]), ncclSuccess);
 	cr_assert_null(comms[1]);
-	/* The fault strikes once. */
 	cr_assert_eq(p->ncclCommInitAll(comms, 2, devices), ncclSuccess);
 	p->ncclGroupStart();
 	p->ncclCommDestroy(comms[0]);
@@ -702,7 +703,7 @@ static ncclResult_t split_both(struct native_clique *clique, ncclComm_t *out)
 	return result == ncclSuccess ? r : result;
 }
 
-Test(fault, init_strikes_a_split_too, .timeout = 10)
+Test(fault, init_faults_also_strike_a_split, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique clique;
@@ -725,7 +726,7 @@ Test(fault, init_strikes_a_split_too, .timeout = 10)
 	native_clique_destroy(&clique);
 }
 
-Test(fault, init_does_not_count_as_a_collective, .timeout = 10)
+Test(fault, init_is_not_counted_as_a_collective, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique clique;
@@ -746,7 +747,7 @@ Test(fault, init_does_not_count_as_a_collective, .timeout = 10)
 
 /* ---- memory ----------------------------------------------------------- */
 
-Test(fault, memory_fails_the_call_and_queues_nothing, .timeout = 10)
+Test(fault, memory_fault_fails_the_call_and_enqueues_nothing, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique clique;
@@ -762,8 +763,9 @@ Test(fault, memory_fails_the_call_and_queues_nothing, .timeout = 10)
 
 /* ---- argument --------------------------------------------------------- */
 
-/* Ranks that asked for different counts wait for ever, and touch nothing. */
-Test(fault, argument_makes_the_counts_differ, .timeout = 10)
+/* Ranks with different counts hang until the abort, and their buffers are not
+ * changed. */
+Test(fault, argument_fault_makes_the_counts_differ, .timeout = 10)
 {
 	const struct platform *p = native_open(3);
 	struct native_clique clique;
@@ -787,7 +789,7 @@ Test(fault, argument_makes_the_counts_differ, .timeout = 10)
 	cr_assert_eq(p->ncclGroupEnd(), ncclSuccess);
 }
 
-Test(fault, argument_is_one_less_than_asked_for, .timeout = 10)
+Test(fault, argument_fault_reduces_the_count_by_one, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique clique;
@@ -800,7 +802,7 @@ Test(fault, argument_is_one_less_than_asked_for, .timeout = 10)
 	native_clique_destroy(&clique);
 }
 
-Test(fault, argument_does_not_go_below_0, .timeout = 10)
+Test(fault, argument_fault_does_not_reduce_a_count_of_0, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique clique;
@@ -816,7 +818,7 @@ Test(fault, argument_does_not_go_below_0, .timeout = 10)
 
 /* ---- the script ------------------------------------------------------- */
 
-Test(fault, fields_are_checked_and_named, .timeout = 10)
+Test(fault, bad_field_of_a_fault_is_refused_and_named, .timeout = 10)
 {
 	const struct cohort_fault rank = { -2, 0, COHORT_FAULT_NEVER, 0 };
 	const struct cohort_fault kind = { 0, 0, 99, 0 };
@@ -836,7 +838,7 @@ Test(fault, fields_are_checked_and_named, .timeout = 10)
 	cr_assert_eq(cohort_sim_fault_add(NULL), COHORT_INVALID);
 }
 
-Test(fault, list_has_room_for_64, .timeout = 10)
+Test(fault, fault_list_has_room_for_64_faults, .timeout = 10)
 {
 	const struct cohort_fault fault = { 0, 0, COHORT_FAULT_NEVER, 0 };
 	int i;
@@ -848,7 +850,7 @@ Test(fault, list_has_room_for_64, .timeout = 10)
 	cr_assert_eq(cohort_sim_fault_add(&fault), COHORT_OK);
 }
 
-Test(fault, list_comes_from_the_environment, .timeout = 10)
+Test(fault, faults_can_be_scripted_in_the_environment, .timeout = 10)
 {
 	const struct platform *p;
 	struct native_clique clique;
@@ -869,7 +871,7 @@ Test(fault, list_comes_from_the_environment, .timeout = 10)
 	native_clique_destroy(&clique);
 }
 
-Test(fault, environment_knows_never_and_stuck, .timeout = 10)
+Test(fault, environment_can_script_never_and_stuck_faults, .timeout = 10)
 {
 	const struct platform *p;
 	struct native_clique clique;
@@ -891,7 +893,7 @@ Test(fault, environment_knows_never_and_stuck, .timeout = 10)
 	cr_assert_eq(p->ncclGroupEnd(), ncclSuccess);
 }
 
-Test(fault, environment_knows_the_faults_of_a_call, .timeout = 10)
+Test(fault, environment_can_script_faults_of_a_call, .timeout = 10)
 {
 	const struct platform *p;
 	struct native_clique clique;
@@ -913,7 +915,7 @@ Test(fault, environment_knows_the_faults_of_a_call, .timeout = 10)
 	                              clique.stream[0]),
 	             ncclSuccess);
 	cr_assert_eq(p->cudaStreamQuery(clique.stream[0]), cudaSuccess,
-	             "one element less than one is none");
+	             "a count of 1 became 0");
 	cr_assert_eq(native_sum(&clique, 1), ncclSuccess);
 	cr_assert_eq(p->ncclCommGetAsyncError(clique.comm[1], &error),
 	             ncclSuccess);
@@ -921,7 +923,7 @@ Test(fault, environment_knows_the_faults_of_a_call, .timeout = 10)
 	native_clique_abort(&clique);
 }
 
-Test(fault, environment_knows_faults_that_are_cleared, .timeout = 10)
+Test(fault, environment_can_script_hung_and_init_faults, .timeout = 10)
 {
 	struct opener opener = { 0 };
 	struct stuck stuck = { .clique = &opener.clique, .rank = 1 };
@@ -943,7 +945,7 @@ Test(fault, environment_knows_faults_that_are_cleared, .timeout = 10)
 	native_clique_destroy(&opener.clique);
 }
 
-Test(fault, environment_that_cannot_be_read_fails_the_opening, .timeout = 10)
+Test(fault, malformed_fault_in_the_environment_fails_the_open, .timeout = 10)
 {
 	const struct platform *p;
 

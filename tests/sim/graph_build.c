@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What a program adds to a graph by hand, on the host platform: objects to keep, and
- * nodes
+ * Tests of user objects and nodes that a program adds to a graph by hand, on
+ * the host platform
  */
 
 #include <criterion/criterion.h>
@@ -46,7 +46,7 @@ static cudaUserObject_t create(unsigned int uses)
 	return object;
 }
 
-Test(user_object, ends_with_its_last_use)
+Test(user_object, user_object_ends_with_its_last_reference)
 {
 	cudaUserObject_t object = create(2);
 
@@ -59,7 +59,7 @@ Test(user_object, ends_with_its_last_use)
 	cr_assert_eq(atomic_load(&ended), 1);
 }
 
-Test(user_object, checks_its_arguments)
+Test(user_object, user_object_functions_check_their_arguments)
 {
 	cudaUserObject_t object;
 
@@ -74,7 +74,7 @@ Test(user_object, checks_its_arguments)
 	             cudaErrorInvalidValue);
 }
 
-Test(user_object, of_a_graph_ends_with_it)
+Test(user_object, user_object_of_a_graph_ends_with_the_graph)
 {
 	cudaUserObject_t object = create(1);
 	cudaGraph_t graph;
@@ -99,7 +99,7 @@ static void nothing(void *user)
 	(void)user;
 }
 
-/* A graph of one host function, with an object of its own. */
+/* Create a graph that has one host function and owns a new user object. */
 static cudaGraphExec_t make_graph(void)
 {
 	cudaGraphExec_t exec;
@@ -121,7 +121,7 @@ static cudaGraphExec_t make_graph(void)
 	return exec;
 }
 
-Test(user_object, ends_after_the_last_launch_of_its_graph)
+Test(user_object, user_object_ends_after_the_last_launch_of_its_graph)
 {
 	struct native_gate gate;
 	cudaGraphExec_t exec = make_graph();
@@ -140,7 +140,8 @@ Test(user_object, ends_after_the_last_launch_of_its_graph)
 
 /* ---- nodes ------------------------------------------------------------ */
 
-/* A graph of one host function that waits for @gate, and its node. */
+/* Create a graph of one host function, which waits for @gate, and return its
+ * node. */
 static cudaGraph_t gated_graph(struct native_gate *gate, cudaGraphNode_t *node)
 {
 	cudaGraph_t graph;
@@ -157,7 +158,7 @@ static cudaGraph_t gated_graph(struct native_gate *gate, cudaGraphNode_t *node)
 	return graph;
 }
 
-Test(graph_build, a_node_that_records_comes_behind_others)
+Test(graph_build, event_record_node_can_depend_on_another_node)
 {
 	cudaGraphNode_t first, node;
 	struct native_gate gate;
@@ -185,7 +186,7 @@ Test(graph_build, a_node_that_records_comes_behind_others)
 	p->cudaEventDestroy(event);
 }
 
-Test(graph_build, nodes_depend_only_on_earlier_nodes)
+Test(graph_build, graph_nodes_can_depend_only_on_earlier_nodes)
 {
 	cudaGraphNode_t first, node;
 	struct native_gate gate;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Groups of native calls: nesting, errors inside, and state per thread
+ * Tests of groups of native calls: nesting, errors inside a group, and the
+ * state of each thread
  */
 
 #include <criterion/criterion.h>
@@ -11,13 +12,13 @@
 #include "support/native.h"
 #include "support/place.h"
 
-/* A call that fails, because it has no communicator. */
+/* Make a call that fails, because it has no communicator. */
 static ncclResult_t fail(const struct platform *p)
 {
 	return p->ncclAllReduce(NULL, NULL, 1, ncclInt32, ncclSum, NULL, NULL);
 }
 
-Test(group, end_without_start_is_an_invalid_usage, .timeout = 60)
+Test(group, ncclGroupEnd_without_a_start_is_invalid_usage, .timeout = 60)
 {
 	const struct platform *p = native_open(2);
 
@@ -27,7 +28,8 @@ Test(group, end_without_start_is_an_invalid_usage, .timeout = 60)
 	cr_assert_eq(p->ncclGroupEnd(), ncclInvalidUsage);
 }
 
-Test(group, nothing_starts_before_the_outermost_end, .timeout = 60)
+Test(group, nested_native_group_starts_nothing_before_the_outer_end,
+     .timeout = 60)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique clique;
@@ -53,7 +55,8 @@ Test(group, nothing_starts_before_the_outermost_end, .timeout = 60)
 	native_clique_destroy(&clique);
 }
 
-Test(group, error_comes_out_of_the_outermost_end, .timeout = 60)
+Test(group, error_in_nested_native_groups_is_returned_by_the_outer_end,
+     .timeout = 60)
 {
 	const struct platform *p = native_open(2);
 
@@ -64,7 +67,7 @@ Test(group, error_comes_out_of_the_outermost_end, .timeout = 60)
 	cr_assert_eq(p->ncclGroupEnd(), ncclInvalidArgument);
 }
 
-Test(group, error_drops_every_operation_of_the_group, .timeout = 60)
+Test(group, error_in_a_native_group_drops_all_its_operations, .timeout = 60)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique clique;
@@ -84,7 +87,7 @@ Test(group, error_drops_every_operation_of_the_group, .timeout = 60)
 	native_clique_destroy(&clique);
 }
 
-Test(group, works_after_one_that_failed, .timeout = 60)
+Test(group, native_group_works_after_one_that_failed, .timeout = 60)
 {
 	const struct platform *p = native_open(4);
 	struct native_clique clique;
@@ -99,7 +102,8 @@ Test(group, works_after_one_that_failed, .timeout = 60)
 	native_clique_destroy(&clique);
 }
 
-Test(group, error_outside_a_group_leaves_nothing_behind, .timeout = 60)
+Test(group, error_outside_a_native_group_does_not_affect_the_next,
+     .timeout = 60)
 {
 	const struct platform *p = native_open(4);
 	struct native_clique clique;
@@ -117,7 +121,7 @@ static void *end_only(void *user)
 	return (void *)(intptr_t)p->ncclGroupEnd();
 }
 
-Test(group, belongs_to_its_thread, .timeout = 60)
+Test(group, native_group_belongs_to_the_thread_that_started_it, .timeout = 60)
 {
 	const struct platform *p = native_open(2);
 	pthread_t thread;
@@ -130,7 +134,7 @@ Test(group, belongs_to_its_thread, .timeout = 60)
 	cr_assert_eq(p->ncclGroupEnd(), ncclSuccess);
 }
 
-Test(group, holds_several_operations_of_a_rank, .timeout = 60)
+Test(group, native_group_can_hold_several_operations_of_a_rank, .timeout = 60)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique clique;
@@ -156,7 +160,8 @@ Test(group, holds_several_operations_of_a_rank, .timeout = 60)
 	native_clique_destroy(&clique);
 }
 
-/* In one group, one rank's sum on its stream and its minimum on @other. */
+/* Enqueue a sum of rank @r on its stream and a minimum on @other, in one
+ * group. */
 static void sum_and_min(struct native_clique *clique, int r, cudaStream_t other,
                         int32_t *min)
 {
@@ -171,10 +176,11 @@ static void sum_and_min(struct native_clique *clique, int r, cudaStream_t other,
 }
 
 /*
- * One communicator, two streams: work behind either stream's operation must see
- * that operation's result, whichever of the two streams the group ran on.
+ * Later work on either of the two streams must see the operation's result, even
+ * if the group ran on the other stream.
  */
-Test(group, takes_several_streams_of_one_communicator, .timeout = 60)
+Test(group, native_group_can_use_several_streams_of_a_communicator,
+     .timeout = 60)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique clique;
@@ -200,7 +206,7 @@ Test(group, takes_several_streams_of_one_communicator, .timeout = 60)
 	native_clique_destroy(&clique);
 }
 
-/* Whichever of rank 0's two streams is held, no rank may begin. */
+/* Check that no rank starts while one of rank 0's two streams is blocked. */
 static void hold_one_stream(int held)
 {
 	const struct platform *p = native_open(2);
@@ -236,21 +242,23 @@ static void hold_one_stream(int held)
 	native_clique_destroy(&clique);
 }
 
-Test(group, waits_for_work_ahead_on_the_first_stream, .timeout = 60)
+Test(group, native_group_waits_for_earlier_work_on_its_first_stream,
+     .timeout = 60)
 {
 	hold_one_stream(0);
 }
 
-Test(group, waits_for_work_ahead_on_the_last_stream, .timeout = 60)
+Test(group, native_group_waits_for_earlier_work_on_its_last_stream,
+     .timeout = 60)
 {
 	hold_one_stream(1);
 }
 
 /*
- * The stream cannot take a launch of that rank, and nothing of the group is
- * launched.
+ * A rank's launch on a stream of another device is refused, and then nothing of
+ * the group is launched.
  */
-Test(group, refuses_a_stream_of_another_device, .timeout = 60)
+Test(group, native_group_refuses_a_stream_of_another_device, .timeout = 60)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique clique;
@@ -272,10 +280,9 @@ Test(group, refuses_a_stream_of_another_device, .timeout = 60)
 }
 
 /*
- * The handle of the thread's default stream means another stream on each
- * device.
+ * The handle cudaStreamPerThread stands for a different stream on each device.
  */
-Test(group, takes_the_threads_own_stream_of_each_device, .timeout = 60)
+Test(group, native_group_can_use_each_devices_per_thread_stream, .timeout = 60)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique clique;
@@ -300,7 +307,8 @@ Test(group, takes_the_threads_own_stream_of_each_device, .timeout = 60)
 	native_clique_destroy(&clique);
 }
 
-Test(group, holds_operations_of_two_cliques, .timeout = 60)
+Test(group, native_group_can_hold_operations_of_two_communicators,
+     .timeout = 60)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique one;
@@ -327,7 +335,7 @@ Test(group, holds_operations_of_two_cliques, .timeout = 60)
 	native_clique_destroy(&two);
 }
 
-Test(group, restores_the_device, .timeout = 60)
+Test(group, native_group_restores_the_current_device, .timeout = 60)
 {
 	const struct platform *p = native_open(4);
 	struct native_clique clique;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Ranks that join one by one, with a unique id
+ * Tests of ranks that join a communicator one by one, with a unique id
  */
 
 #include <criterion/criterion.h>
@@ -38,7 +38,6 @@ static ncclUniqueId new_id(const struct platform *p)
 	return id;
 }
 
-/* Rank @rank of @n, on device @device. */
 static ncclResult_t join_on(const struct platform *p, ncclComm_t *comm, int n,
                             const ncclUniqueId *id, int rank, int device)
 {
@@ -46,7 +45,7 @@ static ncclResult_t join_on(const struct platform *p, ncclComm_t *comm, int n,
 	return p->ncclCommInitRank(comm, n, *id, rank);
 }
 
-/* Make a clique of existing communicators. */
+/* Make a clique of existing communicators, with new streams. */
 static void clique_with_streams(struct native_clique *c,
                                 const struct platform *p, int n)
 {
@@ -69,7 +68,7 @@ struct joiner {
 	ncclResult_t result;
 	atomic_bool returned;
 	sem_t calls;
-	pid_t task; /* set once the thread is about to call */
+	pid_t task; /* thread id, set when the thread is about to call */
 	pthread_t thread;
 };
 
@@ -97,7 +96,7 @@ static void start(struct joiner *j, const struct platform *p,
 	pthread_create(&j->thread, NULL, join, j);
 }
 
-/* Wait until the thread waits inside its call. */
+/* Wait until the thread of @j sleeps inside its call. */
 static void stays_inside(struct joiner *j)
 {
 	while (sem_wait(&j->calls) != 0)
@@ -127,7 +126,7 @@ static void collect(struct joiner joiners[], struct native_clique *c, int n)
 	clique_with_streams(c, joiners[0].p, n);
 }
 
-Test(join, makes_one_communicator_for_several_threads, .timeout = 60)
+Test(join, ranks_on_several_threads_join_one_communicator, .timeout = 60)
 {
 	const struct platform *p = native_open(4);
 	struct joiner joiners[4];
@@ -150,7 +149,7 @@ Test(join, makes_one_communicator_for_several_threads, .timeout = 60)
 	native_clique_destroy(&c);
 }
 
-Test(join, of_one_rank_waits_for_no_other, .timeout = 60)
+Test(join, join_of_a_single_rank_waits_for_no_other, .timeout = 60)
 {
 	const struct platform *p = native_open(4);
 	const ncclUniqueId id = new_id(p);
@@ -165,7 +164,7 @@ Test(join, of_one_rank_waits_for_no_other, .timeout = 60)
 	cr_assert_eq(p->ncclCommDestroy(comm), ncclSuccess);
 }
 
-Test(join, waits_for_the_last_rank, .timeout = 60)
+Test(join, join_waits_for_the_last_rank, .timeout = 60)
 {
 	const struct platform *p = native_open(3);
 	const ncclUniqueId id = new_id(p);
@@ -182,7 +181,7 @@ Test(join, waits_for_the_last_rank, .timeout = 60)
 	native_clique_abort(&c);
 }
 
-Test(join, of_two_ids_makes_two_communicators, .timeout = 60)
+Test(join, joins_with_two_ids_make_two_communicators, .timeout = 60)
 {
 	const struct platform *p = native_open(3);
 	struct joiner first[3], second[3];
@@ -197,8 +196,8 @@ Test(join, of_two_ids_makes_two_communicators, .timeout = 60)
 	native_clique_destroy(&two);
 }
 
-/* The memory is shared until the last rank has gone. */
-Test(join, is_freed_by_the_last_rank, .timeout = 60)
+/* The ranks share memory, which must exist until the last rank is freed. */
+Test(join, joined_communicator_is_freed_by_its_last_rank, .timeout = 60)
 {
 	const struct platform *p = native_open(2);
 	struct joiner joiners[2];
@@ -216,7 +215,7 @@ Test(join, is_freed_by_the_last_rank, .timeout = 60)
 
 /* ---- all ranks on one thread ------------------------------------------ */
 
-Test(join, is_deferred_to_the_end_of_a_group, .timeout = 60)
+Test(join, join_in_a_native_group_is_deferred_to_its_end, .timeout = 60)
 {
 	const struct platform *p = native_open(4);
 	const ncclUniqueId id = new_id(p);
@@ -235,12 +234,12 @@ Test(join, is_deferred_to_the_end_of_a_group, .timeout = 60)
 	native_clique_destroy(&c);
 }
 
-/* Two threads with two ranks each, which join two communicators at once. */
+/* Two communicators of two ranks, which two threads join at the same time */
 struct half {
 	const struct platform *p;
 	ncclUniqueId ids[2];
 	struct native_clique cliques[2];
-	pid_t task; /* the second thread's */
+	pid_t task; /* thread id of the second thread */
 };
 
 static void join_half(struct half *h, int first)
@@ -262,7 +261,7 @@ static void *join_second_half(void *user)
 	return NULL;
 }
 
-Test(join, takes_ranks_of_several_ids_in_one_group, .timeout = 60)
+Test(join, native_group_can_join_ranks_with_several_ids, .timeout = 60)
 {
 	struct half h = { .p = native_open(4) };
 	pthread_t thread;
@@ -281,7 +280,8 @@ Test(join, takes_ranks_of_several_ids_in_one_group, .timeout = 60)
 }
 
 /*
- * As in NCCL, a communicator that could not join exists, and has to be aborted.
+ * Abort a communicator whose join has failed. As in NCCL, a failed join still
+ * creates a communicator.
  */
 static void give_back(const struct platform *p, ncclComm_t comm)
 {
@@ -289,8 +289,8 @@ static void give_back(const struct platform *p, ncclComm_t comm)
 	cr_assert_eq(p->ncclCommAbort(comm), ncclSuccess);
 }
 
-/* If one rank of a group cannot join, none has. */
-Test(join, of_a_group_is_all_or_nothing, .timeout = 60)
+/* If one rank of a group cannot join, none does. */
+Test(join, joins_of_a_native_group_succeed_or_fail_together, .timeout = 60)
 {
 	const struct platform *p = native_open(2);
 	const ncclUniqueId id = new_id(p);
@@ -312,7 +312,7 @@ Test(join, of_a_group_is_all_or_nothing, .timeout = 60)
 	native_clique_destroy(&c);
 }
 
-Test(join, is_dropped_with_its_group, .timeout = 60)
+Test(join, join_is_dropped_with_its_failed_native_group, .timeout = 60)
 {
 	const struct platform *p = native_open(2);
 	const ncclUniqueId id = new_id(p);
@@ -327,9 +327,9 @@ Test(join, is_dropped_with_its_group, .timeout = 60)
 	cr_assert_eq(p->ncclCommDestroy(comm), ncclSuccess);
 }
 
-/* ---- what is refused -------------------------------------------------- */
+/* ---- refused joins ---------------------------------------------------- */
 
-Test(join, checks_its_arguments, .timeout = 60)
+Test(join, join_checks_its_arguments, .timeout = 60)
 {
 	const struct platform *p = native_open(2);
 	const ncclUniqueId id = new_id(p);
@@ -352,7 +352,8 @@ Test(join, checks_its_arguments, .timeout = 60)
 }
 
 /*
- * The later rank fails, and the earlier ones go on waiting for the right one.
+ * Check that a join as @rank of @n is refused, and that the first rank still
+ * waits for a valid one.
  */
 static void refuse_second(int n, int rank, const char *why)
 {
@@ -375,18 +376,18 @@ static void refuse_second(int n, int rank, const char *why)
 	native_clique_destroy(&c);
 }
 
-Test(join, refuses_a_rank_that_has_joined, .timeout = 60)
+Test(join, join_refuses_a_rank_that_has_joined, .timeout = 60)
 {
-	refuse_second(2, 0, "the rank is there");
+	refuse_second(2, 0, "the rank has already joined");
 }
 
-Test(join, refuses_another_number_of_ranks, .timeout = 60)
+Test(join, join_refuses_another_number_of_ranks, .timeout = 60)
 {
-	refuse_second(3, 1, "another number of ranks");
+	refuse_second(3, 1, "a different number of ranks");
 }
 
-/* All ranks get this error, as soon as they have met. */
-Test(join, fails_if_a_device_is_used_twice, .timeout = 60)
+/* All ranks get the error after the last one has joined. */
+Test(join, join_fails_if_a_device_is_used_twice, .timeout = 60)
 {
 	const struct platform *p = native_open(3);
 	const ncclUniqueId id = new_id(p);
@@ -409,7 +410,7 @@ Test(join, fails_if_a_device_is_used_twice, .timeout = 60)
 	}
 }
 
-Test(join, refuses_an_id_that_was_used, .timeout = 60)
+Test(join, join_refuses_an_id_that_was_used, .timeout = 60)
 {
 	const struct platform *p = native_open(2);
 	const ncclUniqueId id = new_id(p);
@@ -417,7 +418,7 @@ Test(join, refuses_an_id_that_was_used, .timeout = 60)
 
 	cr_assert_eq(join_on(p, &comm, 1, &id, 0, 0), ncclSuccess);
 	cr_assert_eq(join_on(p, &second, 1, &id, 0, 0), ncclInvalidUsage);
-	cr_assert_not_null(strstr(p->ncclGetLastError(NULL), "used before"));
+	cr_assert_not_null(strstr(p->ncclGetLastError(NULL), "already used"));
 	give_back(p, second);
 	cr_assert_eq(p->ncclCommDestroy(comm), ncclSuccess);
 }
@@ -428,24 +429,25 @@ static void refuse_foreign(const struct platform *p, const ncclUniqueId *id)
 
 	native_must(join_on(p, &comm, 2, id, 0, 0) != ncclInvalidUsage,
 	            "joined by a foreign id");
-	native_must(!strstr(p->ncclGetLastError(NULL), "one process only"),
+	native_must(!strstr(p->ncclGetLastError(NULL),
+	                    "created by another process"),
 	            "another error");
 }
 
-Test(join, refuses_bytes_that_are_no_id, .timeout = 60)
+Test(join, join_refuses_bytes_that_are_not_an_id, .timeout = 60)
 {
 	const struct platform *p = native_open(2);
 	ncclUniqueId id = { { 0 } };
 
 	place_need_our_nccl("what an id holds");
-	place_skip_if_shared("ids of other processes are of use");
+	place_skip_if_shared("ids of other processes are valid");
 	refuse_foreign(p, &id);
 	id = new_id(p);
 	id.internal[8]++;
 	refuse_foreign(p, &id);
 }
 
-Test(join, refuses_an_id_of_another_process, .timeout = 60)
+Test(join, join_refuses_an_id_of_another_process, .timeout = 60)
 {
 	const struct platform *p = native_open(2);
 	const ncclUniqueId id = new_id(p);
@@ -453,7 +455,7 @@ Test(join, refuses_an_id_of_another_process, .timeout = 60)
 	int status;
 
 	place_need_built_in("the child of a fork");
-	place_skip_if_shared("ids of other processes are of use");
+	place_skip_if_shared("ids of other processes are valid");
 	child = fork();
 	if (child == 0) {
 		refuse_foreign(p, &id);
@@ -463,13 +465,14 @@ Test(join, refuses_an_id_of_another_process, .timeout = 60)
 	cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-/* ---- abort of an init that waits -------------------------------------- */
+/* ---- aborts of an init that waits ------------------------------------- */
 
-/* The communicator that a thread's call has stored before the others came. */
+/* Return the communicator that the thread's call has stored before the other
+ * ranks joined. */
 static ncclComm_t early_comm(struct joiner *j)
 {
 	stays_inside(j);
-	/* Acquire: pairs with the release in the call. */
+	/* The acquire pairs with the release in ncclCommInitRank(). */
 	return __atomic_load_n(&j->comm, __ATOMIC_ACQUIRE);
 }
 
@@ -479,8 +482,7 @@ static void ends_with(struct joiner *j, ncclResult_t result)
 	cr_assert_eq(j->result, result);
 }
 
-/* The abort does not need the rank that never comes. */
-Test(join, can_be_aborted_while_it_waits_for_ever, .timeout = 60)
+Test(join, join_that_never_finishes_can_be_aborted, .timeout = 60)
 {
 	const struct platform *p = native_open(2);
 	const ncclUniqueId id = new_id(p);
@@ -507,19 +509,22 @@ static void refuse_spoiled(const struct platform *p, const ncclUniqueId *id,
 	give_back(p, comm);
 }
 
-/* In NCCL, whoever joins by it again waits for ever, also while other ranks
- * still wait in the first join. */
-Test(join, uses_its_id_up_when_it_is_aborted, .timeout = 60)
+/* In NCCL, a rank that later joins with the aborted id waits forever, even
+ * while other ranks are still waiting in the first join. */
+Test(join, join_that_is_aborted_uses_up_its_id, .timeout = 60)
 {
 	const struct platform *p = native_open(3);
 	const ncclUniqueId id = new_id(p);
 	struct joiner first, second;
-	ncclComm_t waits;
+	ncclComm_t joined, waits;
 
 	start(&first, p, &id, 3, 0);
+	joined = early_comm(&first);
+	/* Start the second join only now, because it must not sleep on a lock
+	 * of the first one. */
 	start(&second, p, &id, 3, 1);
 	waits = early_comm(&second);
-	cr_assert_eq(p->ncclCommAbort(early_comm(&first)), ncclSuccess);
+	cr_assert_eq(p->ncclCommAbort(joined), ncclSuccess);
 	ends_with(&first, ncclInternalError);
 	refuse_spoiled(p, &id, 0);
 	refuse_spoiled(p, &id, 2);
@@ -551,10 +556,10 @@ static ncclComm_t await_comm(const ncclComm_t *comm)
 }
 
 /*
- * The abort of one communicator ends its whole group: those in the group that
- * have met exist, and are aborted.
+ * The abort of one communicator ends its whole group. A communicator of the
+ * group that all ranks have joined still exists, and must be aborted.
  */
-Test(join, makes_its_group_fail_when_it_is_aborted, .timeout = 60)
+Test(join, join_that_is_aborted_makes_its_group_fail, .timeout = 60)
 {
 	struct half h = { .p = native_open(3) };
 	ncclComm_t waits;
@@ -573,10 +578,10 @@ Test(join, makes_its_group_fail_when_it_is_aborted, .timeout = 60)
 }
 
 /*
- * The first one fails when its ranks have met; the second one then waits for no
- * rank.
+ * The group's first join fails when all of its ranks have arrived. Then the
+ * second join stops waiting.
  */
-Test(join, makes_its_group_fail_when_it_fails, .timeout = 60)
+Test(join, join_that_fails_makes_its_group_fail, .timeout = 60)
 {
 	const struct platform *p = native_open(2);
 	const ncclUniqueId ids[2] = { new_id(p), new_id(p) };
@@ -593,10 +598,10 @@ Test(join, makes_its_group_fail_when_it_fails, .timeout = 60)
 }
 
 /*
- * The first one has met, and only its group holds it by the time that group
- * ends.
+ * All ranks have joined the first communicator, and it was freed. At the end of
+ * the group, only the group still refers to it.
  */
-Test(join, lets_its_group_end_after_it_was_freed, .timeout = 60)
+Test(join, native_group_can_end_after_its_joined_rank_was_freed, .timeout = 60)
 {
 	struct half h = { .p = native_open(3) };
 	ncclComm_t waits;
@@ -650,7 +655,7 @@ static void start_scalable(struct scalable *s, const struct platform *p,
 	pthread_create(&s->joiner.thread, NULL, join_scalable, s);
 }
 
-Test(join, takes_several_ids_for_one_meeting, .timeout = 60)
+Test(join, ranks_can_join_with_several_ids, .timeout = 60)
 {
 	const struct platform *p = native_open(3);
 	const ncclUniqueId ids[3] = { new_id(p), new_id(p), new_id(p) };
@@ -675,7 +680,7 @@ Test(join, takes_several_ids_for_one_meeting, .timeout = 60)
 	}
 }
 
-Test(join, refuses_other_ids_for_one_meeting, .timeout = 60)
+Test(join, join_refuses_ids_that_differ_from_those_of_its_peer, .timeout = 60)
 {
 	const struct platform *p = native_open(2);
 	const ncclUniqueId ids[3] = { new_id(p), new_id(p), new_id(p) };
@@ -687,13 +692,13 @@ Test(join, refuses_other_ids_for_one_meeting, .timeout = 60)
 	waits = early_comm(&first.joiner);
 	start_scalable(&other, p, others, 2, 2, 1);
 	ends_with(&other.joiner, ncclInvalidUsage);
-	cr_assert_not_null(strstr(p->ncclGetLastError(NULL), "other ids"));
+	cr_assert_not_null(strstr(p->ncclGetLastError(NULL), "different ids"));
 	give_back(p, other.joiner.comm);
 	give_back(p, waits);
 	ends_with(&first.joiner, ncclInternalError);
 }
 
-Test(join, checks_the_number_of_ids, .timeout = 60)
+Test(join, join_with_several_ids_checks_their_number, .timeout = 60)
 {
 	const struct platform *p = native_open(2);
 	ncclUniqueId ids[3] = { new_id(p), new_id(p), new_id(p) };
@@ -720,7 +725,7 @@ Test(join, checks_the_number_of_ids, .timeout = 60)
 
 /* ---- faults ----------------------------------------------------------- */
 
-Test(join, is_held_by_a_fault_of_its_init, .timeout = 60)
+Test(join, join_is_held_by_an_init_fault, .timeout = 60)
 {
 	const struct platform *p = native_open(2);
 	const struct cohort_fault fault = { 1, 0, COHORT_FAULT_INIT, 0 };
@@ -740,7 +745,8 @@ Test(join, is_held_by_a_fault_of_its_init, .timeout = 60)
 
 /* ---- a process that is stopped ---------------------------------------- */
 
-/* Connect to the root of id 1 of process @number, and say nothing; -1 if there is none. */
+/* Connect to the root of id 1 of process @number, and send nothing. Return the
+ * socket. */
 static int connect_silently(uint64_t number)
 {
 	const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
@@ -758,7 +764,6 @@ static int connect_silently(uint64_t number)
 	return fd;
 }
 
-/* Stop @child and let it continue. */
 static void stop_and_continue(pid_t child)
 {
 	int status;
@@ -771,8 +776,9 @@ static void stop_and_continue(pid_t child)
 	cr_assert(WIFCONTINUED(status));
 }
 
-/* A stop interrupts system calls that wait with a limit, even without a handler. */
-Test(join, a_rank_is_awaited_through_a_stop_of_the_root)
+/* Stopping a process interrupts its system calls that have a timeout, even
+ * without a signal handler. */
+Test(join, root_of_an_id_still_waits_for_a_rank_after_a_stop)
 {
 	struct pollfd silent = { .events = POLLIN };
 	uint64_t number;

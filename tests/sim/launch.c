@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Launches of kernels through the driver, with a launcher and without one
+ * Tests of kernel launches through the driver, with and without a launcher
  */
 
 #include <criterion/criterion.h>
@@ -14,17 +14,18 @@
 
 static const struct platform *p;
 static cudaStream_t stream;
-static char function; /* its address is a handle */
+static char function; /* its address is the handle of a kernel */
 
-/* What the launcher was asked last, and what it answers. */
+/* Last launch that the launcher received, and the results that it returns */
 static struct {
 	CUresult result;
-	CUresult error; /* of a kernel */
+	CUresult error; /* result of the kernel */
 	struct host_launch launch;
 	char arguments[64];
 } asked;
 
-/* Atomic: changed by the thread of the stream. */
+/* Number of kernels that have run, and number of kernels that were dropped.
+ * Atomic, because the stream's thread writes them. */
 static atomic_int runs, drops;
 
 static CUresult run(void *user)
@@ -84,7 +85,7 @@ static void finish(int wanted_runs, int wanted_drops)
 	cr_assert_eq(atomic_load(&drops), wanted_drops);
 }
 
-Test(launch, runs_what_the_launcher_gives_in_the_order_of_the_stream)
+Test(launch, launched_kernel_runs_in_stream_order)
 {
 	struct native_gate gate;
 
@@ -103,7 +104,7 @@ Test(launch, runs_what_the_launcher_gives_in_the_order_of_the_stream)
 	cr_assert_null(asked.launch.arguments);
 }
 
-Test(launch, a_kernel_that_fails_makes_its_device_fail)
+Test(launch, kernel_that_fails_makes_its_device_fail)
 {
 	void *memory;
 
@@ -115,14 +116,14 @@ Test(launch, a_kernel_that_fails_makes_its_device_fail)
 	native_must(p->cudaSetDevice(1), "cudaSetDevice");
 	cr_assert_eq(p->cudaMalloc(&memory, 1), cudaErrorIllegalAddress);
 	cr_assert_eq(host_cudaDeviceSynchronize(), cudaErrorIllegalAddress);
-	/* The other device goes on. */
+	/* The failed device must not affect device 0. */
 	native_must(p->cudaSetDevice(0), "cudaSetDevice");
 	native_must(p->cudaMalloc(&memory, 1), "cudaMalloc");
 	native_must(p->cudaFree(memory), "cudaFree");
 	cohort_sim_faults_clear();
 }
 
-Test(launch, hands_over_packed_arguments)
+Test(launch, launcher_gets_packed_arguments)
 {
 	char text[] = "some arguments";
 	size_t bytes = sizeof(text);
@@ -138,7 +139,7 @@ Test(launch, hands_over_packed_arguments)
 	finish(1, 1);
 }
 
-Test(launch, records_the_events_among_its_attributes)
+Test(launch, launch_records_the_event_in_its_attributes)
 {
 	CUlaunchAttribute attribute = {
 		.id = CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT,
@@ -170,7 +171,7 @@ Test(launch, records_the_events_among_its_attributes)
 	native_must(p->cudaEventDestroy(event), "cudaEventDestroy");
 }
 
-Test(launch, by_name_may_be_on_the_own_stream_of_the_thread)
+Test(launch, launch_function_has_a_per_thread_stream_variant)
 {
 	CUlaunchConfig config = {
 		.gridDimX = 1,
@@ -193,7 +194,7 @@ Test(launch, by_name_may_be_on_the_own_stream_of_the_thread)
 	finish(1, 1);
 }
 
-Test(launch, that_is_captured_runs_with_its_graph)
+Test(launch, captured_launch_runs_with_its_graph)
 {
 	cudaGraphExec_t exec;
 	cudaGraph_t graph;
@@ -213,14 +214,14 @@ Test(launch, that_is_captured_runs_with_its_graph)
 	finish(2, 1);
 }
 
-Test(launch, fails_as_the_launcher_says)
+Test(launch, launch_fails_with_the_launchers_error)
 {
 	asked.result = CUDA_ERROR_INVALID_IMAGE;
 	cr_assert_eq(launch(1, NULL), CUDA_ERROR_INVALID_IMAGE);
 	finish(0, 0);
 }
 
-Test(launch, of_nothing_is_none)
+Test(launch, launch_of_no_blocks_or_no_function_is_refused)
 {
 	cr_assert_eq(launch(0, NULL), CUDA_ERROR_INVALID_VALUE);
 	cr_assert_eq(driver_cuLaunchKernel(NULL, 1, 1, 1, 1, 1, 1, 0, stream,
@@ -229,7 +230,7 @@ Test(launch, of_nothing_is_none)
 	finish(0, 0);
 }
 
-Test(launch, fails_without_a_launcher)
+Test(launch, launch_fails_without_a_launcher)
 {
 	int value;
 

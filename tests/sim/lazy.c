@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * COHORT_HOST_CONNECT=first: which calls wait until the other ranks have come to
- * theirs
+ * Tests of COHORT_HOST_CONNECT=first, with which the first calls of a
+ * communicator wait for the other ranks' calls
  */
 
 #include <criterion/criterion.h>
@@ -55,11 +55,11 @@ static ncclResult_t recv_on_rank_1(void)
 	                          clique.comm[1], clique.stream[1]);
 }
 
-/* The thread of @call is inside it and waits. */
+/* Check that the thread of @call waits inside it. */
 static void must_wait(const struct native_call *call)
 {
 	native_await_sleep(call->task);
-	cr_assert_not(has_returned, "the call waits for no peer");
+	cr_assert_not(has_returned, "the call does not wait for its peer");
 }
 
 static void await_streams(int n)
@@ -73,7 +73,7 @@ static void await_streams(int n)
 
 /* ---- collectives ------------------------------------------------------- */
 
-Test(lazy, the_first_collective_waits_for_all_ranks_and_the_second_for_none)
+Test(lazy, late_connection_makes_only_the_first_collective_wait)
 {
 	struct native_call call;
 	int r;
@@ -95,7 +95,7 @@ Test(lazy, the_first_collective_waits_for_all_ranks_and_the_second_for_none)
 	native_clique_destroy(&clique);
 }
 
-Test(lazy, a_simulated_group_connects_the_ranks)
+Test(lazy, ncclGroupSimulateEnd_connects_the_ranks)
 {
 	ncclSimInfo_t info = { .size = sizeof(info),
 		               .magic = NCCL_SIM_INFO_MAGIC };
@@ -116,7 +116,7 @@ Test(lazy, a_simulated_group_connects_the_ranks)
 	native_clique_destroy(&clique);
 }
 
-Test(lazy, an_abort_ends_the_wait)
+Test(lazy, abort_ends_the_wait_for_a_connection)
 {
 	struct native_call call;
 	int r;
@@ -135,7 +135,7 @@ Test(lazy, an_abort_ends_the_wait)
 
 /* ---- messages ---------------------------------------------------------- */
 
-Test(lazy, the_first_send_waits_for_the_receive_and_the_second_does_not)
+Test(lazy, late_connection_makes_only_the_first_send_wait)
 {
 	struct native_call call;
 
@@ -160,20 +160,19 @@ static void both_send_first(struct native_clique *c)
 	               c->stream[1]);
 }
 
-Test(lazy, names_ranks_that_both_send_first)
+Test(lazy, strict_mode_names_ranks_that_both_send_first)
 {
 	place_skip_if_shared("ranks are connected from the start");
 	setenv("COHORT_HOST_CONNECT", "first", 1);
-	doomed_expect(
-		both_send_first,
-		"ncclSend: rank 0, device 0, world 0: its first message "
-		"with rank 1 goes the same way as that rank's: NCCL takes "
-		"one's connection for the other's");
+	doomed_expect(both_send_first,
+	              "ncclSend: rank 0, device 0, world 0: this rank and rank "
+	              "1 both start with a send, or both with a receive: NCCL "
+	              "would mistake one connection for the other");
 }
 
 /* ---- the environment and faults ---------------------------------------- */
 
-Test(lazy, a_bad_value_in_the_environment_is_named)
+Test(lazy, bad_value_of_COHORT_HOST_CONNECT_is_named)
 {
 	const struct platform *p;
 
@@ -184,7 +183,7 @@ Test(lazy, a_bad_value_in_the_environment_is_named)
 	                 "COHORT_HOST_CONNECT is \"last\", not init or first");
 }
 
-Test(lazy, calls_that_are_not_counted_are_not_struck)
+Test(lazy, faults_do_not_strike_calls_marked_as_uncounted)
 {
 	const struct cohort_fault fault = { .rank = 0,
 		                            .kind = COHORT_FAULT_ERROR,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The k-th collective of every rank is the same operation, however the ranks
- * group their calls
+ * Tests that the k-th collectives of all ranks match, however the ranks group
+ * their calls
  */
 
 #include <criterion/criterion.h>
@@ -34,7 +34,7 @@ static void finish(const struct native_clique *c, int r)
 	cr_assert_eq(p->cudaStreamSynchronize(c->stream[r]), cudaSuccess);
 }
 
-Test(matching, pairs_calls_in_a_group_here_with_single_calls_there)
+Test(matching, calls_in_a_group_match_single_calls_of_a_peer)
 {
 	struct native_clique c;
 	int32_t x[2][2] = { { 1, 10 }, { 2, 20 } };
@@ -48,7 +48,7 @@ Test(matching, pairs_calls_in_a_group_here_with_single_calls_there)
 	sum(&c, 1, &x[1][0]);
 	finish(&c, 1);
 	cr_assert_eq(x[1][0], 3);
-	/* The group is not done before its last call is. */
+	/* Rank 0's group is not done, because its last call is not. */
 	cr_assert_eq(p->cudaStreamQuery(c.stream[0]), cudaErrorNotReady);
 	sum(&c, 1, &x[1][1]);
 	for (r = 0; r < 2; r++) {
@@ -59,7 +59,7 @@ Test(matching, pairs_calls_in_a_group_here_with_single_calls_there)
 	native_clique_destroy(&c);
 }
 
-Test(matching, pairs_groups_of_two_here_with_groups_of_three_there)
+Test(matching, groups_of_two_calls_match_groups_of_three)
 {
 	struct native_clique c;
 	int32_t x[2][12];
@@ -83,8 +83,9 @@ Test(matching, pairs_groups_of_two_here_with_groups_of_three_there)
 	native_clique_destroy(&c);
 }
 
-/* One of the ranks could contribute its data at the call. */
-Test(matching, makes_different_counts_wait_for_ever)
+/* Rank 1's count is so small that rank 1 contributes its data during its
+ * call. */
+Test(matching, collectives_of_different_counts_never_finish)
 {
 	struct native_clique c;
 	int32_t x[2][13] = { { 1 }, { 2 } };
@@ -102,7 +103,7 @@ Test(matching, makes_different_counts_wait_for_ever)
 		cr_assert_eq(x[r][0], r + 1);
 }
 
-Test(matching, makes_different_calls_wait_for_ever_behind_equal_ones)
+Test(matching, different_collectives_never_finish_even_after_equal_ones)
 {
 	struct native_clique c;
 	int32_t x[2][2] = { { 1, 10 }, { 2, 20 } };
@@ -126,7 +127,7 @@ Test(matching, makes_different_calls_wait_for_ever_behind_equal_ones)
 	}
 }
 
-/* ---- at random -------------------------------------------------------- */
+/* ---- random groups ---------------------------------------------------- */
 
 #define CALLS 600
 #define MOST 1040
@@ -134,14 +135,16 @@ Test(matching, makes_different_calls_wait_for_ever_behind_equal_ones)
 struct ranker {
 	struct native_clique *c;
 	int rank;
-	uint64_t seed; /* for the groups */
+	uint64_t seed; /* seed of the random groups */
 	int wrong;
 	int32_t value[CALLS][MOST];
 };
 
 /*
- * The most elements that a rank contributes at its call, and one more; the most
- * that the last rank reduces at its call, and one more; and more than that.
+ * Return the number of elements of call @i. Two of these numbers are limits,
+ * and two exceed the limits by one. The limits are the most that a rank
+ * contributes during its call, and the most that the last rank reduces during
+ * its call.
  */
 static size_t count_of(int i)
 {
@@ -150,7 +153,8 @@ static size_t count_of(int i)
 	return counts[i % 7];
 }
 
-/* For a collective of blocks: the elements of each block. */
+/* Return the number of elements per block if call @i is a collective of
+ * blocks. */
 static size_t block_of(const struct ranker *x, int i)
 {
 	const size_t most = MOST / (size_t)x->c->n, count = count_of(i);
@@ -158,7 +162,7 @@ static size_t block_of(const struct ranker *x, int i)
 	return count < most ? count : most;
 }
 
-/* The i-th call, which all ranks make alike. */
+/* Make call @i, which is equal on all ranks. */
 static void call(struct ranker *x, int i)
 {
 	struct native_clique *c = x->c;
@@ -182,8 +186,8 @@ static void call(struct ranker *x, int i)
 }
 
 /*
- * Every element begins as the call's number and the rank: what the @k-th must
- * be afterwards.
+ * Return the expected value of element @k after call @i. Before the call, every
+ * element is @i plus the rank.
  */
 static int32_t expected(const struct ranker *x, int i, int k)
 {
@@ -215,7 +219,7 @@ static int wrong_of(const struct ranker *x, int i)
 	return wrong;
 }
 
-/* Make the calls in random groups of 0 to 6. */
+/* Make all calls, in random groups of 0 to 6 calls. */
 static void *call_in_groups(void *user)
 {
 	struct ranker *x = user;
@@ -241,7 +245,8 @@ static void *call_in_groups(void *user)
 	return NULL;
 }
 
-/* All ranks group their calls alike, or each rank in its own way. */
+/* Run random groups. If @are_alike, all ranks group their calls in the same
+ * way. */
 static void random_groups(int n, bool are_alike)
 {
 	static struct ranker x[NATIVE_RANKS];
@@ -263,22 +268,22 @@ static void random_groups(int n, bool are_alike)
 	native_clique_destroy(&c);
 }
 
-Test(matching, holds_for_random_groups_of_two_threads)
+Test(matching, two_ranks_match_if_each_makes_its_own_random_groups)
 {
 	random_groups(2, false);
 }
 
-Test(matching, holds_for_random_groups_that_two_threads_make_alike)
+Test(matching, two_ranks_match_if_both_make_the_same_random_groups)
 {
 	random_groups(2, true);
 }
 
-Test(matching, holds_for_random_groups_of_eight_threads)
+Test(matching, eight_ranks_match_if_each_makes_its_own_random_groups)
 {
 	random_groups(NATIVE_RANKS, false);
 }
 
-Test(matching, holds_for_random_groups_that_eight_threads_make_alike)
+Test(matching, eight_ranks_match_if_all_make_the_same_random_groups)
 {
 	random_groups(NATIVE_RANKS, true);
 }

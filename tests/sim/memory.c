@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Memory of the host platform: allocation, frees, copies and attributes
+ * Tests of the host platform's memory: allocation, frees, copies and attributes
  */
 
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "sim/cuda/memory_table.h"
 #include "sim/host.h"
 #include "support/native.h"
 
-/* AddressSanitizer writes a report when an allocation has too many bytes. */
+/* AddressSanitizer reports allocations that are too large. */
 #if defined(__SANITIZE_ADDRESS__)
 #define ALLOCATIONS_REPORTED 1
 #elif defined(__has_feature)
@@ -24,7 +26,7 @@
 
 /* ---- allocating and copying -------------------------------------------- */
 
-Test(memory, allocates_writes_and_frees, .timeout = 10)
+Test(memory, device_memory_can_be_allocated_written_and_freed, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
 	void *memory = NULL;
@@ -42,7 +44,47 @@ Test(memory, allocates_writes_and_frees, .timeout = 10)
 	cr_assert_eq(p->cudaFree(memory), cudaSuccess);
 }
 
-Test(memory, free_of_null_succeeds, .timeout = 10)
+#if !ALLOCATIONS_REPORTED
+/* Return the resident bytes of a page-aligned range. */
+static size_t resident(void *memory, size_t bytes)
+{
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	unsigned char *pages = malloc(bytes / page);
+	size_t i, n = 0;
+
+	cr_assert_not_null(pages);
+	cr_assert_eq(mincore(memory, bytes, pages), 0);
+	for (i = 0; i < bytes / page; i++)
+		n += pages[i] & 1;
+	free(pages);
+	return n * page;
+}
+
+/* The first access to 64 MiB takes several times as long as a collective of
+ * that size, so freed memory is reused. */
+Test(memory, freed_memory_is_kept_up_to_256_mib, .timeout = 60)
+{
+	const size_t bytes = (size_t)64 << 20;
+	const struct platform *p = native_open(2);
+	void *memory[5];
+	size_t i, kept = 0;
+
+	for (i = 0; i < 5; i++) {
+		cr_assert_eq(p->cudaMalloc(&memory[i], bytes), cudaSuccess);
+		memset(memory[i], 1, bytes);
+	}
+	for (i = 0; i < 5; i++)
+		cr_assert_eq(p->cudaFree(memory[i]), cudaSuccess);
+	for (i = 0; i < 5; i++)
+		kept += resident(memory[i], bytes);
+	cr_assert_eq(kept, 4 * bytes);
+	cr_assert_eq(p->cudaMalloc(&memory[0], bytes), cudaSuccess);
+	cr_assert_eq(resident(memory[0], bytes), bytes);
+	cr_assert_eq(p->cudaFree(memory[0]), cudaSuccess);
+}
+#endif
+
+Test(memory, free_of_a_null_pointer_succeeds, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
 
@@ -50,7 +92,7 @@ Test(memory, free_of_null_succeeds, .timeout = 10)
 	cr_assert_eq(p->cudaFreeHost(NULL), cudaSuccess);
 }
 
-Test(memory, null_output_is_an_invalid_value, .timeout = 10)
+Test(memory, allocation_with_a_null_output_is_invalid, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
 
@@ -60,7 +102,7 @@ Test(memory, null_output_is_an_invalid_value, .timeout = 10)
 	             cudaErrorInvalidValue);
 }
 
-Test(memory, zero_bytes_are_allowed, .timeout = 10)
+Test(memory, zero_bytes_can_be_allocated_and_copied, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
 	char byte = 1;
@@ -74,7 +116,7 @@ Test(memory, zero_bytes_are_allowed, .timeout = 10)
 	cr_assert_eq(byte, 1);
 }
 
-Test(memory, more_than_there_is_fails_as_out_of_memory, .timeout = 10)
+Test(memory, allocation_that_is_too_large_is_out_of_memory, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
 	char byte;
@@ -107,7 +149,7 @@ Test(memory, pinned_memory_is_host_memory, .timeout = 10)
 	cr_assert_eq(p->cudaFreeHost(b), cudaSuccess);
 }
 
-Test(memory, copies_in_every_direction, .timeout = 10)
+Test(memory, memory_can_be_copied_in_every_direction, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
 	const char in[16] = "fifteen letters";
@@ -145,7 +187,7 @@ Test(memory, async_copy_and_memset_run_in_stream_order, .timeout = 10)
 	cr_assert_eq(p->cudaMemcpyAsync(pinned, device, 8,
 	                                cudaMemcpyDeviceToHost, stream),
 	             cudaSuccess);
-	cr_assert_eq(*(char *)pinned, 0, "the gate is still shut");
+	cr_assert_eq(*(char *)pinned, 0, "the gate is still closed");
 	native_gate_open(&gate);
 	cr_assert_eq(p->cudaStreamSynchronize(stream), cudaSuccess);
 	cr_assert_eq(*(char *)pinned, 9);
@@ -156,7 +198,7 @@ Test(memory, async_copy_and_memset_run_in_stream_order, .timeout = 10)
 
 /* ---- frees ------------------------------------------------------------- */
 
-/* A held stream of device 0, and memory of that device. */
+/* A blocked stream of device 0, and memory of device 0. */
 static const struct platform *p;
 static cudaStream_t held;
 static struct native_gate gate;
@@ -196,20 +238,20 @@ static void check_waits(void *m)
 	native_must(p->cudaMemsetAsync(m, 7, 1, held), "cudaMemsetAsync");
 	pthread_create(&thread, NULL, free_memory, m);
 	native_gate_reached(&gate);
-	cr_assert(memory_is_known(m, 1), "the device has work");
+	cr_assert(memory_is_known(m, 1), "the device still has work");
 	native_gate_open(&gate);
 	pthread_join(thread, &result);
 	cr_assert_eq((intptr_t)result, cudaSuccess);
 	cr_assert(!memory_is_known(m, 1));
 }
 
-Test(frees, of_device_memory_wait_for_the_device)
+Test(frees, free_of_device_memory_waits_for_the_device)
 {
 	free_it = p->cudaFree;
 	check_waits(memory);
 }
 
-Test(frees, of_pinned_memory_wait_for_the_device)
+Test(frees, free_of_pinned_memory_waits_for_the_device)
 {
 	void *pinned;
 
@@ -219,7 +261,7 @@ Test(frees, of_pinned_memory_wait_for_the_device)
 	p->cudaFree(memory);
 }
 
-Test(frees, do_not_wait_for_another_device)
+Test(frees, free_does_not_wait_for_another_device)
 {
 	void *other;
 
@@ -230,13 +272,14 @@ Test(frees, do_not_wait_for_another_device)
 	p->cudaFree(memory);
 }
 
-Test(frees, in_stream_order_do_not_wait)
+Test(frees, free_in_stream_order_does_not_wait)
 {
 	void *m = NULL;
 
 	cr_assert_eq(host_cudaMallocAsync(&m, 64, held), cudaSuccess);
 	cr_assert_eq(host_cudaFreeAsync(m, held), cudaSuccess);
-	cr_assert(memory_is_known(m, 64), "the stream is not there yet");
+	cr_assert(memory_is_known(m, 64),
+	          "the stream has not reached the free");
 	cr_assert_eq(host_cudaFreeAsync(m, held), cudaErrorInvalidValue);
 	native_gate_open(&gate);
 	cr_assert_eq(p->cudaStreamSynchronize(held), cudaSuccess);
@@ -244,7 +287,7 @@ Test(frees, in_stream_order_do_not_wait)
 	p->cudaFree(memory);
 }
 
-Test(frees, refuse_memory_that_does_not_exist)
+Test(frees, free_refuses_memory_that_was_not_allocated)
 {
 	char own;
 
@@ -258,7 +301,7 @@ Test(frees, refuse_memory_that_does_not_exist)
 	cr_assert_eq(p->cudaFree(memory), cudaErrorInvalidValue);
 }
 
-/* ---- kinds ------------------------------------------------------------- */
+/* ---- kinds of memory --------------------------------------------------- */
 
 static void open_two(void)
 {
@@ -276,7 +319,7 @@ static struct cudaPointerAttributes attributes(const void *m)
 	return a;
 }
 
-Test(kinds, include_device_memory)
+Test(kinds, pointer_attributes_describe_device_memory)
 {
 	struct cudaPointerAttributes a;
 	void *m;
@@ -295,7 +338,7 @@ Test(kinds, include_device_memory)
 	cr_assert_eq(attributes(m).type, cudaMemoryTypeUnregistered);
 }
 
-Test(kinds, include_pinned_memory)
+Test(kinds, pointer_attributes_describe_pinned_memory)
 {
 	struct cudaPointerAttributes a;
 	unsigned int flags = 0;
@@ -319,7 +362,7 @@ Test(kinds, include_pinned_memory)
 	p->cudaFreeHost(m);
 }
 
-Test(kinds, include_managed_memory)
+Test(kinds, pointer_attributes_describe_managed_memory)
 {
 	void *m = NULL;
 
@@ -335,7 +378,7 @@ Test(kinds, include_managed_memory)
 	cr_assert_eq(p->cudaFree(m), cudaSuccess);
 }
 
-Test(kinds, include_registered_memory)
+Test(kinds, pointer_attributes_describe_registered_memory)
 {
 	static char own[64];
 	unsigned int flags;
@@ -355,7 +398,7 @@ Test(kinds, include_registered_memory)
 	             cudaErrorHostMemoryNotRegistered);
 }
 
-Test(kinds, are_checked_when_memory_is_registered)
+Test(kinds, cudaHostRegister_checks_its_arguments)
 {
 	char own[8];
 
@@ -368,7 +411,7 @@ Test(kinds, are_checked_when_memory_is_registered)
 	             cudaErrorInvalidValue);
 }
 
-Test(kinds, have_only_four_fields_in_cuda_12)
+Test(kinds, pointer_attributes_of_cuda_12_have_four_fields)
 {
 	struct cudaPointerAttributes a;
 	char own = 0;
@@ -379,7 +422,7 @@ Test(kinds, have_only_four_fields_in_cuda_12)
 	cr_assert_eq(a.reserved[0], 0x5555555555555555);
 }
 
-Test(kinds, of_managed_and_pageable_memory_take_advice)
+Test(kinds, managed_memory_takes_advice_and_can_be_prefetched)
 {
 	const struct cudaMemLocation here = {
 		.type = cudaMemLocationTypeDevice,
@@ -429,7 +472,7 @@ static void open_strict(void)
 
 TestSuite(freed, .init = open_strict, .timeout = 10);
 
-Test(freed, memory_stays_known)
+Test(freed, strict_mode_remembers_freed_memory)
 {
 	struct memory found;
 	void *m;
@@ -444,7 +487,7 @@ Test(freed, memory_stays_known)
 	cr_assert_eq(attributes(m).type, cudaMemoryTypeUnregistered);
 }
 
-Test(freed, memory_is_forgotten_in_the_end)
+Test(freed, strict_mode_forgets_the_oldest_freed_memory)
 {
 	struct memory found;
 	void *first, *m;
@@ -463,7 +506,7 @@ Test(freed, memory_is_forgotten_in_the_end)
 	cr_assert(!memory_find(m, &found));
 }
 
-Test(freed, memory_of_the_program_is_its_own_again)
+Test(freed, strict_mode_forgets_unregistered_program_memory)
 {
 	static char own[8];
 	struct memory found;
@@ -500,7 +543,7 @@ static cudaMemPool_t new_pool(int device, size_t max)
 	return pool;
 }
 
-Test(pools, exist_on_every_device)
+Test(pools, every_device_has_a_memory_pool)
 {
 	cudaMemPool_t pool, other;
 	void *m;
@@ -521,7 +564,7 @@ Test(pools, exist_on_every_device)
 	cr_assert_eq(used_of(other), 0);
 }
 
-Test(pools, give_out_no_more_than_their_size)
+Test(pools, memory_pool_allocates_no_more_than_its_size)
 {
 	cudaMemPool_t pool = new_pool(0, 100);
 	void *m, *more;
@@ -539,7 +582,7 @@ Test(pools, give_out_no_more_than_their_size)
 	cr_assert_eq(host_cudaMemPoolDestroy(pool), cudaSuccess);
 }
 
-Test(pools, destroyed_live_until_they_are_empty)
+Test(pools, destroyed_memory_pool_lives_until_it_is_empty)
 {
 	cudaMemPool_t pool = new_pool(0, 0), now;
 	void *m;
@@ -550,12 +593,12 @@ Test(pools, destroyed_live_until_they_are_empty)
 	cr_assert_eq(used_of(pool), 64);
 	cr_assert_eq(host_cudaMemPoolDestroy(pool), cudaSuccess);
 	cr_assert_eq(host_cudaDeviceGetMemPool(&now, 0), cudaSuccess);
-	cr_assert_neq(now, pool, "the default one again");
+	cr_assert_neq(now, pool, "the default pool is used again");
 	memset(m, 1, 64);
 	cr_assert_eq(host_cudaFreeAsync(m, NULL), cudaSuccess);
 }
 
-Test(pools, have_attributes)
+Test(pools, memory_pools_have_attributes)
 {
 	cudaMemPool_t pool = new_pool(0, 0);
 	uint64_t value = 4096;
@@ -575,7 +618,8 @@ Test(pools, have_attributes)
 	cr_assert_eq(on, 1);
 	cr_assert_eq(host_cudaMemPoolSetAttribute(
 			     pool, cudaMemPoolAttrUsedMemHigh, &value),
-	             cudaErrorInvalidValue, "may only be reset");
+	             cudaErrorInvalidValue,
+	             "the high watermark may only be reset");
 	cr_assert_eq(host_cudaMemPoolSetAttribute(
 			     pool, cudaMemPoolAttrUsedMemCurrent, &value),
 	             cudaErrorInvalidValue);
@@ -584,7 +628,7 @@ Test(pools, have_attributes)
 	cr_assert_eq(host_cudaMemPoolDestroy(pool), cudaSuccess);
 }
 
-Test(pools, remember_which_devices_may_use_them)
+Test(pools, memory_pool_remembers_which_devices_may_use_it)
 {
 	cudaMemPool_t pool = new_pool(0, 0);
 	struct cudaMemAccessDesc access = {
@@ -606,7 +650,7 @@ Test(pools, remember_which_devices_may_use_them)
 	cr_assert_eq(host_cudaMemPoolDestroy(pool), cudaSuccess);
 }
 
-Test(pools, are_made_only_for_devices)
+Test(pools, memory_pool_is_created_only_for_a_valid_device)
 {
 	struct cudaMemPoolProps props = {
 		.allocType = cudaMemAllocationTypePinned,

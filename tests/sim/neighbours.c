@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Groups of calls whose buffers lie side by side: whether they do so on all
- * ranks, on some or on none, each call reduces its own elements and touches
- * nothing else
+ * Tests of groups of calls with adjacent buffers
+ *
+ * The buffers are adjacent on all ranks, on some or on none. Each call must
+ * reduce its own elements and change nothing else.
  */
 
 #include <criterion/criterion.h>
@@ -12,27 +13,31 @@
 #include "platform/platform.h"
 #include "support/native.h"
 
-#define RANKS 3 /* few ranks; with a core for each, calls take other paths */
+/* Number of ranks. The calls take different code paths depending on whether
+ * there are this many cores. */
+#define RANKS 3
 #define MOST_CALLS 6
 #define UNTOUCHED (-77)
 
-/* One call of the group, which every rank makes. */
+/* A call that every rank makes in the group */
 struct shape {
 	size_t count;
-	ncclDataType_t type; /* of four bytes */
+	ncclDataType_t type; /* a type of four bytes */
 	ncclRedOp_t op;
-	bool is_broadcast; /* from rank 1, instead */
+	/* a broadcast from rank 1, not a reduction */
+	bool is_broadcast;
 };
 
 /*
- * The elements that a rank leaves free before a call, in its send and receive
- * buffers.
+ * Number of free elements before each call's data, in the send and receive
+ * buffers of each rank
  */
 struct gaps {
 	size_t send[RANKS][MOST_CALLS];
 	size_t recv[RANKS][MOST_CALLS];
-	size_t first[RANKS]; /* calls in a group ahead of the others */
-	/* calls in each of the other groups; 0: one group for all */
+	size_t first[RANKS]; /* number of calls in the first group */
+	/* number of calls in each later group, or 0 if there is only one
+	 * group */
 	size_t group[RANKS];
 };
 
@@ -46,7 +51,7 @@ struct list {
 	int32_t *send[RANKS], *recv[RANKS];
 };
 
-/* Small numbers whose sums are all exact in either type. */
+/* Return a small number. Sums of these numbers are exact in both types. */
 static int number(int rank, size_t call, size_t i)
 {
 	return (int)((i * 7 + call * 31) % 1000) + rank * 1000;
@@ -149,7 +154,8 @@ static void call(const struct list *l, const struct native_clique *clique,
 	cr_assert_eq(p->ncclGroupEnd(), ncclSuccess);
 }
 
-/* Check and reset what was received, and check that the rest is unchanged. */
+/* Check and reset the received elements. All other elements must be
+ * unchanged. */
 static void check(struct list *l, int r)
 {
 	const struct shape *s;
@@ -169,8 +175,8 @@ static void check(struct list *l, int r)
 		}
 	}
 	for (i = 0; i < l->room; i++)
-		cr_assert_eq(l->recv[r][i], UNTOUCHED, "rank %d, beside: %zu",
-		             r, i);
+		cr_assert_eq(l->recv[r][i], UNTOUCHED,
+		             "rank %d: element %zu was touched", r, i);
 }
 
 static void run_on(int ranks, bool in_place, const struct shape *shapes,
@@ -218,8 +224,8 @@ static void run(const struct shape *shapes, size_t n, const struct gaps *gaps)
 
 static const struct gaps none;
 
-/* Run calls with these gaps, of small counts and of counts that are cut into
- * pieces. */
+/* Run small calls, and then calls that are executed in pieces, with @gaps
+ * between their buffers. */
 static void run_sizes(const struct gaps *gaps)
 {
 	static const struct shape small[] = {
@@ -247,23 +253,25 @@ static void run_sizes(const struct gaps *gaps)
 	run(rising, 4, gaps);
 }
 
-Test(neighbours, are_reduced_if_they_are_so_on_every_rank, .timeout = 30)
+Test(neighbours, calls_on_adjacent_buffers_are_reduced, .timeout = 30)
 {
 	run_sizes(&none);
 }
 
-Test(neighbours, are_reduced_if_one_ranks_send_buffers_are_not, .timeout = 30)
+Test(neighbours, calls_are_reduced_if_send_buffers_of_a_rank_have_gaps,
+     .timeout = 30)
 {
 	run_sizes(&(struct gaps){ .send = { { 0 }, { 0, 16 } } });
 }
 
-Test(neighbours, are_reduced_if_one_ranks_receive_buffers_are_not,
+Test(neighbours, calls_are_reduced_if_recv_buffers_of_a_rank_have_gaps,
      .timeout = 30)
 {
 	run_sizes(&(struct gaps){ .recv = { { 0 }, { 0 }, { 0, 0, 1 } } });
 }
 
-Test(neighbours, are_reduced_if_they_are_so_on_no_rank, .timeout = 30)
+Test(neighbours, calls_are_reduced_if_buffers_of_all_ranks_have_gaps,
+     .timeout = 30)
 {
 	static const struct gaps gaps = {
 		.send = { { 3, 1, 16 }, { 2, 16, 16 }, { 0, 5, 3 } },
@@ -273,7 +281,8 @@ Test(neighbours, are_reduced_if_they_are_so_on_no_rank, .timeout = 30)
 	run_sizes(&gaps);
 }
 
-Test(neighbours, may_have_less_than_a_cache_line, .timeout = 30)
+Test(neighbours, adjacent_buffers_may_be_smaller_than_a_cache_line,
+     .timeout = 30)
 {
 	static const struct shape shapes[] = {
 		{ 5, ncclFloat32, ncclSum, false },
@@ -285,7 +294,7 @@ Test(neighbours, may_have_less_than_a_cache_line, .timeout = 30)
 	run(shapes, 4, &none);
 }
 
-/* Calls of @count elements, each next to a call of another kind. */
+/* Run calls of @count elements, each adjacent to a call of another kind. */
 static void run_kinds(size_t count)
 {
 	const struct shape shapes[] = {
@@ -300,16 +309,17 @@ static void run_kinds(size_t count)
 	run(shapes, 6, &none);
 }
 
-/* Done at once, and in pieces. */
-Test(neighbours, may_be_of_other_kinds, .timeout = 30)
+/* A call of 16 elements is executed at once, and a call of 2,000 elements in
+ * pieces. */
+Test(neighbours, adjacent_calls_may_be_of_different_kinds, .timeout = 30)
 {
 	run_kinds(16);
 	run_kinds(2000);
 }
 
-/* Each rank groups the calls in its own way, also where they do not lie side by
- * side on all ranks. */
-Test(neighbours, may_be_grouped_differently, .timeout = 30)
+/* Each rank groups the calls differently, even if the buffers are not adjacent
+ * on all ranks. */
+Test(neighbours, ranks_may_group_adjacent_calls_differently, .timeout = 30)
 {
 	run_sizes(&(struct gaps){ .group = { 0, 1, 2 } });
 	run_sizes(&(struct gaps){ .group = { 2, 0, 1 } });
@@ -317,8 +327,10 @@ Test(neighbours, may_be_grouped_differently, .timeout = 30)
 	run_sizes(&(struct gaps){ .send = { { 0, 16 } }, .group = { 0, 2 } });
 }
 
-/* All calls are alike, and so are the groups except for where they begin. */
-Test(neighbours, may_be_grouped_one_call_later, .timeout = 30)
+/* All ranks make the same calls in groups of one size. Only the size of the
+ * first group differs between ranks. */
+Test(neighbours, adjacent_calls_work_if_first_groups_differ_in_size,
+     .timeout = 30)
 {
 	static const struct shape shapes[] = {
 		{ 1000, ncclInt32, ncclSum, false },

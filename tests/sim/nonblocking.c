@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Communicators that do not block: calls that answer ncclInProgress, the state
- * that programs poll, and what is allowed meanwhile
+ * Tests of non-blocking communicators: calls that return ncclInProgress, the
+ * state that programs poll, and the calls that are allowed in this state
  */
 
 #include <criterion/criterion.h>
@@ -32,7 +32,7 @@ static ncclResult_t state(const struct platform *p, ncclComm_t comm)
 	return s;
 }
 
-/* Poll until nothing is in progress. */
+/* Poll until nothing is in progress. Return the state. */
 static ncclResult_t await(const struct platform *p, ncclComm_t comm)
 {
 	ncclResult_t s;
@@ -42,7 +42,7 @@ static ncclResult_t await(const struct platform *p, ncclComm_t comm)
 	return s;
 }
 
-/* Done, or to be awaited. */
+/* Return the final result of a call that may return ncclInProgress. */
 static ncclResult_t finish(const struct platform *p, ncclComm_t comm,
                            ncclResult_t result)
 {
@@ -59,8 +59,8 @@ static ncclResult_t init(const struct platform *p, ncclComm_t *comm, int n,
 }
 
 /*
- * Open all ranks on one thread, one call after the other: none waits for the
- * next.
+ * Open all ranks on one thread, one call after the other. No call may wait for
+ * the next one.
  */
 static void open_clique(struct native_clique *c, const struct platform *p,
                         int n)
@@ -82,7 +82,8 @@ static void open_clique(struct native_clique *c, const struct platform *p,
 	native_fill(c);
 }
 
-/* Every rank sums on its own: as no call blocks, one thread can do that. */
+/* Sum on each rank separately. One thread can do this, because no call
+ * blocks. */
 static void sum_each(struct native_clique *c)
 {
 	int r;
@@ -98,7 +99,7 @@ static void sum_each(struct native_clique *c)
 	}
 }
 
-Test(nonblocking, init_returns_before_the_others_have_come)
+Test(nonblocking, nonblocking_init_returns_before_the_others_join)
 {
 	const struct platform *p = native_open(3);
 	struct native_clique c;
@@ -122,7 +123,7 @@ Test(nonblocking, init_returns_before_the_others_have_come)
 	native_clique_destroy(&c);
 }
 
-Test(nonblocking, group_returns_before_it_is_done)
+Test(nonblocking, nonblocking_group_end_returns_before_it_is_done)
 {
 	const struct platform *p = native_open(2);
 	ncclComm_t comm[2];
@@ -148,8 +149,8 @@ Test(nonblocking, group_returns_before_it_is_done)
 		cr_assert_eq(p->ncclCommDestroy(comm[r]), ncclSuccess);
 }
 
-/* All calls that are refused, none of which changes the state. */
-Test(nonblocking, refuses_calls_while_in_progress)
+/* A refused call must not change the state. */
+Test(nonblocking, calls_are_refused_while_an_init_is_in_progress)
 {
 	const struct platform *p = native_open(2);
 	ncclComm_t comm, child;
@@ -178,8 +179,9 @@ Test(nonblocking, refuses_calls_while_in_progress)
 	cr_assert_eq(p->ncclCommAbort(comm), ncclSuccess);
 }
 
-/* A collective's failure stays, though. */
-Test(nonblocking, remembers_a_collective_while_in_progress)
+/* The state keeps the error of a refused collective, but not of any other
+ * refused call. */
+Test(nonblocking, collective_that_is_refused_during_init_stays_in_the_state)
 {
 	const struct platform *p = native_open(2);
 	ncclComm_t comm;
@@ -195,7 +197,7 @@ Test(nonblocking, remembers_a_collective_while_in_progress)
 	cr_assert_eq(p->ncclCommAbort(comm), ncclSuccess);
 }
 
-Test(nonblocking, abort_ends_an_init_that_waits_for_ever)
+Test(nonblocking, abort_ends_a_nonblocking_init_that_never_finishes)
 {
 	const struct platform *p = native_open(2);
 	ncclComm_t comm[2];
@@ -204,7 +206,7 @@ Test(nonblocking, abort_ends_an_init_that_waits_for_ever)
 	native_must(p->ncclGetUniqueId(&id), "ncclGetUniqueId");
 	cr_assert_eq(init(p, &comm[0], 2, &id, 0, 0), ncclInProgress);
 	cr_assert_eq(p->ncclCommAbort(comm[0]), ncclSuccess);
-	/* The device is free for another init, by another id. */
+	/* The device can be used for another init, with a new id. */
 	native_must(p->ncclGetUniqueId(&id), "ncclGetUniqueId");
 	cr_assert_eq(init(p, &comm[0], 2, &id, 0, 0), ncclInProgress);
 	init(p, &comm[1], 2, &id, 1, 0);
@@ -215,10 +217,10 @@ Test(nonblocking, abort_ends_an_init_that_waits_for_ever)
 }
 
 /*
- * The abort of one communicator waits for its whole group, the rest of which
- * then cannot go on.
+ * The abort of one communicator waits for its whole group, whose other
+ * communicators cannot continue.
  */
-Test(nonblocking, abort_of_one_that_has_met_ends_its_group)
+Test(nonblocking, abort_of_a_completed_init_ends_the_rest_of_its_group)
 {
 	const struct platform *p = native_open(2);
 	ncclComm_t comm[2];
@@ -231,7 +233,7 @@ Test(nonblocking, abort_of_one_that_has_met_ends_its_group)
 	cr_assert_eq(init(p, &comm[0], 1, &ids[0], 0, 0), ncclSuccess);
 	cr_assert_eq(init(p, &comm[1], 2, &ids[1], 1, 0), ncclSuccess);
 	cr_assert_eq(p->ncclGroupEnd(), ncclInProgress);
-	/* Wait until the first one has met. */
+	/* Give the first init time to complete. */
 	for (i = 0; i < 10000; i++)
 		sched_yield();
 	cr_assert_eq(p->ncclCommAbort(comm[0]), ncclSuccess);
@@ -239,7 +241,7 @@ Test(nonblocking, abort_of_one_that_has_met_ends_its_group)
 	cr_assert_eq(p->ncclCommAbort(comm[1]), ncclSuccess);
 }
 
-Test(nonblocking, abort_of_one_that_sums_ends_its_group)
+Test(nonblocking, abort_during_a_collective_ends_an_init_of_its_group)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique c;
@@ -257,8 +259,8 @@ Test(nonblocking, abort_of_one_that_sums_ends_its_group)
 	cr_assert_eq(p->ncclCommAbort(waits), ncclSuccess);
 }
 
-/* An init that fails later becomes a state, which stays until the abort. */
-Test(nonblocking, init_that_fails_is_a_state)
+/* If an init fails later, the error becomes the state, until the abort. */
+Test(nonblocking, error_of_a_failed_nonblocking_init_becomes_its_async_error)
 {
 	const struct platform *p = native_open(2);
 	ncclComm_t comm[2];
@@ -268,7 +270,8 @@ Test(nonblocking, init_that_fails_is_a_state)
 	native_must(p->ncclGetUniqueId(&id), "ncclGetUniqueId");
 	cr_assert_eq(init(p, &comm[0], 2, &id, 0, 0), ncclInProgress);
 	init(p, &comm[1], 2, &id, 0, 0);
-	/* Whichever of them came later. */
+	/* Let comm[1] be the rank that has failed, which is the one that joined
+	 * second. */
 	while (state(p, comm[0]) == ncclInProgress &&
 	       state(p, comm[1]) == ncclInProgress)
 		sched_yield();
@@ -285,8 +288,9 @@ Test(nonblocking, init_that_fails_is_a_state)
 	cr_assert_eq(p->ncclCommAbort(comm[0]), ncclSuccess);
 }
 
-/* Every failure, even of a mere argument, is the answer to all later calls. */
-Test(nonblocking, errors_stay)
+/* After any failure, even of an argument check, all later calls return the
+ * first error. */
+Test(nonblocking, error_of_a_nonblocking_communicator_stays)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique c;
@@ -304,12 +308,12 @@ Test(nonblocking, errors_stay)
 	             ncclInvalidArgument);
 	cr_assert_eq(p->ncclCommFinalize(c.comm[0]), ncclInvalidArgument);
 	cr_assert_eq(p->ncclCommDestroy(c.comm[0]), ncclInvalidArgument);
-	cr_assert_not_null(strstr(p->ncclGetLastError(NULL), "failed before"));
+	cr_assert_not_null(strstr(p->ncclGetLastError(NULL), "already failed"));
 	cr_assert_eq(state(p, c.comm[1]), ncclSuccess);
 	native_clique_abort(&c);
 }
 
-Test(nonblocking, errors_of_blocking_ones_do_not_stay)
+Test(nonblocking, async_error_of_a_blocking_communicator_is_not_kept)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique c;
@@ -323,8 +327,7 @@ Test(nonblocking, errors_of_blocking_ones_do_not_stay)
 	native_clique_destroy(&c);
 }
 
-/* A group that failed is the state of all communicators in it. */
-Test(nonblocking, group_that_fails_is_a_state)
+Test(nonblocking, error_of_a_failed_native_group_becomes_its_async_error)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique c;
@@ -341,8 +344,9 @@ Test(nonblocking, group_that_fails_is_a_state)
 	native_clique_abort(&c);
 }
 
-/* The joins and ends of a group must all block, or all not block. */
-Test(nonblocking, does_not_mix_with_blocking_in_a_group)
+/* The inits and finalizes of a group must be all blocking or all
+ * non-blocking. */
+Test(nonblocking, blocking_and_nonblocking_inits_cannot_share_a_group)
 {
 	const struct platform *p = native_open(2);
 	ncclComm_t comm[2];
@@ -363,7 +367,8 @@ Test(nonblocking, does_not_mix_with_blocking_in_a_group)
 	}
 }
 
-/* The last collective decides for all of the group. */
+/* Sum on two communicators in one group. The communicator of the last
+ * collective determines whether the group blocks. */
 static void sum_of_two(struct native_clique *first, struct native_clique *last,
                        ncclResult_t result)
 {
@@ -388,7 +393,7 @@ static void sum_of_two(struct native_clique *first, struct native_clique *last,
 	}
 }
 
-Test(nonblocking, mode_of_a_group_is_that_of_its_last_collective)
+Test(nonblocking, last_collective_decides_whether_a_group_blocks)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique waits, goes_on;
@@ -403,7 +408,7 @@ Test(nonblocking, mode_of_a_group_is_that_of_its_last_collective)
 
 /* ---- children --------------------------------------------------------- */
 
-Test(nonblocking, child_exists_when_its_parent_is_ready)
+Test(nonblocking, child_of_a_nonblocking_split_exists_when_parent_is_ready)
 {
 	const struct platform *p = native_open(3);
 	struct native_clique parent, c;
@@ -413,7 +418,8 @@ Test(nonblocking, child_exists_when_its_parent_is_ready)
 	c = parent;
 	for (r = 0; r < 3; r++) {
 		c.comm[r] = (ncclComm_t)&c;
-		/* Unlike other functions: the state has the result. */
+		/* Unlike other functions, a split returns success at once; its
+		 * result is in the state. */
 		cr_assert_eq(p->ncclCommSplit(parent.comm[r], 0, -r,
 		                              &c.comm[2 - r], NULL),
 		             ncclSuccess);
@@ -431,7 +437,7 @@ Test(nonblocking, child_exists_when_its_parent_is_ready)
 	native_clique_destroy(&c);
 }
 
-Test(nonblocking, abort_of_a_parent_ends_the_making_of_a_child)
+Test(nonblocking, abort_of_a_parent_ends_a_nonblocking_split)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique c;
@@ -447,7 +453,7 @@ Test(nonblocking, abort_of_a_parent_ends_the_making_of_a_child)
 
 /* ---- ends ------------------------------------------------------------- */
 
-Test(nonblocking, finalize_is_awaited)
+Test(nonblocking, nonblocking_finalize_can_be_awaited)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique c;
@@ -465,7 +471,7 @@ Test(nonblocking, finalize_is_awaited)
 }
 
 /* A finalize that waits for work is in progress until an abort. */
-Test(nonblocking, finalize_of_a_hang_can_be_aborted)
+Test(nonblocking, nonblocking_finalize_of_a_hang_can_be_aborted)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique c;
@@ -476,7 +482,7 @@ Test(nonblocking, finalize_of_a_hang_can_be_aborted)
 	native_clique_abort(&c);
 }
 
-Test(nonblocking, revoke_is_awaited)
+Test(nonblocking, nonblocking_revoke_waits_for_earlier_work)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique c;
@@ -501,7 +507,7 @@ Test(nonblocking, revoke_is_awaited)
 
 /* ---- the environment -------------------------------------------------- */
 
-Test(nonblocking, can_be_set_by_the_environment)
+Test(nonblocking, environment_can_make_communicators_nonblocking)
 {
 	const struct platform *p;
 	ncclComm_t comm[2], one;
@@ -515,7 +521,7 @@ Test(nonblocking, can_be_set_by_the_environment)
 		cr_assert_eq(await(p, comm[r]), ncclSuccess);
 	for (r = 0; r < 2; r++)
 		cr_assert_eq(p->ncclCommDestroy(comm[r]), ncclSuccess);
-	/* Outside a group this function always waits. */
+	/* Outside a group, ncclCommInitRank() always waits. */
 	native_must(p->ncclGetUniqueId(&id), "ncclGetUniqueId");
 	cr_assert_eq(p->ncclCommInitRank(&one, 1, id, 0), ncclSuccess);
 	cr_assert_eq(p->ncclCommFinalize(one), ncclInProgress);
@@ -523,11 +529,11 @@ Test(nonblocking, can_be_set_by_the_environment)
 	cr_assert_eq(p->ncclCommDestroy(one), ncclSuccess);
 	native_must(p->ncclGetUniqueId(&id), "ncclGetUniqueId");
 	cr_assert_eq(init(p, &one, 2, &id, 0, 1), ncclInProgress,
-	             "whatever is configured");
+	             "the variable overrides the configuration");
 	cr_assert_eq(p->ncclCommAbort(one), ncclSuccess);
 }
 
-Test(nonblocking, can_be_forbidden_by_the_environment)
+Test(nonblocking, environment_can_make_communicators_blocking)
 {
 	const struct platform *p;
 	ncclUniqueId id;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What must not wait for what: work behind host functions, groups on several
- * communicators, and facts that are queried inside a group
+ * Tests that calls and work do not wait unnecessarily: work after host
+ * functions, groups on several communicators, and queries inside a group
  */
 
 #include <criterion/criterion.h>
@@ -20,7 +20,7 @@ static void open_platform(void)
 
 TestSuite(order, .init = open_platform, .timeout = 60);
 
-Test(order, a_host_function_holds_up_only_its_own_stream)
+Test(order, host_function_holds_up_only_its_own_stream)
 {
 	cudaStream_t x = native_stream(p, 0), y = native_stream(p, 1);
 	struct native_gate first, second;
@@ -42,7 +42,8 @@ Test(order, a_host_function_holds_up_only_its_own_stream)
 	p->cudaStreamDestroy(y);
 }
 
-/* One rank's group: all-reduces on two communicators, in some order. */
+/* Arguments of a rank's group of two all-reduces, on two communicators in
+ * either order */
 struct both {
 	ncclComm_t comm[2];
 	int32_t value[2];
@@ -63,7 +64,7 @@ static void *group_of_both(void *arg)
 	return NULL;
 }
 
-Test(order, groups_on_two_communicators_do_not_wait_in_a_circle)
+Test(order, groups_on_two_communicators_do_not_deadlock)
 {
 	struct native_clique x, y;
 	struct both b[2];
@@ -90,7 +91,7 @@ Test(order, groups_on_two_communicators_do_not_wait_in_a_circle)
 	native_clique_destroy(&y);
 }
 
-Test(order, a_bad_query_inside_a_group_does_not_drop_it)
+Test(order, failed_query_inside_a_group_does_not_drop_the_group)
 {
 	struct native_clique c;
 	int n;
@@ -108,7 +109,7 @@ Test(order, a_bad_query_inside_a_group_does_not_drop_it)
 	native_clique_destroy(&c);
 }
 
-Test(order, progress_stops_when_its_word_is_set)
+Test(order, progress_stops_when_the_awaited_word_is_set)
 {
 	cudaStream_t s = native_stream(p, 0);
 	struct native_gate gate;
@@ -120,7 +121,7 @@ Test(order, progress_stops_when_its_word_is_set)
 	p->mark(s, word, 1);
 	p->progress(0, s, word, 1, UINT64_MAX);
 	cr_assert_eq(*word, 1);
-	/* The work that is left gets done all the same. */
+	/* progress() must lose no work if the word is already set. */
 	native_gate_hold(p, &gate, s);
 	p->mark(s, word, 2);
 	native_gate_open(&gate);

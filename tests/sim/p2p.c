@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * ncclSend() and ncclRecv(): which ones match, and which rank waits for which
+ * Tests of ncclSend() and ncclRecv(): which of them match, and which rank waits
+ * for which
  *
- * Where a test says that something is not done, it queries streams instead of
- * waiting for them: the querying thread does all work that can be done.
+ * To show that something is not done, a test queries streams instead of waiting
+ * for them. A thread that queries a stream does all work that can be done.
  */
 
 #include <criterion/criterion.h>
@@ -54,7 +55,7 @@ static void finish(const struct native_clique *c, int r)
 
 /* ---- pairs ------------------------------------------------------------ */
 
-Test(p2p, a_pair_does_not_need_the_others)
+Test(p2p, message_between_two_ranks_needs_no_other_rank)
 {
 	struct native_clique c;
 	int32_t out = 7, in = 0;
@@ -69,7 +70,7 @@ Test(p2p, a_pair_does_not_need_the_others)
 	native_clique_destroy(&c);
 }
 
-Test(p2p, the_receiver_may_come_first)
+Test(p2p, receive_may_be_called_before_the_send)
 {
 	struct native_clique c;
 	int32_t out = 7, in = 0;
@@ -91,7 +92,7 @@ Test(p2p, messages_of_a_pair_keep_their_order)
 	int i;
 
 	native_clique_open(&c, p, 2);
-	/* In groups of two on the one side, and of three on the other. */
+	/* Call on rank 0 in groups of two, and on rank 1 in groups of three. */
 	for (i = 0; i < 6; i++) {
 		if (i % 2 == 0)
 			p->ncclGroupStart();
@@ -112,7 +113,7 @@ Test(p2p, messages_of_a_pair_keep_their_order)
 	native_clique_destroy(&c);
 }
 
-Test(p2p, a_message_of_no_elements_is_awaited)
+Test(p2p, send_of_no_elements_waits_for_its_receive)
 {
 	struct native_clique c;
 
@@ -125,7 +126,7 @@ Test(p2p, a_message_of_no_elements_is_awaited)
 	native_clique_destroy(&c);
 }
 
-Test(p2p, a_message_of_no_elements_keeps_its_place_in_the_order)
+Test(p2p, message_of_no_elements_keeps_its_place_in_the_order)
 {
 	struct native_clique c;
 	int32_t out = 7, in = 0;
@@ -143,7 +144,7 @@ Test(p2p, a_message_of_no_elements_keeps_its_place_in_the_order)
 	native_clique_destroy(&c);
 }
 
-Test(p2p, different_counts_transfer_the_smaller)
+Test(p2p, message_with_different_counts_transfers_the_smaller)
 {
 	struct native_clique c;
 	int32_t out[3] = { 1, 2, 3 }, in[3] = { -1, -1, -1 };
@@ -163,7 +164,7 @@ Test(p2p, different_counts_transfer_the_smaller)
 
 #define MANY ((size_t)1000003)
 
-Test(p2p, large_messages_go_both_ways_at_once)
+Test(p2p, large_messages_can_go_both_ways_at_once)
 {
 	static int32_t out[2][MANY], in[2][MANY];
 	struct native_clique c;
@@ -187,8 +188,8 @@ Test(p2p, large_messages_go_both_ways_at_once)
 	native_clique_destroy(&c);
 }
 
-/* Without any rank waiting for the message. */
-Test(p2p, a_small_message_is_transferred_as_its_ends_meet)
+/* The message must arrive although no rank waits for its stream. */
+Test(p2p, small_message_is_transferred_during_the_second_call)
 {
 	struct native_clique c;
 	int32_t out = 7, in = 0;
@@ -202,8 +203,9 @@ Test(p2p, a_small_message_is_transferred_as_its_ends_meet)
 	native_clique_destroy(&c);
 }
 
-/* The sender's thread should copy the message, but may be gone. */
-Test(p2p, a_large_message_is_transferred_when_either_end_is_queried)
+/* The sender's thread may have ended, so a query of either rank must copy the
+ * message. */
+Test(p2p, large_message_is_transferred_when_either_rank_is_queried)
 {
 	enum { COUNT = 100000 };
 	int32_t *out = malloc(COUNT * sizeof(*out)),
@@ -226,8 +228,8 @@ Test(p2p, a_large_message_is_transferred_when_either_end_is_queried)
 	free(in);
 }
 
-/* Threads that look at the message have time for only a piece. */
-Test(p2p, a_large_message_goes_on_where_it_was_left)
+/* Each call of progress() has time for only a piece of the message. */
+Test(p2p, large_message_continues_where_it_was_left)
 {
 	static int32_t out[MANY], in[MANY];
 	struct native_clique c;
@@ -248,7 +250,7 @@ Test(p2p, a_large_message_goes_on_where_it_was_left)
 
 /* ---- waiting ---------------------------------------------------------- */
 
-Test(p2p, ungrouped_sends_to_each_other_hold_the_streams_not_the_host)
+Test(p2p, ungrouped_mutual_sends_block_the_streams_not_the_host)
 {
 	struct native_clique c;
 	int32_t out[2] = { 1, 2 }, in[2] = { -1, -1 };
@@ -267,7 +269,7 @@ Test(p2p, ungrouped_sends_to_each_other_hold_the_streams_not_the_host)
 	cr_assert_eq(in[1], -1);
 }
 
-Test(p2p, launches_of_a_communicator_take_turns_on_all_streams)
+Test(p2p, launches_of_a_communicator_keep_order_across_streams)
 {
 	struct native_clique c;
 	cudaStream_t other;
@@ -278,7 +280,8 @@ Test(p2p, launches_of_a_communicator_take_turns_on_all_streams)
 	cr_assert_eq(send(&c, 0, 1, &out[0], 1), ncclSuccess);
 	cr_assert_eq(p->ncclRecv(&in[0], 1, ncclInt32, 1, c.comm[0], other),
 	             ncclSuccess);
-	/* Rank 0's second launch waits for its first. */
+	/* Rank 0's second launch waits for its first one, even on another
+	 * stream. */
 	cr_assert_eq(send(&c, 1, 0, &out[1], 1), ncclSuccess);
 	cr_assert_eq(state(&c, 1), cudaErrorNotReady);
 	cr_assert_eq(p->cudaStreamQuery(other), cudaErrorNotReady);
@@ -290,7 +293,7 @@ Test(p2p, launches_of_a_communicator_take_turns_on_all_streams)
 	p->cudaStreamDestroy(c.stream[1]);
 }
 
-Test(p2p, both_directions_work_in_a_group_on_two_streams)
+Test(p2p, group_can_send_and_receive_on_two_streams)
 {
 	struct native_clique c;
 	cudaStream_t other[2];
@@ -316,7 +319,7 @@ Test(p2p, both_directions_work_in_a_group_on_two_streams)
 	native_clique_destroy(&c);
 }
 
-Test(p2p, a_pending_communicator_does_not_hold_another)
+Test(p2p, pending_message_does_not_hold_another_communicator)
 {
 	struct native_clique x, y;
 	int32_t out = 7, in = 0;
@@ -336,7 +339,7 @@ Test(p2p, a_pending_communicator_does_not_hold_another)
 	native_clique_destroy(&y);
 }
 
-Test(p2p, two_communicators_may_share_a_group_and_a_stream)
+Test(p2p, two_communicators_can_share_a_group_and_a_stream)
 {
 	struct native_clique x, y;
 	int32_t out[2] = { 1, 2 }, in[2] = { 0 };
@@ -345,7 +348,7 @@ Test(p2p, two_communicators_may_share_a_group_and_a_stream)
 
 	native_clique_open(&x, p, 2);
 	native_clique_open(&y, p, 2);
-	/* Each rank calls them in another order. */
+	/* The order of the calls differs between the ranks. */
 	for (r = 0; r < 2; r++) {
 		p->ncclGroupStart();
 		for (i = 0; i < 2; i++) {
@@ -388,17 +391,17 @@ static void send_to_itself(int n)
 	native_clique_destroy(&c);
 }
 
-Test(p2p, a_rank_sends_to_itself_in_a_group)
+Test(p2p, rank_can_send_to_itself_in_a_group)
 {
 	send_to_itself(2);
 }
 
-Test(p2p, a_rank_alone_sends_to_itself_in_a_group)
+Test(p2p, single_rank_can_send_to_itself_in_a_group)
 {
 	send_to_itself(1);
 }
 
-Test(p2p, to_itself_in_place_changes_nothing)
+Test(p2p, message_to_itself_in_place_changes_nothing)
 {
 	struct native_clique c;
 	int32_t same = 7;
@@ -413,7 +416,7 @@ Test(p2p, to_itself_in_place_changes_nothing)
 	native_clique_destroy(&c);
 }
 
-Test(p2p, to_itself_unmatched_is_invalid_and_drops_the_group)
+Test(p2p, unmatched_message_to_itself_drops_the_group)
 {
 	struct native_clique c;
 	int32_t x = 7;
@@ -435,7 +438,7 @@ Test(p2p, to_itself_unmatched_is_invalid_and_drops_the_group)
 	native_clique_destroy(&c);
 }
 
-Test(p2p, to_itself_ungrouped_is_invalid)
+Test(p2p, ungrouped_message_to_itself_is_invalid)
 {
 	struct native_clique c;
 	int32_t x = 7;
@@ -449,8 +452,8 @@ Test(p2p, to_itself_ungrouped_is_invalid)
 
 /* ---- with collectives ------------------------------------------------- */
 
-/* A ring and a sum in one group of all ranks. */
-Test(p2p, messages_may_share_a_group_with_collectives)
+/* A ring and a sum, in one group of all ranks */
+Test(p2p, messages_and_collectives_can_share_a_group)
 {
 	struct native_clique c;
 	int32_t out[4], in[4];
@@ -474,7 +477,7 @@ Test(p2p, messages_may_share_a_group_with_collectives)
 	native_clique_destroy(&c);
 }
 
-Test(p2p, a_launch_is_over_when_both_of_its_parts_are)
+Test(p2p, launch_is_done_when_its_message_and_collective_are)
 {
 	struct native_clique c;
 	int32_t out = 7, in = 0;
@@ -500,7 +503,7 @@ Test(p2p, a_launch_is_over_when_both_of_its_parts_are)
 
 /* ---- aborts ----------------------------------------------------------- */
 
-Test(p2p, an_unmatched_message_waits_for_its_abort_and_is_not_written)
+Test(p2p, unmatched_receive_waits_for_an_abort_and_writes_nothing)
 {
 	struct native_clique c;
 	int32_t out = 7, in = -1;
@@ -510,7 +513,8 @@ Test(p2p, an_unmatched_message_waits_for_its_abort_and_is_not_written)
 	cr_assert_eq(state(&c, 0), cudaErrorNotReady);
 	p->ncclCommAbort(c.comm[0]);
 	finish(&c, 0);
-	/* Its partner comes too late, and waits for an abort of its own. */
+	/* The peer's call is too late. It hangs until its own rank is
+	 * aborted. */
 	cr_assert_eq(send(&c, 1, 0, &out, 1), ncclSuccess);
 	cr_assert_eq(state(&c, 1), cudaErrorNotReady);
 	p->ncclCommAbort(c.comm[1]);
@@ -518,7 +522,7 @@ Test(p2p, an_unmatched_message_waits_for_its_abort_and_is_not_written)
 	cr_assert_eq(in, -1);
 }
 
-Test(p2p, messages_of_others_go_on_after_an_abort_but_collectives_do_not)
+Test(p2p, abort_of_a_rank_stops_collectives_but_not_messages)
 {
 	struct native_clique c;
 	int32_t out = 7, in = 0;
@@ -543,9 +547,9 @@ Test(p2p, messages_of_others_go_on_after_an_abort_but_collectives_do_not)
 /* ---- random patterns -------------------------------------------------- */
 
 #define ROUNDS 150
-#define MESSAGES 6 /* the most messages of a pair in one round */
+#define MESSAGES 6 /* maximum number of messages of a pair in one round */
 
-/* The first element of the k-th message of a round from @from to @to. */
+/* Return the first element of message @k from @from to @to in a round. */
 static int32_t token(int round, int from, int to, int k)
 {
 	return round << 12 | from << 8 | to << 4 | k;
@@ -571,7 +575,7 @@ struct exchange {
 	int wrong;
 };
 
-/* Room for all messages of a round, in one direction. */
+/* Buffers for all messages that a rank sends, or receives, in a round */
 typedef int32_t room[NATIVE_RANKS][MESSAGES][5000];
 
 static void send_all(struct exchange *x, int round, room *out)
@@ -594,7 +598,7 @@ static void receive_all(struct exchange *x, int round, room *in)
 {
 	int from, k;
 
-	/* From the last to the first, too: pairs are independent. */
+	/* Pairs are independent, so the peers can be in reverse order. */
 	for (from = x->c->n - 1; from >= 0; from--)
 		for (k = 0; k < messages(round, from, x->rank); k++)
 			x->wrong += receive(x->c, x->rank, from, (*in)[from][k],
@@ -662,29 +666,29 @@ static void exchange_among(int n)
 	native_clique_destroy(&c);
 }
 
-Test(p2p, random_messages_match_among_two)
+Test(p2p, random_messages_of_two_ranks_match)
 {
 	exchange_among(2);
 }
 
-Test(p2p, random_messages_match_among_three)
+Test(p2p, random_messages_of_three_ranks_match)
 {
 	exchange_among(3);
 }
 
-Test(p2p, random_messages_match_among_five)
+Test(p2p, random_messages_of_five_ranks_match)
 {
 	exchange_among(5);
 }
 
-Test(p2p, random_messages_match_among_eight)
+Test(p2p, random_messages_of_eight_ranks_match)
 {
 	exchange_among(8);
 }
 
 /* ---- arguments -------------------------------------------------------- */
 
-/* Both calls; the arguments are in the order in which NCCL checks them. */
+/* Expect a send and a receive to return @result, with any count. */
 static void expect_both(ncclResult_t result, struct native_clique *c, int type,
                         int peer)
 {
@@ -702,7 +706,7 @@ static void expect_both(ncclResult_t result, struct native_clique *c, int type,
 	cr_expect_eq(state(c, 0), cudaSuccess);
 }
 
-Test(p2p, arguments_are_checked)
+Test(p2p, send_and_recv_check_their_arguments)
 {
 	struct native_clique c;
 	int x = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Scripted faults of the paths between devices (sim.h)
+ * Tests of scripted faults of the paths between devices (sim.h)
  */
 
 #include <criterion/criterion.h>
@@ -29,7 +29,8 @@ static void add(int a, int b, int kind, uint64_t value)
 	native_must(cohort_sim_fault_add(&fault), "cohort_sim_fault_add");
 }
 
-/* A buffer on each device, of ones on device 0 and else of zeros. */
+/* A buffer on each device, filled with ones on device 0 and with zeros on all
+ * others */
 struct buffers {
 	const struct platform *p;
 	unsigned char *on[3];
@@ -65,7 +66,7 @@ static cudaError_t cross(const struct buffers *b, int to, int from,
 	                                 BYTES, stream);
 }
 
-/* How many bytes on @device are not 1. */
+/* Return the number of bytes on @device that are not 1. */
 static int wrong(const struct buffers *b, int device)
 {
 	unsigned char bytes[BYTES];
@@ -79,7 +80,7 @@ static int wrong(const struct buffers *b, int device)
 	return n;
 }
 
-Test(path, is_advertised_though_it_is_dead, .timeout = 10)
+Test(path, dead_path_between_devices_is_still_advertised, .timeout = 10)
 {
 	struct buffers b;
 	int can = 0;
@@ -93,7 +94,7 @@ Test(path, is_advertised_though_it_is_dead, .timeout = 10)
 	end(&b);
 }
 
-Test(path, that_is_dead_holds_a_copy_until_the_script_is_cleared, .timeout = 10)
+Test(path, dead_path_holds_a_copy_until_the_faults_are_cleared, .timeout = 10)
 {
 	struct buffers b;
 	cudaStream_t stream;
@@ -104,7 +105,7 @@ Test(path, that_is_dead_holds_a_copy_until_the_script_is_cleared, .timeout = 10)
 	cr_assert_eq(cross(&b, 1, 0, stream), cudaSuccess);
 	cr_assert_eq(b.p->cudaStreamQuery(stream), cudaErrorNotReady);
 	cr_assert_eq(cross(&b, 2, 0, NULL), cudaSuccess,
-	             "other paths are alive");
+	             "other paths still work");
 	cr_assert_eq(wrong(&b, 2), 0);
 	cr_assert_eq(b.p->cudaStreamQuery(stream), cudaErrorNotReady);
 	cohort_sim_faults_clear();
@@ -114,7 +115,7 @@ Test(path, that_is_dead_holds_a_copy_until_the_script_is_cleared, .timeout = 10)
 	end(&b);
 }
 
-Test(path, that_damages_data_turns_a_bit_over, .timeout = 10)
+Test(path, garbling_path_flips_a_bit_of_a_copy, .timeout = 10)
 {
 	struct buffers b;
 
@@ -127,7 +128,7 @@ Test(path, that_damages_data_turns_a_bit_over, .timeout = 10)
 	end(&b);
 }
 
-Test(path, that_fails_answers_its_code, .timeout = 10)
+Test(path, failing_path_makes_copies_return_its_error, .timeout = 10)
 {
 	struct buffers b;
 
@@ -140,7 +141,7 @@ Test(path, that_fails_answers_its_code, .timeout = 10)
 	end(&b);
 }
 
-Test(path, within_a_device_that_fails_for_good_loses_the_device, .timeout = 10)
+Test(path, sticky_error_within_a_device_loses_the_device, .timeout = 10)
 {
 	struct buffers b;
 
@@ -157,8 +158,8 @@ Test(path, within_a_device_that_fails_for_good_loses_the_device, .timeout = 10)
 	end(&b);
 }
 
-/* An all-reduce of ranks on devices 0 to @n - 1, in one group; false if it is not done
- * after the ranks' streams were asked for a while. */
+/* Make an all-reduce of the ranks on devices 0 to @n - 1, in one group. Return
+ * false if it is not done after many queries of the streams. */
 static bool sums(struct native_clique *c, int n)
 {
 	double until = native_now_ms() + 50;
@@ -176,7 +177,7 @@ static bool sums(struct native_clique *c, int n)
 	return true;
 }
 
-Test(path, that_is_dead_stalls_the_ranks_on_it_and_no_others, .timeout = 10)
+Test(path, dead_path_stalls_only_the_ranks_that_use_it, .timeout = 10)
 {
 	struct native_clique two, three;
 	const struct platform *p;
@@ -194,7 +195,7 @@ Test(path, that_is_dead_stalls_the_ranks_on_it_and_no_others, .timeout = 10)
 	native_clique_destroy(&two);
 }
 
-Test(path, is_not_used_by_nccl_that_is_told_so, .timeout = 10)
+Test(path, NCCL_P2P_DISABLE_avoids_a_dead_path, .timeout = 10)
 {
 	struct native_clique c;
 
@@ -206,7 +207,7 @@ Test(path, is_not_used_by_nccl_that_is_told_so, .timeout = 10)
 	native_clique_destroy(&c);
 }
 
-Test(path, that_damages_data_makes_sums_wrong, .timeout = 10)
+Test(path, path_that_garbles_data_makes_sums_wrong, .timeout = 10)
 {
 	struct native_clique c;
 	int r;
@@ -220,7 +221,7 @@ Test(path, that_damages_data_makes_sums_wrong, .timeout = 10)
 	native_clique_destroy(&c);
 }
 
-Test(path, that_fails_for_good_loses_a_device, .timeout = 10)
+Test(path, sticky_error_of_a_path_loses_a_device, .timeout = 10)
 {
 	struct native_clique c;
 	const struct platform *p;
@@ -238,7 +239,7 @@ Test(path, that_fails_for_good_loses_a_device, .timeout = 10)
 	native_clique_abort(&c);
 }
 
-Test(path, comes_from_the_environment, .timeout = 10)
+Test(path, path_faults_can_be_scripted_in_the_environment, .timeout = 10)
 {
 	struct buffers b;
 
@@ -250,12 +251,12 @@ Test(path, comes_from_the_environment, .timeout = 10)
 	cr_assert_eq(cross(&b, 2, 0, NULL), cudaSuccess);
 	cr_assert_eq(b.p->cudaStreamQuery(NULL), cudaErrorNotReady);
 	cohort_sim_faults_clear();
-	/* Only this device's free would wait for the copy. */
+	/* Wait for the copy: a free would wait only on the current device. */
 	cr_assert_eq(b.p->cudaStreamSynchronize(NULL), cudaSuccess);
 	end(&b);
 }
 
-Test(path, needs_two_devices)
+Test(path, path_fault_needs_two_valid_devices)
 {
 	struct cohort_fault fault = { .rank = -1, .kind = COHORT_FAULT_PATH };
 

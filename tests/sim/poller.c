@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Queued work is done although no thread ever waits or queries: the program
- * only reads memory
+ * Tests that enqueued work is done even if no thread waits for it or queries it
  */
 
 #include <criterion/criterion.h>
@@ -58,10 +57,10 @@ static void read_all_until(uint32_t value)
 }
 
 /*
- * One rank queues all of its operations first: the rest of them go on with what
- * the other rank does.
+ * One rank first enqueues all of its operations, which make progress while the
+ * other rank calls.
  */
-Test(unwatched, small_operations_finish_if_one_rank_queues_first)
+Test(unwatched, small_operations_finish_although_no_thread_waits)
 {
 	int r, i;
 
@@ -97,7 +96,8 @@ static void free_buffers(void)
 }
 
 /*
- * A sum of @count elements, the last of which becomes 3, and a mark behind it.
+ * Enqueue a sum of @count elements, whose last element becomes 3, and then a
+ * mark.
  */
 static void queue_sum(int r, size_t count, uint32_t value)
 {
@@ -116,8 +116,8 @@ static void check_sum(size_t count)
 		cr_assert_eq(x[r][count - 1], 3);
 }
 
-/* Larger than a call does itself. */
-Test(unwatched, large_operations_finish)
+/* COUNT is too large for a sum to be done during a call. */
+Test(unwatched, large_operations_finish_although_no_thread_waits)
 {
 	int r;
 
@@ -131,11 +131,11 @@ Test(unwatched, large_operations_finish)
 
 /* ---- flushes ---------------------------------------------------------- */
 
-/* Two sizes again: no smaller than a call does itself, but not much larger. */
+/* Number of elements, just too large to be summed during a call */
 #define SOME ((size_t)1 << 16)
 
-/* All operations are queued at once; either rank may come first. */
-Test(unwatched, large_operations_finish_after_a_flush)
+/* Either rank may enqueue and flush first. */
+Test(unwatched, flushed_operations_finish_although_no_thread_waits)
 {
 	int i, r;
 
@@ -152,8 +152,7 @@ Test(unwatched, large_operations_finish_after_a_flush)
 	free_buffers();
 }
 
-/* One rank has several operations in flight before the other calls. */
-Test(unwatched, flushed_operations_finish_if_one_rank_queues_first)
+Test(unwatched, flushed_operations_finish_if_one_rank_is_ahead)
 {
 	int i, r;
 
@@ -172,7 +171,7 @@ Test(unwatched, flushed_operations_finish_if_one_rank_queues_first)
 	free_buffers();
 }
 
-/* How long one operation takes. */
+/* Return the duration of one operation, in milliseconds. */
 static double sum_ms(uint32_t value, bool flushes)
 {
 	double from = native_now_ms();
@@ -188,8 +187,8 @@ static double sum_ms(uint32_t value, bool flushes)
 }
 
 /*
- * The poller sleeps at least once between two checks, and needs two checks.  On
- * a busy machine it takes several tries to find one in which no thread had to
+ * Without a flush, the poller needs two checks, and sleeps at least once
+ * between them. On a busy machine, try several times, until no thread has to
  * wait for a core.
  */
 Test(unwatched, flushed_operations_do_not_wait_for_the_poller)
@@ -210,7 +209,7 @@ Test(unwatched, flushed_operations_do_not_wait_for_the_poller)
 	free_buffers();
 }
 
-/* The operation waits for a call that may never come. */
+/* The peer never calls, so only an abort can end the operation. */
 Test(unwatched, flushed_operations_can_be_aborted)
 {
 	make_buffers(COUNT);
@@ -222,8 +221,8 @@ Test(unwatched, flushed_operations_can_be_aborted)
 }
 
 /*
- * Flushed operations that wait for calls which may never come do not occupy the
- * platform's threads.
+ * The senders of these receives may never call, so the receives must not occupy
+ * the platform's threads.
  */
 Test(unwatched, flushed_receives_do_not_hold_up_other_work)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The properties that devices of the host platform report, and the settings
- * they keep
+ * Tests of the properties that the host platform's devices report, and of the
+ * settings that the devices store
  */
 
 #include <criterion/criterion.h>
@@ -20,7 +20,7 @@ static void open_three(void)
 
 TestSuite(properties, .init = open_three, .timeout = 10);
 
-Test(properties, are_those_of_a_device)
+Test(properties, device_properties_are_filled_in)
 {
 	struct cudaDeviceProp q;
 
@@ -35,7 +35,7 @@ Test(properties, are_those_of_a_device)
 	cr_assert_eq(q.hostNumaId, -1);
 }
 
-Test(properties, of_cuda_12_have_the_same_values)
+Test(properties, cuda_12_and_13_device_properties_are_equal)
 {
 	struct cudaDeviceProp12 old;
 	struct cudaDeviceProp q;
@@ -50,8 +50,8 @@ Test(properties, of_cuda_12_have_the_same_values)
 	cr_assert_eq(old.reserved[62], 0);
 }
 
-/* CUDA 11 has the first of these properties. */
-Test(properties, of_cuda_11_are_fewer)
+/* CUDA 11 has only the first of these properties. */
+Test(properties, cuda_11_has_fewer_device_properties)
 {
 	struct cudaDeviceProp12 old;
 
@@ -61,7 +61,7 @@ Test(properties, of_cuda_11_are_fewer)
 	cr_assert_eq(old.hostRegisterSupported, 0x55555555);
 }
 
-Test(properties, differ_between_devices)
+Test(properties, device_properties_differ_between_devices)
 {
 	struct cudaDeviceProp a, b;
 
@@ -71,7 +71,7 @@ Test(properties, differ_between_devices)
 	cr_assert_neq(a.pciBusID, b.pciBusID);
 }
 
-Test(properties, check_their_arguments)
+Test(properties, device_property_queries_check_their_arguments)
 {
 	struct cudaDeviceProp q;
 	int value;
@@ -90,7 +90,7 @@ Test(properties, check_their_arguments)
 	             cudaErrorInvalidValue);
 }
 
-Test(properties, are_available_as_attributes)
+Test(properties, device_properties_are_available_as_attributes)
 {
 	int value = 0;
 
@@ -112,7 +112,7 @@ Test(properties, are_available_as_attributes)
 	cr_assert_eq(value, -1);
 }
 
-Test(properties, divide_the_machines_memory)
+Test(properties, cudaMemGetInfo_returns_free_and_total_memory)
 {
 	size_t unused = 0, total = 0;
 
@@ -124,7 +124,7 @@ Test(properties, divide_the_machines_memory)
 
 /* ---- PCI --------------------------------------------------------------- */
 
-Test(properties, include_a_pci_address_that_finds_the_device)
+Test(properties, device_can_be_found_by_its_pci_address)
 {
 	char id[16];
 	int device = -1;
@@ -142,7 +142,7 @@ Test(properties, include_a_pci_address_that_finds_the_device)
 	cr_assert_eq(device, 0);
 }
 
-Test(properties, do_not_find_a_wrong_pci_address)
+Test(properties, wrong_pci_address_finds_no_device)
 {
 	char id[16];
 	int device = 7;
@@ -162,7 +162,7 @@ Test(properties, do_not_find_a_wrong_pci_address)
 
 /* ---- peers ------------------------------------------------------------- */
 
-Test(properties, let_every_device_reach_every_other)
+Test(properties, every_device_can_access_every_other_device)
 {
 	int can = -1;
 
@@ -181,14 +181,14 @@ Test(properties, let_every_device_reach_every_other)
 	             cudaErrorInvalidDevice);
 }
 
-Test(properties, let_peer_access_be_enabled_once)
+Test(properties, peer_access_can_be_enabled_only_once)
 {
 	cr_assert_eq(host_cudaDeviceDisablePeerAccess(1),
 	             cudaErrorPeerAccessNotEnabled);
 	cr_assert_eq(host_cudaDeviceEnablePeerAccess(1, 1),
 	             cudaErrorInvalidValue);
 	cr_assert_eq(host_cudaDeviceEnablePeerAccess(0, 0),
-	             cudaErrorInvalidDevice, "itself");
+	             cudaErrorInvalidDevice, "a device is not its own peer");
 	cr_assert_eq(host_cudaDeviceEnablePeerAccess(1, 0), cudaSuccess);
 	cr_assert_eq(host_cudaDeviceEnablePeerAccess(1, 0),
 	             cudaErrorPeerAccessAlreadyEnabled);
@@ -201,7 +201,7 @@ Test(properties, let_peer_access_be_enabled_once)
 
 /* ---- settings ---------------------------------------------------------- */
 
-Test(properties, keep_flags_per_device)
+Test(properties, device_flags_are_stored_per_device)
 {
 	unsigned int flags = 0;
 
@@ -224,7 +224,7 @@ Test(properties, keep_flags_per_device)
 	cr_assert_eq(flags, cudaDeviceScheduleSpin | cudaDeviceMapHost);
 }
 
-Test(properties, keep_limits)
+Test(properties, device_limits_are_stored)
 {
 	size_t value = 0;
 
@@ -250,7 +250,7 @@ static int device_of_thread(void)
 	return device;
 }
 
-Test(properties, make_the_first_valid_device_current)
+Test(properties, cudaSetValidDevices_makes_its_first_device_current)
 {
 	int list[] = { 2, 1 }, wrong[] = { 0, 3 };
 
@@ -264,7 +264,7 @@ Test(properties, make_the_first_valid_device_current)
 	cr_assert_eq(device_of_thread(), 0);
 }
 
-Test(properties, give_a_range_of_priorities)
+Test(properties, stream_priorities_have_a_range)
 {
 	int least = 1, greatest = 1;
 
@@ -276,7 +276,7 @@ Test(properties, give_a_range_of_priorities)
 	             cudaSuccess);
 }
 
-Test(properties, are_reset_with_everything_the_device_has)
+Test(properties, device_reset_frees_the_memory_of_the_device)
 {
 	void *mine, *other;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What copies and fills must not touch: memory that was freed, what is behind the end of
- * an allocation, addresses that wrap, and virtual memory without access
+ * Tests of memory that copies and fills must refuse: freed memory, memory
+ * beyond an allocation, addresses that wrap, and virtual memory without access
  */
 
 #include <criterion/criterion.h>
@@ -12,6 +12,7 @@
 #include "sim/driver/driver.h"
 #include "sim/host.h"
 #include "support/native.h"
+#include "support/place.h"
 
 #define BYTES 1000
 #define PIECE ((size_t)2 * 1024 * 1024)
@@ -27,7 +28,8 @@ static void open_two(void)
 
 TestSuite(reach, .init = open_two, .timeout = 20);
 
-/* An address sanitizer has its own allocator, and its own word for such errors. */
+/* Skip the test under a sanitizer, which has its own allocator and reports
+ * these errors itself. */
 static void need_arena(void)
 {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -45,7 +47,7 @@ static CUdeviceptr allocate(size_t bytes)
 
 #define REFUSED(call) cr_assert_eq(call, CUDA_ERROR_INVALID_VALUE)
 
-/* No call may touch @bytes at @at. */
+/* Check that no call can access @bytes bytes at @at. */
 static void cannot_be_touched(CUdeviceptr at, size_t bytes)
 {
 	void *memory = DRIVER_MEMORY(at);
@@ -73,12 +75,12 @@ static void cannot_be_touched(CUdeviceptr at, size_t bytes)
 	                                cudaMemcpyHostToDevice, NULL),
 	             cudaErrorInvalidValue);
 	cr_assert_eq(host_cudaMemset(memory, 1, bytes), cudaErrorInvalidValue);
-	/* They were refused before anything was done: the device goes on. */
+	/* The refused calls had no effect: the device still works. */
 	cr_assert_eq(host_cudaDeviceSynchronize(), cudaSuccess);
 	p->cudaGetLastError();
 }
 
-Test(reach, copies_and_fills_end_with_the_allocation)
+Test(reach, copies_and_fills_cannot_exceed_an_allocation)
 {
 	const CUdeviceptr memory = allocate(BYTES);
 
@@ -92,7 +94,7 @@ Test(reach, copies_and_fills_end_with_the_allocation)
 	cr_assert_eq(driver_cuMemFree_v2(memory), CUDA_SUCCESS);
 }
 
-Test(reach, neighbours_are_not_one_allocation)
+Test(reach, copies_and_fills_cannot_cross_into_another_allocation)
 {
 	const CUdeviceptr a = allocate(256), b = allocate(256);
 	const CUdeviceptr low = a < b ? a : b;
@@ -100,7 +102,7 @@ Test(reach, neighbours_are_not_one_allocation)
 	cannot_be_touched(low, 512);
 }
 
-Test(reach, freed_memory_cannot_be_touched)
+Test(reach, copies_and_fills_cannot_touch_freed_memory)
 {
 	CUdeviceptr memory;
 
@@ -113,7 +115,7 @@ Test(reach, freed_memory_cannot_be_touched)
 	cannot_be_touched(memory + PIECE, BYTES);
 }
 
-Test(reach, ranges_that_wrap_are_refused)
+Test(reach, copies_and_fills_of_ranges_that_wrap_are_refused)
 {
 	const CUdeviceptr memory = allocate(BYTES);
 
@@ -122,21 +124,21 @@ Test(reach, ranges_that_wrap_are_refused)
 	REFUSED(driver_cuMemsetD2D8_v2(memory, SIZE_MAX / 2, 1, 1, 4));
 }
 
-Test(reach, memory_of_the_program_can_be_touched)
+Test(reach, copies_and_fills_can_touch_memory_of_the_program)
 {
 	const CUdeviceptr at = (uintptr_t)host;
 
 	cr_assert_eq(driver_cuMemsetD8_v2(at, 9, BYTES), CUDA_SUCCESS);
 	cr_assert_eq(driver_cuMemcpy(at + BYTES, at, BYTES), CUDA_SUCCESS);
 	cr_assert_eq(host[2 * BYTES - 1], 9);
-	/* Part of it is registered. */
+	/* Only part of the memory is registered. */
 	native_must(host_cudaHostRegister(host, BYTES, 0), "cudaHostRegister");
 	cr_assert_eq(driver_cuMemsetD8_v2(at, 8, 2 * BYTES), CUDA_SUCCESS);
 	native_must(host_cudaHostUnregister(host), "cudaHostUnregister");
 }
 
-/* A graph is run after its memory was freed: nothing can refuse the launch. */
-Test(reach, work_that_touches_freed_memory_makes_its_device_fail)
+/* A graph's launch cannot detect that the graph's memory was freed. */
+Test(reach, graph_that_touches_freed_memory_makes_its_device_fail)
 {
 	cudaStream_t stream = native_stream(p, 1);
 	cudaGraphExec_t exec;
@@ -183,7 +185,8 @@ static void let(CUdeviceptr at, size_t bytes, enum cudaMemAccessFlags flags)
 	             CUDA_SUCCESS);
 }
 
-/* Addresses for two pieces, with memory in both, and no access. */
+/* Reserve addresses for three pieces, and map memory to the first two, without
+ * access. */
 static CUdeviceptr map_two(CUmemGenericAllocationHandle handles[2])
 {
 	CUdeviceptr at;
@@ -201,14 +204,15 @@ static CUdeviceptr map_two(CUmemGenericAllocationHandle handles[2])
 	return at;
 }
 
-Test(reach, virtual_memory_needs_access)
+Test(reach, virtual_memory_cannot_be_used_without_access)
 {
 	CUmemGenericAllocationHandle handles[2];
 	CUdeviceptr at = map_two(handles);
 
 	cannot_be_touched(at, BYTES);
 	let(at, 2 * PIECE, cudaMemAccessFlagsProtReadWrite);
-	/* From one piece into the next, but not behind the last. */
+	/* A fill can extend from one piece into the next, but not beyond the
+	 * last one. */
 	cr_assert_eq(driver_cuMemsetD8_v2(at, 5, 2 * PIECE), CUDA_SUCCESS);
 	cannot_be_touched(at + 2 * PIECE - 4, 8);
 	cannot_be_touched(at + 2 * PIECE, 8);
@@ -224,7 +228,7 @@ Test(reach, virtual_memory_needs_access)
 	cr_assert_eq(driver_cuMemAddressFree(at, 3 * PIECE), CUDA_SUCCESS);
 }
 
-Test(reach, unmapping_waits_for_queued_work)
+Test(reach, unmapping_memory_waits_for_enqueued_work)
 {
 	const cudaStream_t stream = native_stream(p, 1);
 	CUmemGenericAllocationHandle handles[2];
@@ -247,12 +251,13 @@ Test(reach, unmapping_waits_for_queued_work)
 
 /* ---- the size of a device --------------------------------------------- */
 
-Test(reach, a_device_has_no_more_memory_than_it_says)
+Test(reach, device_has_no_more_memory_than_it_reports)
 {
 	CUmemGenericAllocationHandle handle;
 	size_t total;
 	CUdeviceptr memory, rest;
 
+	place_skip_in_qemu("its address space is limited");
 	cr_assert_eq(driver_cuDeviceTotalMem_v2(&total, 0), CUDA_SUCCESS);
 	cr_assert_eq(driver_cuMemAlloc_v2(&memory, total + 1),
 	             CUDA_ERROR_OUT_OF_MEMORY);
@@ -260,7 +265,7 @@ Test(reach, a_device_has_no_more_memory_than_it_says)
 	             CUDA_ERROR_OUT_OF_MEMORY);
 	cr_assert_eq(driver_cuMemCreate(&handle, (size_t)1 << 60, &prop, 0),
 	             CUDA_ERROR_OUT_OF_MEMORY);
-	/* What is given out counts, by whatever function. */
+	/* All memory counts, whatever function allocated it. */
 	memory = allocate(total / 2);
 	cr_assert_eq(driver_cuMemAllocManaged(&rest, total - total / 2 + 1,
 	                                      cudaMemAttachGlobal),
@@ -268,7 +273,8 @@ Test(reach, a_device_has_no_more_memory_than_it_says)
 	cr_assert_eq(driver_cuMemFree_v2(memory), CUDA_SUCCESS);
 	memory = allocate(total);
 	cr_assert_eq(driver_cuMemFree_v2(memory), CUDA_SUCCESS);
-	/* So does virtual memory, until its handle and its maps are gone. */
+	/* Virtual memory counts until its handle and its mappings are
+	 * released. */
 	cr_assert_eq(driver_cuMemCreate(&handle, total / PIECE * PIECE, &prop,
 	                                0),
 	             CUDA_SUCCESS);
@@ -280,7 +286,7 @@ Test(reach, a_device_has_no_more_memory_than_it_says)
 	cr_assert_eq(driver_cuMemFree_v2(memory), CUDA_SUCCESS);
 }
 
-Test(reach, large_allocations_begin_at_large_pages)
+Test(reach, large_allocations_start_at_large_pages)
 {
 	cr_assert_eq(allocate(PIECE) % PIECE, 0);
 	cr_assert_eq(allocate(5 * PIECE + 3) % PIECE, 0);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Handles of ncclRedOpCreatePreMulSum(): which ranks may use them, and until
- * when.  differential.c compares the results.
+ * Tests of the handles of ncclRedOpCreatePreMulSum(): which ranks can use them,
+ * and for how long
+ *
+ * differential.c compares the results.
  */
 
 #include <criterion/criterion.h>
@@ -37,7 +39,7 @@ static ncclResult_t reduce(struct native_clique *c, int r, int type,
 	                        c->stream[r]);
 }
 
-Test(redop, each_rank_has_its_own_scalar)
+Test(redop, each_rank_has_its_own_premul_scalar)
 {
 	struct native_clique c;
 	ncclRedOp_t op;
@@ -59,7 +61,7 @@ Test(redop, each_rank_has_its_own_scalar)
 	native_clique_destroy(&c);
 }
 
-Test(redop, a_scalar_on_the_device_is_read_when_the_operation_runs)
+Test(redop, device_scalar_is_read_when_the_operation_runs)
 {
 	struct native_clique c;
 	struct native_gate gate;
@@ -80,7 +82,7 @@ Test(redop, a_scalar_on_the_device_is_read_when_the_operation_runs)
 	native_clique_destroy(&c);
 }
 
-Test(redop, of_one_rank_runs_at_the_call_even_in_a_group)
+Test(redop, premul_sum_of_one_rank_runs_at_once_even_in_a_group)
 {
 	struct native_clique c;
 
@@ -94,7 +96,7 @@ Test(redop, of_one_rank_runs_at_the_call_even_in_a_group)
 	native_clique_destroy(&c);
 }
 
-Test(redop, of_another_communicator_or_rank_is_invalid)
+Test(redop, premul_sum_of_another_communicator_or_rank_is_invalid)
 {
 	struct native_clique c, other;
 	ncclRedOp_t op;
@@ -112,7 +114,7 @@ Test(redop, of_another_communicator_or_rank_is_invalid)
 	native_clique_destroy(&other);
 }
 
-Test(redop, destroyed_is_invalid)
+Test(redop, destroyed_premul_sum_is_invalid)
 {
 	struct native_clique c;
 	ncclRedOp_t op;
@@ -126,7 +128,7 @@ Test(redop, destroyed_is_invalid)
 	native_clique_destroy(&c);
 }
 
-Test(redop, for_another_data_type_is_invalid_unless_there_is_nothing_to_do)
+Test(redop, premul_sum_of_another_type_is_invalid_unless_count_is_0)
 {
 	struct native_clique c;
 	ncclRedOp_t op;
@@ -139,7 +141,7 @@ Test(redop, for_another_data_type_is_invalid_unless_there_is_nothing_to_do)
 	native_clique_destroy(&c);
 }
 
-Test(redop, many_live_at_a_time)
+Test(redop, many_premul_sums_can_exist_at_a_time)
 {
 	struct native_clique c;
 	ncclRedOp_t op[1000];
@@ -158,7 +160,7 @@ Test(redop, many_live_at_a_time)
 	native_clique_destroy(&c);
 }
 
-Test(redop, arguments_are_checked)
+Test(redop, premul_sum_functions_check_their_arguments)
 {
 	struct native_clique c;
 	ncclRedOp_t op;
@@ -172,7 +174,7 @@ Test(redop, arguments_are_checked)
 	                                         ncclScalarHostImmediate,
 	                                         c.comm[0]),
 	             ncclInternalError);
-	/* Where nothing is copied, the type is not checked. */
+	/* If the scalar is not copied, its type is not checked. */
 	cr_expect_eq(p->ncclRedOpCreatePreMulSum(&op, &x, ncclNumTypes,
 	                                         ncclScalarDevice, c.comm[0]),
 	             ncclSuccess);

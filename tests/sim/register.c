@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * NCCL's memory, registered buffers, and windows
+ * Tests of NCCL's memory, of registered buffers, and of windows
  */
 
 #include <criterion/criterion.h>
@@ -14,7 +14,7 @@ TestSuite(registration, .timeout = 20);
 
 /* ---- memory ----------------------------------------------------------- */
 
-Test(registration, memory_belongs_to_the_device)
+Test(registration, ncclMemAlloc_returns_device_memory)
 {
 	const struct platform *p = native_open(2);
 	char *memory = NULL, byte = 5;
@@ -29,7 +29,7 @@ Test(registration, memory_belongs_to_the_device)
 	cr_assert_eq(p->ncclMemFree(memory), ncclSuccess);
 }
 
-Test(registration, memory_checks_its_arguments)
+Test(registration, ncclMemAlloc_and_ncclMemFree_check_their_arguments)
 {
 	const struct platform *p = native_open(1);
 	void *memory = &memory;
@@ -45,7 +45,7 @@ Test(registration, memory_checks_its_arguments)
 
 /* ---- buffers ---------------------------------------------------------- */
 
-Test(registration, involves_one_rank_only)
+Test(registration, registration_involves_only_one_rank)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique c;
@@ -66,10 +66,10 @@ Test(registration, involves_one_rank_only)
 }
 
 /*
- * A second registration of the same pages gives the same handle, and is
- * counted.
+ * A second registration of the same pages returns the first one's handle, and
+ * is counted.
  */
-Test(registration, covers_pages)
+Test(registration, registration_of_the_same_pages_is_counted)
 {
 	const struct platform *p = native_open(1);
 	struct native_clique c;
@@ -94,7 +94,7 @@ Test(registration, covers_pages)
 	native_must(p->cudaFree(memory), "cudaFree");
 }
 
-Test(registration, checks_its_arguments)
+Test(registration, registration_checks_its_arguments)
 {
 	const struct platform *p = native_open(1);
 	struct native_clique c;
@@ -111,8 +111,7 @@ Test(registration, checks_its_arguments)
 	native_clique_destroy(&c);
 }
 
-/* Registrations that are left go with the communicator. */
-Test(registration, that_is_left_goes_with_its_communicator)
+Test(registration, registration_is_freed_with_its_communicator)
 {
 	const struct platform *p = native_open(1);
 	struct native_clique c;
@@ -169,7 +168,7 @@ static void close_windows(struct windows *w)
 	native_clique_destroy(&w->c);
 }
 
-Test(registration, window_is_made_by_all_ranks)
+Test(registration, window_is_created_by_all_ranks)
 {
 	const struct platform *p = native_open(3);
 	struct windows w;
@@ -195,7 +194,7 @@ Test(registration, window_is_made_by_all_ranks)
 	close_windows(&w);
 }
 
-Test(registration, window_starts_at_a_page_of_its_allocation)
+Test(registration, window_must_start_at_a_page_of_its_allocation)
 {
 	const struct platform *p = native_open(2);
 	struct windows w;
@@ -208,7 +207,7 @@ Test(registration, window_starts_at_a_page_of_its_allocation)
 	close_windows(&w);
 }
 
-Test(registration, window_checks_its_arguments)
+Test(registration, window_functions_check_their_arguments)
 {
 	const struct platform *p = native_open(1);
 	struct windows w;
@@ -240,8 +239,8 @@ Test(registration, window_checks_its_arguments)
 	close_windows(&w);
 }
 
-/* A handle of one kind is not valid for the other. */
-Test(registration, window_is_not_taken_for_a_buffer)
+/* The handle of a window is not valid for a buffer, and vice versa. */
+Test(registration, window_is_not_taken_for_a_registered_buffer)
 {
 	const struct platform *p = native_open(1);
 	struct windows w;
@@ -263,10 +262,10 @@ Test(registration, window_is_not_taken_for_a_buffer)
 }
 
 /*
- * On a communicator that does not block, the window exists once the state says
- * so.
+ * On a non-blocking communicator, a window exists only once the state is no
+ * longer ncclInProgress.
  */
-Test(registration, window_is_awaited)
+Test(registration, nonblocking_window_exists_when_the_state_is_success)
 {
 	const struct platform *p = native_open(2);
 	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;

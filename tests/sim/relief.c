@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Work that goes on by itself is taken over by a thread that waits for it: the
- * test compares the processor time of the threads
+ * Tests that a thread that waits for work takes it over from the platform's own
+ * thread
+ *
+ * The tests compare the processor times of the threads.
  */
 
 #include <criterion/criterion.h>
@@ -16,13 +18,13 @@
 #include "support/native.h"
 #include "support/place.h"
 
-/* Bytes of one operation, and how many operations are queued. */
+/* Size of one operation, in bytes */
 #define BYTES ((size_t)16 << 20)
 #define TIMES 40
 
 /*
- * Where other processes want the cores, the waiting thread may come too late to
- * get a share.
+ * Largest number of tries. If other processes use the cores, the waiting thread
+ * may be too late to get a share of the work.
  */
 #define TRIES 50
 
@@ -38,7 +40,8 @@ static void open_all(void)
 	stream = native_stream(p, 0);
 	memory = malloc(BYTES);
 	cr_assert_not_null(memory);
-	/* No page is new to the thread that gets there first. */
+	/* Touch all pages now, because the first access to a page takes
+	 * longer. */
 	memset(memory, 1, BYTES);
 }
 
@@ -59,8 +62,8 @@ static double cpu_ms(clockid_t clock)
 }
 
 /*
- * Queue behind a gate, which the stream's own thread has reached when this
- * returns: that thread therefore has the rest of the work next.
+ * Enqueue work after a gate. When this returns, the stream's own thread has
+ * reached the gate and would do the work next.
  */
 static void queue_behind_gate(void)
 {
@@ -75,7 +78,8 @@ static void queue_behind_gate(void)
 }
 
 /*
- * The part of the process's time that this thread spends to wait for @stream.
+ * Return this thread's share of the process's processor time while it waits for
+ * @stream.
  */
 static double share_of_waiter(void)
 {
@@ -88,7 +92,7 @@ static double share_of_waiter(void)
 	       (cpu_ms(CLOCK_PROCESS_CPUTIME_ID) - all);
 }
 
-Test(relief, comes_from_a_thread_that_waits_for_flushed_work)
+Test(relief, thread_that_waits_takes_over_flushed_work)
 {
 	double share, most = 0;
 	int i;
@@ -104,8 +108,7 @@ Test(relief, comes_from_a_thread_that_waits_for_flushed_work)
 	cr_assert_eq(memory[BYTES - 1], 1 + TIMES);
 }
 
-/* A thread that gives up leaves the work unchanged. */
-Test(relief, ends_when_that_thread_gives_up)
+Test(relief, work_is_finished_if_the_waiting_thread_gives_up)
 {
 	uint32_t *word;
 

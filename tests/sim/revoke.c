@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * ncclCommRevoke(): operations in flight end, and what may follow
+ * Tests of ncclCommRevoke(): how operations in flight end, and which calls are
+ * possible afterwards
  */
 
 #include <criterion/criterion.h>
@@ -26,7 +27,7 @@ static void revoke_all(struct native_clique *c)
 	cr_assert_eq(c->p->ncclGroupEnd(), ncclSuccess);
 }
 
-Test(revoke, ends_operations_in_flight)
+Test(revoke, revoke_ends_operations_in_flight)
 {
 	const struct platform *p = native_open(3);
 	struct native_clique c;
@@ -43,8 +44,7 @@ Test(revoke, ends_operations_in_flight)
 	native_clique_destroy(&c);
 }
 
-/* One rank's revoke waits for that rank alone. */
-Test(revoke, affects_one_rank)
+Test(revoke, revoke_affects_only_one_rank)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique c;
@@ -67,8 +67,9 @@ static ncclResult_t revoke_first(void *user)
 	return c->p->ncclCommRevoke(c->comm[0], 0);
 }
 
-/* The revoke waits for work queued ahead of the operation that it ends. */
-Test(revoke, waits_for_work_ahead_on_the_stream)
+/* The revoke ends an operation that was enqueued after other work, and waits
+ * for the other work. */
+Test(revoke, revoke_waits_for_earlier_work_on_the_stream)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique c;
@@ -90,10 +91,9 @@ Test(revoke, waits_for_work_ahead_on_the_stream)
 }
 
 /*
- * After a revoke, collectives and finalize are refused, and everything else
- * works as before.
+ * After a revoke, only collectives and finalize are refused.
  */
-Test(revoke, leaves_management_calls_working)
+Test(revoke, revoke_leaves_management_calls_working)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique c;
@@ -119,7 +119,7 @@ Test(revoke, leaves_management_calls_working)
 	cr_assert_eq(p->ncclCommAbort(c.comm[1]), ncclSuccess);
 }
 
-Test(revoke, leaves_a_communicator_that_can_be_split_and_shrunk)
+Test(revoke, revoked_communicator_can_be_split_and_shrunk)
 {
 	const struct platform *p = native_open(3);
 	struct native_clique c, whole, rest;
@@ -153,8 +153,8 @@ Test(revoke, leaves_a_communicator_that_can_be_split_and_shrunk)
 	native_clique_destroy(&rest);
 }
 
-/* In NCCL's order: NULL first. */
-Test(revoke, checks_its_arguments_in_order)
+/* As in NCCL, the check for NULL comes first. */
+Test(revoke, revoke_checks_its_arguments_in_order)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique c;

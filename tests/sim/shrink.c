@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * ncclCommShrink(): the ranks that stay, with and without an abort of
+ * Tests of ncclCommShrink(): the remaining ranks, with and without an abort of
  * operations in flight
  */
 
@@ -16,7 +16,6 @@
 
 TestSuite(shrink, .timeout = 20);
 
-/* Is @rank in the list? */
 static bool is_in(const int list[], int n, int rank)
 {
 	while (n--)
@@ -25,7 +24,8 @@ static bool is_in(const int list[], int n, int rank)
 	return false;
 }
 
-/* One thread calls for the ranks that stay, in one group; the child is @c. */
+/* Shrink @parent by the ranks in @list. One thread calls for all remaining
+ * ranks, in one group. The child is @c. */
 static void shrink_all(struct native_clique *parent, const int list[], int n,
                        int flags, struct native_clique *c)
 {
@@ -53,7 +53,7 @@ static void shrink_all(struct native_clique *parent, const int list[], int n,
 		cr_assert_not_null(c->comm[r]);
 }
 
-Test(shrink, closes_the_gaps)
+Test(shrink, shrink_renumbers_the_ranks_that_stay)
 {
 	const struct platform *p = native_open(5);
 	const int list[] = { 3, 0 }, devices[] = { 1, 2, 4 };
@@ -78,7 +78,7 @@ Test(shrink, closes_the_gaps)
 	native_clique_destroy(&c);
 }
 
-Test(shrink, sorts_the_list_in_place)
+Test(shrink, shrink_sorts_the_list_in_place)
 {
 	const struct platform *p = native_open(4);
 	int list[] = { 3, 1, 2 };
@@ -96,8 +96,8 @@ Test(shrink, sorts_the_list_in_place)
 	native_clique_destroy(&parent);
 }
 
-/* The ranks that stay hang in an operation that a lost rank does not join. */
-Test(shrink, with_abort_ends_operations_in_flight)
+/* The remaining ranks hang in an operation that a lost rank does not join. */
+Test(shrink, shrink_with_abort_ends_operations_in_flight)
 {
 	const struct platform *p = native_open(4);
 	const int lost[] = { 2 };
@@ -120,8 +120,8 @@ Test(shrink, with_abort_ends_operations_in_flight)
 	native_clique_destroy(&c);
 }
 
-/* No operation was in flight: nothing happened to the parent. */
-Test(shrink, with_abort_leaves_an_idle_parent_alone)
+/* No operation was in flight, so the parent is not affected. */
+Test(shrink, shrink_with_abort_does_not_affect_an_idle_parent)
 {
 	const struct platform *p = native_open(3);
 	const int lost[] = { 0 };
@@ -151,10 +151,11 @@ static ncclResult_t shrink_held(void *user)
 }
 
 /*
- * A shrink that aborts raises the flag itself, and lowers it when the operations
- * in flight have ended; it must not lower the flag of another abort.
+ * A shrink with an abort sets the abort flags, and clears them after the
+ * operations in flight have ended. It must not clear a flag that another abort
+ * has set.
  */
-Test(shrink, does_not_take_back_an_abort)
+Test(shrink, shrink_does_not_clear_the_flag_of_another_abort)
 {
 	const struct platform *p = native_open(3);
 	struct native_clique parent;
@@ -178,7 +179,11 @@ Test(shrink, does_not_take_back_an_abort)
 	cr_assert_eq(p->ncclCommAbort(h.child), ncclSuccess);
 }
 
-/* After an abort nothing is shared, whatever is configured. */
+/*
+ * Shrink a communicator with @flags and shrinkShare, abort the parent, and
+ * check that the child's stream is in @state. After a shrink with an abort, the
+ * child shares nothing with the parent.
+ */
 static void abort_parent_of(int flags, cudaError_t state)
 {
 	const struct platform *p = native_open(3);
@@ -212,17 +217,17 @@ static void abort_parent_of(int flags, cudaError_t state)
 	native_clique_abort(&c);
 }
 
-Test(shrink, with_shrinkShare_is_aborted_with_its_parent)
+Test(shrink, child_with_shrinkShare_is_aborted_with_its_parent)
 {
 	abort_parent_of(NCCL_SHRINK_DEFAULT, cudaSuccess);
 }
 
-Test(shrink, with_abort_shares_nothing)
+Test(shrink, shrink_with_abort_shares_nothing)
 {
 	abort_parent_of(NCCL_SHRINK_ABORT, cudaErrorNotReady);
 }
 
-/* The arguments of rank 1 of 4, and the answer. */
+/* Arguments of rank 1 of 4, and the expected error */
 static const struct refusal {
 	const char *why;
 	bool no_comm, no_out, no_list;
@@ -231,7 +236,7 @@ static const struct refusal {
 	bool bad_config;
 } refusals[] = {
 	{ "not a communicator", true, true, true, 0, { 1 }, true },
-	{ "no place", false, true, true, 0, { 1 }, true },
+	{ "communicator is NULL", false, true, true, 0, { 1 }, true },
 	{ "list is NULL", false, false, true, 0, { 1 }, true },
 	{ "list is empty", false, false, false, 0, { 1 }, true },
 	{ "list is empty", false, false, false, -1, { 1 }, true },
@@ -243,7 +248,7 @@ static const struct refusal {
 	{ "CTAPolicy", false, false, false, 1, { 2 }, true },
 };
 
-Test(shrink, checks_its_arguments_in_order)
+Test(shrink, shrink_checks_its_arguments_in_order)
 {
 	const struct platform *p = native_open(4);
 	ncclConfig_t bad = NCCL_CONFIG_INITIALIZER;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * ncclGroupSimulateEnd()
+ * Tests of ncclGroupSimulateEnd()
  */
 
 #include <criterion/criterion.h>
@@ -40,7 +40,7 @@ static float simulated_us(struct native_clique *c, size_t count)
 	return i.estimatedTime;
 }
 
-Test(simulate, runs_nothing_and_takes_longer_for_more)
+Test(simulate, simulated_group_runs_nothing_and_estimates_its_time)
 {
 	struct native_clique c;
 	float small, large;
@@ -55,7 +55,7 @@ Test(simulate, runs_nothing_and_takes_longer_for_more)
 	native_clique_destroy(&c);
 }
 
-Test(simulate, checks_the_magic_number)
+Test(simulate, simulated_group_end_checks_the_magic_number)
 {
 	ncclSimInfo_t good = info(), i;
 
@@ -68,7 +68,7 @@ Test(simulate, checks_the_magic_number)
 	i = info();
 	i.magic++;
 	cr_expect_eq(p->ncclGroupSimulateEnd(&i), ncclInvalidArgument);
-	/* A size that does not include the magic number, and one that does. */
+	/* The magic number is checked only if the size includes it. */
 	p->ncclGroupStart();
 	i = info();
 	i.size = 8;
@@ -76,17 +76,17 @@ Test(simulate, checks_the_magic_number)
 	p->ncclGroupStart();
 	i.size = 12;
 	cr_expect_eq(p->ncclGroupSimulateEnd(&i), ncclSuccess);
-	/* The inner end of two checks nothing. */
+	/* In an inner group, ncclGroupSimulateEnd() checks nothing. */
 	p->ncclGroupStart();
 	p->ncclGroupStart();
 	i.magic++;
 	cr_expect_eq(p->ncclGroupSimulateEnd(&i), ncclSuccess);
 	cr_expect_eq(p->ncclGroupEnd(), ncclSuccess);
-	/* Each of these calls ended its group. */
+	/* Each ncclGroupSimulateEnd() has ended its group, so none is open. */
 	cr_expect_eq(p->ncclGroupEnd(), ncclInvalidUsage);
 }
 
-Test(simulate, drops_the_group_if_it_fails)
+Test(simulate, simulated_group_end_that_fails_drops_the_group)
 {
 	struct native_clique c;
 	ncclSimInfo_t i = info();
@@ -103,7 +103,7 @@ Test(simulate, drops_the_group_if_it_fails)
 	native_clique_destroy(&c);
 }
 
-Test(simulate, runs_the_group_without_info)
+Test(simulate, ncclGroupSimulateEnd_without_info_runs_the_group)
 {
 	struct native_clique c;
 	int r;

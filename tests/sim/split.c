@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * ncclCommSplit(): which ranks are in which child, its life, and its parent's
- * abort
+ * Tests of ncclCommSplit(): which ranks are in which child, the lifetime of a
+ * child, and the abort of its parent
  */
 
 #include <criterion/criterion.h>
@@ -20,7 +20,8 @@ TestSuite(split, .timeout = 20);
 
 /* ---- one thread with all ranks ---------------------------------------- */
 
-/* Split all ranks of @parent in one group. */
+/* Split all ranks of @parent in one group. Return the result of
+ * ncclGroupEnd(). */
 static ncclResult_t split_all(struct native_clique *parent, const int color[],
                               const int key[], ncclComm_t child[],
                               ncclConfig_t *config)
@@ -53,7 +54,8 @@ static void is_rank(const struct platform *p, ncclComm_t comm, int rank, int n,
 }
 
 /*
- * A clique of the ranks of @child that have one color, in the order of @ranks.
+ * Make a clique of the communicators in @child that have one color. Rank r of
+ * the clique is @child[@ranks[r]].
  */
 static void clique_of(struct native_clique *c, const struct platform *p,
                       const ncclComm_t child[], const int ranks[], int n)
@@ -69,7 +71,7 @@ static void clique_of(struct native_clique *c, const struct platform *p,
 	}
 }
 
-Test(split, sorts_by_color_then_key_then_rank)
+Test(split, split_sorts_by_color_then_key_then_rank)
 {
 	const struct platform *p = native_open(6);
 	const int color[] = { 7, 0, 7, 0, 7, NCCL_SPLIT_NOCOLOR };
@@ -92,7 +94,7 @@ Test(split, sorts_by_color_then_key_then_rank)
 	native_clique_destroy(&parent);
 }
 
-Test(split, makes_children_of_children)
+Test(split, child_of_a_split_can_be_split)
 {
 	const struct platform *p = native_open(4);
 	const int halves[] = { 0, 0, 1, 1 }, none[] = { 0, 0, 0, 0 };
@@ -117,8 +119,7 @@ Test(split, makes_children_of_children)
 	native_clique_destroy(&parent);
 }
 
-/* A child does not need its parent. */
-Test(split, leaves_a_child_that_outlives_its_parent)
+Test(split, child_of_a_split_outlives_its_parent)
 {
 	const struct platform *p = native_open(3);
 	const int color[] = { 1, 1, 1 }, key[] = { 3, 2, 1 };
@@ -134,8 +135,9 @@ Test(split, leaves_a_child_that_outlives_its_parent)
 	native_clique_destroy(&reversed);
 }
 
-/* The k-th splits of all ranks are one split, even in one group. */
-Test(split, matches_the_splits_of_one_group_in_order)
+/* Split k of each rank matches split k of all other ranks, even in one
+ * group. */
+Test(split, splits_of_one_group_match_in_order)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique parent, c;
@@ -166,10 +168,10 @@ Test(split, matches_the_splits_of_one_group_in_order)
 /* ---- arguments -------------------------------------------------------- */
 
 /*
- * In NCCL's order: the first mistake gives the answer, though the rest is bad,
- * too.
+ * As in NCCL, the first invalid argument decides, even if others are also
+ * invalid.
  */
-Test(split, checks_its_arguments_in_order)
+Test(split, split_checks_its_arguments_in_order)
 {
 	const struct platform *p = native_open(2);
 	ncclConfig_t bad = NCCL_CONFIG_INITIALIZER;
@@ -184,7 +186,7 @@ Test(split, checks_its_arguments_in_order)
 		strstr(p->ncclGetLastError(NULL), "not a communicator"));
 	cr_assert_eq(p->ncclCommSplit(c.comm[0], 0, 0, NULL, &bad),
 	             ncclInvalidArgument);
-	cr_assert_not_null(strstr(p->ncclGetLastError(NULL), "no place"));
+	cr_assert_not_null(strstr(p->ncclGetLastError(NULL), "is NULL"));
 	cr_assert_eq(child, (ncclComm_t)&c);
 	cr_assert_eq(p->ncclCommSplit(c.comm[0], 0, 0, &child, &bad),
 	             ncclInvalidArgument);
@@ -196,8 +198,7 @@ Test(split, checks_its_arguments_in_order)
 	native_clique_destroy(&c);
 }
 
-/* A rank that will be in no child needs no configuration. */
-Test(split, needs_no_configuration_without_a_color)
+Test(split, split_without_a_color_needs_no_configuration)
 {
 	const struct platform *p = native_open(1);
 	ncclConfig_t bad = NCCL_CONFIG_INITIALIZER;
@@ -213,7 +214,7 @@ Test(split, needs_no_configuration_without_a_color)
 	native_clique_destroy(&c);
 }
 
-Test(split, makes_the_group_fail_if_it_is_refused)
+Test(split, refused_split_makes_the_group_fail)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique c;
@@ -231,7 +232,7 @@ Test(split, makes_the_group_fail_if_it_is_refused)
 	native_clique_destroy(&c);
 }
 
-Test(split, restores_the_device)
+Test(split, split_restores_the_current_device)
 {
 	const struct platform *p = native_open(3);
 	const int color[] = { 0, 0 }, key[] = { 0, 0 };
@@ -281,7 +282,7 @@ static void start(struct splitter *s, struct native_clique *c, int r, int color)
 	pthread_create(&s->thread, NULL, split, s);
 }
 
-/* Wait until the thread waits inside its call. */
+/* Wait until the thread of @s sleeps inside its call. */
 static void is_inside(struct splitter *s)
 {
 	while (sem_wait(&s->calls) != 0)
@@ -295,8 +296,8 @@ static void ends_with(struct splitter *s, ncclResult_t result)
 	cr_assert_eq(s->result, result);
 }
 
-/* A rank without a color has to call, too. */
-Test(split, waits_for_every_rank_of_the_parent)
+/* A rank without a color must also call. */
+Test(split, split_waits_for_every_rank_of_the_parent)
 {
 	const struct platform *p = native_open(3);
 	struct splitter ranks[3];
@@ -322,8 +323,7 @@ Test(split, waits_for_every_rank_of_the_parent)
 	native_clique_destroy(&parent);
 }
 
-/* The parent's abort ends the making of a child. */
-Test(split, ends_with_the_parents_abort)
+Test(split, abort_of_a_parent_rank_ends_its_split)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique parent;
@@ -340,10 +340,10 @@ Test(split, ends_with_the_parents_abort)
 }
 
 /*
- * Both ranks are aborted, so that all of the parent is freed under the one that
- * waits.
+ * Both ranks are aborted, so the parent is freed while a rank is inside the
+ * split.
  */
-Test(split, ends_with_the_abort_of_all_the_parent)
+Test(split, abort_of_all_parent_ranks_ends_a_split)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique parent;
@@ -386,7 +386,8 @@ static void open_sharing(struct native_clique *c, const struct platform *p,
 
 static const int same[] = { 0, 0, 0 };
 
-/* Rank 0's call on the child hangs, and its call on the parent is aborted. */
+/* Abort a parent while rank 0's call on the child hangs, and check that the
+ * child's stream is in @state. */
 static void abort_of_parent(int share, cudaError_t state)
 {
 	const struct platform *p = native_open(2);
@@ -407,17 +408,17 @@ static void abort_of_parent(int share, cudaError_t state)
 	native_clique_abort(&c);
 }
 
-Test(split, with_splitShare_is_aborted_with_its_parent)
+Test(split, child_with_splitShare_is_aborted_with_its_parent)
 {
 	abort_of_parent(1, cudaSuccess);
 }
 
-Test(split, without_splitShare_is_not_aborted_with_its_parent)
+Test(split, child_without_splitShare_is_not_aborted_with_its_parent)
 {
 	abort_of_parent(0, cudaErrorNotReady);
 }
 
-Test(split, with_splitShare_aborts_its_parent)
+Test(split, abort_of_a_child_with_splitShare_aborts_its_parent)
 {
 	const struct platform *p = native_open(2);
 	const int order[] = { 0, 1 };
@@ -441,7 +442,7 @@ static ncclResult_t revoke_first(void *user)
 	return c->p->ncclCommRevoke(c->comm[0], NCCL_REVOKE_DEFAULT);
 }
 
-/* A shrink to rank 0 alone. */
+/* Shrink rank 0's communicator to rank 0 alone. */
 static ncclResult_t shrink_first(void *user)
 {
 	struct native_clique *c = user;
@@ -456,8 +457,9 @@ static ncclResult_t shrink_first(void *user)
 }
 
 /*
- * What @call_on_parent ends of the child is over before the flags are lowered
- * again, although another thread is at the child's stream and not yet there.
+ * Check that @call_on_parent ends the child's operation, and clears the abort
+ * flags only after the operation has ended. The call is made before the child's
+ * stream reaches the operation.
  */
 static void end_what_the_child_does(native_call_fn *call_on_parent)
 {
@@ -485,18 +487,18 @@ static void end_what_the_child_does(native_call_fn *call_on_parent)
 	native_clique_abort(&parent);
 }
 
-Test(split, with_splitShare_a_revoke_of_its_parent_waits_for_it)
+Test(split, revoke_of_a_parent_waits_for_a_child_with_splitShare)
 {
 	end_what_the_child_does(revoke_first);
 }
 
-Test(split, with_splitShare_a_shrink_of_its_parent_waits_for_it)
+Test(split, shrink_of_a_parent_waits_for_a_child_with_splitShare)
 {
 	end_what_the_child_does(shrink_first);
 }
 
-/* A child inherits its parent's configuration, or has its own. */
-Test(split, inherits_the_configuration)
+/* A child inherits its parent's configuration, or gets a new one. */
+Test(split, child_of_a_split_inherits_the_configuration)
 {
 	const struct platform *p = native_open(2);
 	ncclConfig_t own = NCCL_CONFIG_INITIALIZER;
@@ -512,8 +514,9 @@ Test(split, inherits_the_configuration)
 	cr_assert_eq(split_all(&other, same, same, child, NULL), ncclSuccess);
 	clique_of(&grandchild, p, child, order, 2);
 	/*
-	 * All of them share with each other except the last, whose parent no
-	 * longer shares.
+	 * The abort of the parent ends all communicators that share its
+	 * resources. The grandchild shares none, because its parent's
+	 * configuration has no splitShare.
 	 */
 	native_clique_abort(&parent);
 	native_sum_all(&grandchild);

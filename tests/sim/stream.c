@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Streams, events and marks of the host platform
+ * Tests of the host platform's streams, events and marks
  *
- * A gate, which is a host function that waits for the test, holds back
- * everything that must not happen yet; no test sleeps.
+ * A gate is a host function that waits for the test. It blocks everything that
+ * must not happen yet, so no test sleeps.
  */
 
 #include <criterion/criterion.h>
@@ -17,13 +17,13 @@
 #include "platform/platform.h"
 #include "support/native.h"
 
-/* Where a host function writes, and what. */
+/* Argument of a host function that records when it ran */
 struct note {
 	int *next;
 	int seen;
 };
 
-/* Note the position at which this function ran. */
+/* Store the number of host functions that ran before this one. */
 static void note_order(void *user)
 {
 	struct note *note = user;
@@ -36,14 +36,14 @@ static void post(void *user)
 	sem_post(user);
 }
 
-/* ---- set-up of every test --------------------------------------------- */
+/* ---- setup of every test ---------------------------------------------- */
 
 static const struct platform *p;
-static cudaStream_t stream, other; /* on device 0, not blocking */
-static cudaStream_t away;          /* on device 1, not blocking */
-static cudaStream_t blocking;      /* on device 0 */
+static cudaStream_t stream, other; /* non-blocking streams on device 0 */
+static cudaStream_t away;          /* non-blocking stream on device 1 */
+static cudaStream_t blocking;      /* blocking stream on device 0 */
 static cudaEvent_t event;
-static uint32_t *word; /* pinned */
+static uint32_t *word; /* a word in pinned memory */
 static struct native_gate gate;
 
 static void open_all(void)
@@ -80,7 +80,7 @@ TestSuite(mark, .init = open_all, .fini = close_all, .timeout = 10);
 
 /* ---- streams ---------------------------------------------------------- */
 
-Test(stream, work_behind_a_gate_waits_and_the_caller_does_not)
+Test(stream, host_function_holds_later_work_but_not_its_caller)
 {
 	char byte = 0;
 
@@ -95,7 +95,7 @@ Test(stream, work_behind_a_gate_waits_and_the_caller_does_not)
 	cr_assert_eq(p->cudaStreamQuery(stream), cudaSuccess);
 }
 
-Test(stream, a_host_function_runs_without_a_wait)
+Test(stream, host_function_runs_although_no_thread_waits)
 {
 	sem_t ran;
 
@@ -104,7 +104,7 @@ Test(stream, a_host_function_runs_without_a_wait)
 	sem_wait(&ran);
 }
 
-Test(stream, work_behind_a_memset_runs_without_a_wait)
+Test(stream, work_after_a_memset_runs_although_no_thread_waits)
 {
 	char byte = 0;
 	sem_t ran;
@@ -116,7 +116,7 @@ Test(stream, work_behind_a_memset_runs_without_a_wait)
 	cr_assert_eq(byte, 1);
 }
 
-Test(stream, keeps_the_order_of_its_work)
+Test(stream, stream_keeps_the_order_of_its_work)
 {
 	struct note notes[100];
 	int next = 0;
@@ -133,7 +133,7 @@ Test(stream, keeps_the_order_of_its_work)
 		cr_assert_eq(notes[i].seen, i);
 }
 
-Test(stream, takes_many_pending_operations)
+Test(stream, stream_takes_many_pending_operations)
 {
 	static unsigned char bytes[1000];
 	int i;
@@ -156,8 +156,9 @@ static void *open_gate(void *user)
 	return NULL;
 }
 
-/* A full queue holds the caller, as a launch queue does; no work is lost. */
-Test(stream, takes_more_work_than_it_holds_while_it_moves)
+/* A full queue blocks the caller, like a GPU's launch queue. No work is
+ * lost. */
+Test(stream, stream_takes_more_work_than_its_queue_holds)
 {
 	static unsigned char bytes[20000];
 	pthread_t opener;
@@ -174,7 +175,7 @@ Test(stream, takes_more_work_than_it_holds_while_it_moves)
 	pthread_join(opener, NULL);
 }
 
-Test(stream, does_not_wait_for_another_stream)
+Test(stream, stream_does_not_wait_for_another_stream)
 {
 	char byte = 0;
 
@@ -187,7 +188,7 @@ Test(stream, does_not_wait_for_another_stream)
 	cr_assert_eq(p->cudaStreamSynchronize(stream), cudaSuccess);
 }
 
-Test(stream, finishes_its_work_after_it_is_destroyed)
+Test(stream, destroyed_stream_finishes_its_work)
 {
 	cudaStream_t own = native_stream(p, 0);
 	sem_t ran;
@@ -235,7 +236,7 @@ Test(stream, device_synchronize_waits_for_the_current_device_only)
 	cr_assert_eq(p->cudaStreamSynchronize(away), cudaSuccess);
 }
 
-Test(stream, null_outputs_and_flags_are_checked)
+Test(stream, stream_functions_check_outputs_and_flags)
 {
 	cr_assert_eq(p->cudaStreamCreate(NULL), cudaErrorInvalidValue);
 	cr_assert_eq(p->cudaStreamCreateWithFlags(NULL, 0),
@@ -266,7 +267,7 @@ static void expect_no_stream(cudaStream_t handle)
 	             cudaErrorInvalidResourceHandle);
 }
 
-Test(stream, handles_that_are_no_streams_are_refused)
+Test(stream, handles_that_are_not_streams_are_refused)
 {
 	uint64_t memory[8] = { 0 };
 
@@ -276,7 +277,7 @@ Test(stream, handles_that_are_no_streams_are_refused)
 	expect_no_stream((cudaStream_t)3);
 }
 
-Test(stream, destroyed_handle_is_refused_although_new_streams_are_created)
+Test(stream, handle_of_a_destroyed_stream_stays_invalid)
 {
 	cudaStream_t old = native_stream(p, 0), now[32];
 	int i;
@@ -291,8 +292,9 @@ Test(stream, destroyed_handle_is_refused_although_new_streams_are_created)
 	expect_no_stream(old);
 }
 
-/* The simulator has room for a limited number of handles at a time, not in all. */
-Test(stream, more_handles_than_there_is_room_for_are_created_in_turn)
+/* The simulator limits the number of streams at a time, but not their total
+ * number. */
+Test(stream, any_number_of_streams_can_be_created_in_turn)
 {
 	cudaStream_t own;
 	int i;
@@ -305,7 +307,7 @@ Test(stream, more_handles_than_there_is_room_for_are_created_in_turn)
 
 /* ---- the legacy default stream ---------------------------------------- */
 
-Test(legacy, waits_for_blocking_streams)
+Test(legacy, legacy_stream_waits_for_blocking_streams)
 {
 	char byte = 0;
 
@@ -319,7 +321,7 @@ Test(legacy, waits_for_blocking_streams)
 	cr_assert_eq(byte, 1);
 }
 
-Test(legacy, holds_blocking_streams)
+Test(legacy, legacy_stream_holds_blocking_streams)
 {
 	char byte = 0;
 
@@ -333,7 +335,7 @@ Test(legacy, holds_blocking_streams)
 	cr_assert_eq(byte, 1);
 }
 
-Test(legacy, does_not_wait_for_non_blocking_streams)
+Test(legacy, legacy_stream_does_not_wait_for_non_blocking_streams)
 {
 	char byte = 0;
 
@@ -345,7 +347,7 @@ Test(legacy, does_not_wait_for_non_blocking_streams)
 	cr_assert_eq(p->cudaStreamSynchronize(stream), cudaSuccess);
 }
 
-Test(legacy, does_not_hold_non_blocking_streams)
+Test(legacy, legacy_stream_does_not_hold_non_blocking_streams)
 {
 	char byte = 0;
 
@@ -357,7 +359,7 @@ Test(legacy, does_not_hold_non_blocking_streams)
 	cr_assert_eq(p->cudaStreamSynchronize(NULL), cudaSuccess);
 }
 
-Test(legacy, has_a_handle_of_its_own)
+Test(legacy, legacy_stream_has_its_own_handle)
 {
 	char byte = 0;
 
@@ -370,7 +372,7 @@ Test(legacy, has_a_handle_of_its_own)
 	cr_assert_eq(byte, 1);
 }
 
-Test(legacy, exists_once_per_device)
+Test(legacy, legacy_stream_exists_once_per_device)
 {
 	char byte = 0;
 
@@ -386,13 +388,13 @@ Test(legacy, exists_once_per_device)
 
 /* ---- events ----------------------------------------------------------- */
 
-Test(event, is_complete_before_it_was_recorded)
+Test(event, event_is_complete_before_it_is_recorded)
 {
 	cr_assert_eq(p->cudaEventQuery(event), cudaSuccess);
 	cr_assert_eq(p->cudaEventSynchronize(event), cudaSuccess);
 }
 
-Test(event, completes_after_the_work_before_it)
+Test(event, event_completes_after_the_work_before_it)
 {
 	char byte = 0;
 
@@ -406,7 +408,7 @@ Test(event, completes_after_the_work_before_it)
 	cr_assert_eq(p->cudaEventQuery(event), cudaSuccess);
 }
 
-Test(event, does_not_wait_for_the_work_after_it)
+Test(event, event_does_not_wait_for_the_work_after_it)
 {
 	char byte = 0;
 
@@ -419,7 +421,7 @@ Test(event, does_not_wait_for_the_work_after_it)
 	cr_assert_eq(p->cudaStreamSynchronize(stream), cudaSuccess);
 }
 
-Test(event, makes_another_stream_wait)
+Test(event, event_makes_another_stream_wait)
 {
 	char byte = 0;
 
@@ -435,17 +437,17 @@ Test(event, makes_another_stream_wait)
 	cr_assert_eq(byte, 1);
 }
 
-Test(event, unrecorded_makes_no_stream_wait)
+Test(event, unrecorded_event_makes_no_stream_wait)
 {
 	cr_assert_eq(p->cudaStreamWaitEvent(stream, event, 0), cudaSuccess);
 	cr_assert_eq(p->cudaStreamSynchronize(stream), cudaSuccess);
 }
 
 /*
- * The last record before the wait was queued counts: a later record, behind a
- * shut gate, must not hold the waiting stream.
+ * cudaStreamWaitEvent() waits for the last record before the call. A later
+ * record, which a gate blocks, must not block the waiting stream.
  */
-Test(event, wait_means_the_record_at_the_time_of_the_call)
+Test(event, event_wait_is_for_the_record_at_the_time_of_the_call)
 {
 	struct native_gate first;
 	struct native_gate second;
@@ -463,7 +465,7 @@ Test(event, wait_means_the_record_at_the_time_of_the_call)
 	cr_assert_eq(p->cudaEventSynchronize(event), cudaSuccess);
 }
 
-Test(event, destroyed_before_it_completes_still_counts)
+Test(event, stream_still_waits_for_an_event_that_was_destroyed)
 {
 	char byte = 0;
 
@@ -477,7 +479,7 @@ Test(event, destroyed_before_it_completes_still_counts)
 	cr_assert_eq(byte, 1);
 }
 
-Test(event, measures_the_time_between_two)
+Test(event, events_measure_the_time_between_them)
 {
 	cudaEvent_t start;
 	cudaEvent_t end;
@@ -504,7 +506,7 @@ Test(event, measures_the_time_between_two)
 	cr_assert_eq(p->cudaEventDestroy(end), cudaSuccess);
 }
 
-Test(event, time_needs_events_that_have_it)
+Test(event, elapsed_time_needs_recorded_events_with_timing)
 {
 	cudaEvent_t timed;
 	cudaEvent_t plain;
@@ -532,14 +534,15 @@ static uint32_t load(const uint32_t *at)
 	return __atomic_load_n(at, __ATOMIC_ACQUIRE);
 }
 
-/* The mark may be set a little later than the stream gets there. */
+/* Wait for a mark, which may be set slightly after the stream has reached
+ * it. */
 static void await(const uint32_t *at, uint32_t value)
 {
 	while (load(at) != value)
 		sched_yield();
 }
 
-Test(mark, is_written_in_stream_order)
+Test(mark, mark_is_written_in_stream_order)
 {
 	native_gate_hold(p, &gate, stream);
 	cr_assert_eq(p->mark(stream, word, 41), cudaSuccess);
@@ -551,14 +554,14 @@ Test(mark, is_written_in_stream_order)
 	await(word, 42);
 }
 
-Test(mark, works_on_the_legacy_stream)
+Test(mark, mark_works_on_the_legacy_stream)
 {
 	cr_assert_eq(p->mark(NULL, word, 7), cudaSuccess);
 	cr_assert_eq(p->cudaStreamSynchronize(NULL), cudaSuccess);
 	await(word, 7);
 }
 
-Test(mark, awaited_holds_a_stream_until_it_is_written)
+Test(mark, awaited_mark_blocks_a_stream_until_it_is_written)
 {
 	char byte = 0;
 
@@ -574,7 +577,7 @@ Test(mark, awaited_holds_a_stream_until_it_is_written)
 	cr_assert_eq(byte, 1);
 }
 
-Test(mark, awaited_and_passed_holds_nothing)
+Test(mark, awaited_mark_that_is_already_set_blocks_no_stream)
 {
 	cr_assert_eq(p->mark(stream, word, 5), cudaSuccess);
 	cr_assert_eq(p->await_mark(stream, word, 3), cudaSuccess);
@@ -584,7 +587,7 @@ Test(mark, awaited_and_passed_holds_nothing)
 	cr_assert_eq(p->cudaStreamSynchronize(stream), cudaSuccess);
 }
 
-Test(mark, progress_runs_what_is_ready)
+Test(mark, progress_runs_work_that_is_ready)
 {
 	char byte = 0;
 
@@ -595,7 +598,7 @@ Test(mark, progress_runs_what_is_ready)
 	cr_assert_eq(byte, 1);
 }
 
-Test(mark, progress_does_not_wait)
+Test(mark, progress_does_not_wait_for_a_stream)
 {
 	native_gate_hold(p, &gate, stream);
 	cr_assert_eq(p->mark(stream, word, 1), cudaSuccess);
@@ -645,10 +648,10 @@ static void add_one(void *user)
 }
 
 /*
- * The stream's own thread runs the host functions; another thread does what can
- * be done at once.
+ * The stream's own thread runs the host functions, while another thread does
+ * the work that need not wait.
  */
-Test(stream, runs_host_functions_beside_the_marks_of_another_thread)
+Test(stream, host_functions_run_while_another_thread_sets_marks)
 {
 	atomic_bool over = false;
 	atomic_int count = 0;

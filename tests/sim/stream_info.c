@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Attributes of the host platform's streams, the per-thread default streams,
- * and the rules for host functions, callbacks, events and handles of other
- * processes
+ * Tests of the attributes of the host platform's streams, of per-thread default
+ * streams, and of rules for host functions, callbacks, events and handles for
+ * other processes
  */
 
 #include <criterion/criterion.h>
 #include <pthread.h>
-#include <string.h>
 
 #include "sim/cuda/arena.h"
 #include "sim/host.h"
@@ -16,7 +15,7 @@
 #include "support/native.h"
 
 static const struct platform *p;
-static cudaStream_t stream; /* on device 0, not blocking */
+static cudaStream_t stream; /* a non-blocking stream on device 0 */
 static struct native_gate gate;
 
 static void open_two(void)
@@ -65,8 +64,8 @@ Test(stream_info, streams_have_flags_a_device_and_an_id)
 	             cudaErrorInvalidResourceHandle);
 }
 
-/* Even if a new stream gets the memory of an old one. */
-Test(stream_info, ids_are_not_reused)
+/* A new stream gets a new id even if it reuses the memory of an old one. */
+Test(stream_info, stream_ids_are_not_reused)
 {
 	cudaStream_t s = native_stream(p, 0);
 	unsigned long long id = id_of(s);
@@ -77,7 +76,7 @@ Test(stream_info, ids_are_not_reused)
 	p->cudaStreamDestroy(s);
 }
 
-Test(stream_info, priorities_are_clamped)
+Test(stream_info, stream_priorities_are_clamped)
 {
 	cudaStream_t s;
 	int priority = 77, greatest = 0;
@@ -98,30 +97,6 @@ Test(stream_info, priorities_are_clamped)
 	             cudaErrorInvalidValue);
 }
 
-Test(stream_info, attributes_are_kept_and_copied)
-{
-	cudaStreamAttrValue value;
-	cudaStream_t other = native_stream(p, 0);
-
-	memset(&value, 0, sizeof(value));
-	value.syncPolicy = cudaSyncPolicyYield;
-	cr_assert_eq(host_cudaStreamSetAttribute(
-			     stream, cudaLaunchAttributeSynchronizationPolicy,
-			     &value),
-	             cudaSuccess);
-	cr_assert_eq(host_cudaStreamCopyAttributes(other, stream), cudaSuccess);
-	memset(&value, 0, sizeof(value));
-	cr_assert_eq(host_cudaStreamGetAttribute(
-			     other, cudaLaunchAttributeSynchronizationPolicy,
-			     &value),
-	             cudaSuccess);
-	cr_assert_eq(value.syncPolicy, cudaSyncPolicyYield);
-	cr_assert_eq(host_cudaStreamGetAttribute(
-			     other, cudaLaunchAttributeIgnore, &value),
-	             cudaErrorInvalidValue);
-	p->cudaStreamDestroy(other);
-}
-
 /* ---- the per-thread default streams ----------------------------------- */
 
 static void *id_elsewhere(void *arg)
@@ -130,7 +105,7 @@ static void *id_elsewhere(void *arg)
 	return (void *)(uintptr_t)id_of(cudaStreamPerThread);
 }
 
-Test(stream_info, every_thread_has_a_stream_per_device)
+Test(stream_info, every_thread_has_a_default_stream_per_device)
 {
 	unsigned long long mine = id_of(cudaStreamPerThread);
 	const size_t live = stream_live();
@@ -141,15 +116,14 @@ Test(stream_info, every_thread_has_a_stream_per_device)
 	pthread_create(&thread, NULL, id_elsewhere, NULL);
 	pthread_join(thread, &theirs);
 	cr_assert_neq((uintptr_t)theirs, mine);
-	cr_assert_eq(stream_live(), live, "its stream ended with it");
+	cr_assert_eq(stream_live(), live, "the thread's stream ended with it");
 	p->cudaSetDevice(1);
 	cr_assert_neq(id_of(cudaStreamPerThread), mine);
 	cr_assert_eq(p->cudaStreamDestroy(cudaStreamPerThread),
 	             cudaErrorInvalidResourceHandle);
 }
 
-/* Like any blocking stream, and only on its device. */
-Test(stream_info, the_legacy_stream_waits_for_threads)
+Test(stream_info, legacy_stream_waits_for_per_thread_streams)
 {
 	char byte = 0;
 
@@ -163,7 +137,7 @@ Test(stream_info, the_legacy_stream_waits_for_threads)
 	cr_assert_eq(byte, 1);
 }
 
-Test(stream_info, a_threads_stream_does_not_hold_others)
+Test(stream_info, per_thread_stream_does_not_hold_other_streams)
 {
 	char byte = 0;
 
@@ -180,7 +154,7 @@ Test(stream_info, a_threads_stream_does_not_hold_others)
 
 static cudaError_t answers[6];
 
-/* None of these calls is allowed here. */
+/* Make the calls that are forbidden in a host function. */
 static void call_cuda(void *user)
 {
 	cudaStream_t s;
@@ -221,7 +195,7 @@ static void callback(cudaStream_t s, cudaError_t status, void *user)
 	call_cuda(NULL);
 }
 
-Test(stream_info, callbacks_get_their_stream_and_its_error)
+Test(stream_info, stream_callback_gets_its_stream_and_error)
 {
 	cudaError_t status = cudaErrorUnknown;
 
@@ -238,7 +212,7 @@ Test(stream_info, callbacks_get_their_stream_and_its_error)
 
 /* ---- events ----------------------------------------------------------- */
 
-Test(stream_info, events_are_for_streams_of_their_device)
+Test(stream_info, event_can_be_recorded_only_on_its_own_device)
 {
 	cudaStream_t away = native_stream(p, 1);
 	cudaEvent_t event;
@@ -255,7 +229,7 @@ Test(stream_info, events_are_for_streams_of_their_device)
 	p->cudaStreamDestroy(away);
 }
 
-Test(stream_info, events_for_other_processes_have_no_time)
+Test(stream_info, interprocess_event_cannot_have_timing)
 {
 	cudaEvent_t event;
 
@@ -270,26 +244,20 @@ Test(stream_info, events_for_other_processes_have_no_time)
 
 /* ---- other processes -------------------------------------------------- */
 
-/* Where memory is that of this process alone.  For where it is not see shared_event.c and
- * tests/system/programs/ipc.c. */
-Test(stream_info, handles_for_other_processes_are_not_supported)
+/*
+ * Handles for other processes are supported only if processes share memory.
+ * tests/system/programs/ipc.c tests that case.
+ */
+Test(stream_info, ipc_handles_are_supported_only_in_shared_memory)
 {
 	const bool is_shared = arena_is_shared();
-	cudaIpcEventHandle_t of_event = { { 0 } };
 	cudaIpcMemHandle_t of_memory = { { 0 } };
-	cudaEvent_t event;
 	void *memory;
 
 	native_must(p->cudaMalloc(&memory, 8), "cudaMalloc");
-	native_must(p->cudaEventCreate(&event), "cudaEventCreate");
 	cr_assert_eq(host_cudaIpcGetMemHandle(&of_memory, memory),
 	             is_shared ? cudaSuccess : cudaErrorNotSupported);
 	cr_assert_eq(host_cudaIpcGetMemHandle(&of_memory, &of_memory),
-	             cudaErrorInvalidValue);
-	cr_assert_eq(host_cudaIpcGetEventHandle(&of_event, event),
-	             is_shared ? cudaErrorInvalidResourceHandle
-	                       : cudaErrorNotSupported);
-	cr_assert_eq(host_cudaIpcGetEventHandle(NULL, event),
 	             cudaErrorInvalidValue);
 	cr_assert_eq(host_cudaIpcOpenMemHandle(&memory, of_memory,
 	                                       cudaIpcMemLazyEnablePeerAccess),
@@ -297,18 +265,14 @@ Test(stream_info, handles_for_other_processes_are_not_supported)
 	                       : cudaErrorNotSupported);
 	cr_assert_eq(host_cudaIpcOpenMemHandle(&memory, of_memory, 0),
 	             cudaErrorInvalidValue);
-	cr_assert_eq(host_cudaIpcOpenEventHandle(&event, of_event),
-	             is_shared ? cudaErrorInvalidResourceHandle
-	                       : cudaErrorNotSupported);
 	cr_assert_eq(host_cudaIpcCloseMemHandle(memory),
 	             is_shared ? cudaErrorInvalidValue : cudaErrorNotSupported);
-	p->cudaEventDestroy(event);
 	p->cudaFree(memory);
 }
 
 /* ---- managed memory --------------------------------------------------- */
 
-Test(stream_info, managed_memory_is_attached_as_a_whole)
+Test(stream_info, managed_memory_can_only_be_attached_as_a_whole)
 {
 	void *managed;
 

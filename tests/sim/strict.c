@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Strict mode ends a program that does what NCCL leaves undefined, and names
- * what that was
+ * Tests of strict mode, which ends a program that violates NCCL's rules with a
+ * message about the violation
  *
- * Each violation is made in a forked child, which has the platform to itself.
+ * Each violation is made in a forked child, which is the only user of the
+ * platform.
  */
 
 #include <criterion/criterion.h>
@@ -39,14 +40,15 @@ static void act_with_a_graph(struct native_clique *clique)
 	native_clique_destroy(clique);
 }
 
-Test(strict, names_a_graph_that_outlives_its_communicator, .timeout = 10)
+Test(strict, strict_mode_names_a_graph_that_outlives_its_communicator,
+     .timeout = 10)
 {
 	doomed_expect(act_with_a_graph,
 	              "ncclCommDestroy: rank 1, device 1, world 0: freed while "
-	              "a graph uses it, which NCCL waits for");
+	              "a graph uses it; NCCL would wait for the graph");
 }
 
-/* ---- released twice --------------------------------------------------- */
+/* ---- communicators released twice -------------------------------------- */
 
 static void abort_twice(struct native_clique *c)
 {
@@ -74,36 +76,36 @@ static void abort_after_destroy(struct native_clique *c)
 	c->p->ncclCommAbort(c->comm[2]);
 }
 
-Test(strict, names_a_second_abort, .timeout = 10)
+Test(strict, strict_mode_names_a_second_abort, .timeout = 10)
 {
 	doomed_expect(abort_twice, "ncclCommAbort: rank 0, device 0, world 0: "
-	                           "released before, by ncclCommAbort");
+	                           "already released by ncclCommAbort");
 }
 
-Test(strict, names_a_second_destroy, .timeout = 10)
+Test(strict, strict_mode_names_a_second_destroy, .timeout = 10)
 {
 	doomed_expect(destroy_twice,
 	              "ncclCommDestroy: rank 1, device 1, world 0: "
-	              "released before, by ncclCommDestroy");
+	              "already released by ncclCommDestroy");
 }
 
-Test(strict, names_a_destroy_after_the_abort, .timeout = 10)
+Test(strict, strict_mode_names_a_destroy_after_the_abort, .timeout = 10)
 {
 	doomed_expect(destroy_after_abort,
 	              "ncclCommDestroy: rank 1, device 1, world 0: "
-	              "released before, by ncclCommAbort");
+	              "already released by ncclCommAbort");
 }
 
-Test(strict, names_an_abort_after_the_destroy, .timeout = 10)
+Test(strict, strict_mode_names_an_abort_after_the_destroy, .timeout = 10)
 {
 	doomed_expect(abort_after_destroy,
 	              "ncclCommAbort: rank 2, device 2, world 0: "
-	              "released before, by ncclCommDestroy");
+	              "already released by ncclCommDestroy");
 }
 
-/* ---- used after it was freed ------------------------------------------ */
+/* ---- communicators used after they were freed -------------------------- */
 
-/* The second clique of the process, which is freed. */
+/* Open the second clique of the process, and free it. */
 static void free_second(struct native_clique *c)
 {
 	native_clique_open(c, c->p, 3);
@@ -149,13 +151,14 @@ static void ask_error_of_freed(struct native_clique *c)
 	c->p->ncclGetLastError(c->comm[1]);
 }
 
-Test(strict, names_a_collective_on_a_freed_one, .timeout = 10)
+Test(strict, strict_mode_names_a_collective_on_a_freed_communicator,
+     .timeout = 10)
 {
 	doomed_expect(sum_freed, "ncclAllReduce: rank 2, device 2, world 1: "
 	                         "used after it was freed");
 }
 
-Test(strict, names_a_query_of_a_freed_one, .timeout = 10)
+Test(strict, strict_mode_names_a_query_of_a_freed_communicator, .timeout = 10)
 {
 	doomed_expect(ask_freed,
 	              "ncclCommGetAsyncError: rank 0, device 0, world 1: "
@@ -165,7 +168,7 @@ Test(strict, names_a_query_of_a_freed_one, .timeout = 10)
 	              "used after it was freed");
 }
 
-Test(strict, names_the_end_of_a_freed_one, .timeout = 10)
+Test(strict, strict_mode_names_a_release_of_a_freed_communicator, .timeout = 10)
 {
 	doomed_expect(abort_freed, "ncclCommAbort: rank 1, device 1, world 1: "
 	                           "used after it was freed");
@@ -177,9 +180,9 @@ Test(strict, names_the_end_of_a_freed_one, .timeout = 10)
 	              "used after it was freed");
 }
 
-/* ---- two threads inside ----------------------------------------------- */
+/* ---- two threads inside one communicator ------------------------------- */
 
-static sem_t entered; /* posted when a thread is inside */
+static sem_t entered; /* posted when a thread is inside a call */
 
 static void wait_entered(void)
 {
@@ -228,24 +231,25 @@ static void finalize_beside_group(struct native_clique *c)
 	c->p->ncclCommFinalize(c->comm[1]);
 }
 
-Test(strict, names_a_collective_beside_an_open_group, .timeout = 10)
+Test(strict, strict_mode_names_a_collective_during_a_threads_group,
+     .timeout = 10)
 {
 	doomed_expect(sum_beside_group,
-	              "ncclBroadcast: rank 1, device 1, world 0: "
-	              "another thread is inside, in ncclAllReduce");
+	              "ncclBroadcast: rank 1, device 1, world 0: another "
+	              "thread is using the communicator, in ncclAllReduce");
 }
 
-Test(strict, names_a_destroy_beside_another_thread, .timeout = 10)
+Test(strict, strict_mode_names_a_destroy_during_a_threads_group, .timeout = 10)
 {
 	doomed_expect(destroy_beside_group,
-	              "ncclCommDestroy: rank 1, device 1, world 0: "
-	              "another thread is inside, in ncclAllReduce");
+	              "ncclCommDestroy: rank 1, device 1, world 0: another "
+	              "thread is using the communicator, in ncclAllReduce");
 	doomed_expect(finalize_beside_group,
-	              "ncclCommFinalize: rank 1, device 1, world 0: "
-	              "another thread is inside, in ncclAllReduce");
+	              "ncclCommFinalize: rank 1, device 1, world 0: another "
+	              "thread is using the communicator, in ncclAllReduce");
 }
 
-/* ---- freed while a thread is inside ----------------------------------- */
+/* ---- communicators freed while a thread is inside ----------------------- */
 
 static void abort_all(struct native_clique *c)
 {
@@ -280,22 +284,22 @@ static void free_after_death_inside(struct native_clique *c)
 	abort_all(c);
 }
 
-Test(strict, names_a_free_under_another_thread, .timeout = 10)
+Test(strict, strict_mode_names_a_free_while_a_thread_is_inside, .timeout = 10)
 {
 	doomed_expect(free_beside_group,
-	              "ncclCommAbort: rank 1, device 1, world 0: "
-	              "freed while a thread is inside, in ncclAllReduce");
+	              "ncclCommAbort: rank 1, device 1, world 0: freed while a "
+	              "thread is using it, in ncclAllReduce");
 }
 
-/* A thread that ended inside a call has never left it. */
-Test(strict, names_a_free_under_a_thread_that_died_inside, .timeout = 10)
+/* A thread that has ended inside a call counts as inside. */
+Test(strict, strict_mode_names_a_free_after_a_thread_died_inside, .timeout = 10)
 {
 	doomed_expect(free_after_death_inside,
-	              "ncclCommAbort: rank 2, device 2, world 0: "
-	              "freed while a thread is inside, in ncclAllReduce");
+	              "ncclCommAbort: rank 2, device 2, world 0: freed while a "
+	              "thread is using it, in ncclAllReduce");
 }
 
-/* ---- a child that was not made ---------------------------------------- */
+/* ---- children that could not be created --------------------------------- */
 
 struct split_in_group {
 	struct native_clique *clique;
@@ -315,7 +319,8 @@ static ncclResult_t split_all(void *user)
 	return p->ncclGroupEnd();
 }
 
-/* Rank 2 does not come, and the abort of rank 0 ends the split. */
+/* Start a split that fails: rank 2 does not arrive, and an abort of rank 0 ends
+ * the split. */
 static void fail_to_split(struct split_in_group *s)
 {
 	struct native_call call;
@@ -359,17 +364,17 @@ static void free_children_last(struct native_clique *c)
 		            "cudaStreamDestroy");
 }
 
-Test(strict, names_a_failed_child_that_is_freed_before_its_parent,
+Test(strict, strict_mode_names_a_failed_child_freed_before_its_parent,
      .timeout = 10)
 {
 	doomed_expect(free_children_first,
 	              "ncclCommAbort: rank 1, device 1, world 0: writes to the "
-	              "flags of the child that its split failed to make, which "
-	              "was released by ncclCommAbort");
+	              "flags of a child whose creation failed, after "
+	              "ncclCommAbort released that child");
 	doomed_expect_legal(free_children_last);
 }
 
-/* ---- a child while work is outstanding -------------------------------- */
+/* ---- children created while work is outstanding ------------------------- */
 
 static void split_busy(struct native_clique *c)
 {
@@ -388,20 +393,23 @@ static void shrink_busy(struct native_clique *c)
 	c->p->ncclCommShrink(c->comm[2], list, 2, &child, NULL, 0);
 }
 
-Test(strict, names_a_child_of_a_busy_parent, .timeout = 10)
+Test(strict, strict_mode_names_a_split_or_shrink_of_a_busy_parent,
+     .timeout = 10)
 {
 	doomed_expect(split_busy,
 	              "ncclCommSplit: rank 1, device 1, world 0: called "
-	              "while work is outstanding, of ncclAllReduce");
+	              "while work of ncclAllReduce is outstanding");
 	doomed_expect(shrink_busy,
 	              "ncclCommShrink: rank 2, device 2, world 0: called "
-	              "while work is outstanding, of ncclAllReduce");
+	              "while work of ncclAllReduce is outstanding");
 }
 
 /*
- * Work that was waited for, or that the shrink ends, is no longer outstanding.
+ * No work is outstanding if the program has waited for it or if the shrink ends
+ * it.
  */
-Test(strict, accepts_children_of_an_idle_parent, .timeout = 10)
+Test(strict, strict_mode_accepts_a_split_or_shrink_of_an_idle_parent,
+     .timeout = 10)
 {
 	const struct platform *p;
 	struct native_clique c;
@@ -428,7 +436,7 @@ Test(strict, accepts_children_of_an_idle_parent, .timeout = 10)
 	native_clique_abort(&c);
 }
 
-/* ---- destroy and abort mixed ------------------------------------------ */
+/* ---- destroys and aborts of one communicator ---------------------------- */
 
 static void destroy_busy_then_abort(struct native_clique *c)
 {
@@ -444,25 +452,23 @@ static void abort_then_destroy_busy(struct native_clique *c)
 	c->p->ncclCommDestroy(c->comm[2]);
 }
 
-Test(strict, names_a_destroy_of_work_beside_an_abort, .timeout = 10)
+Test(strict, strict_mode_names_a_destroy_while_a_peer_is_aborted, .timeout = 10)
 {
 	doomed_expect(destroy_busy_then_abort,
-	              "ncclCommAbort: rank 1, device 1, world 0: work is in "
-	              "flight on "
-	              "a rank released by ncclCommDestroy, another was by "
-	              "ncclCommAbort");
-	doomed_expect(
-		abort_then_destroy_busy,
-		"ncclCommDestroy: rank 2, device 2, world 0: work is in flight "
-		"on a rank released by ncclCommDestroy, another was by "
-		"ncclCommAbort");
+	              "ncclCommAbort: rank 1, device 1, world 0: a rank "
+	              "released by ncclCommDestroy has work in flight, but "
+	              "another rank was released by ncclCommAbort");
+	doomed_expect(abort_then_destroy_busy,
+	              "ncclCommDestroy: rank 2, device 2, world 0: a rank "
+	              "released by ncclCommDestroy has work in flight, but "
+	              "another rank was released by ncclCommAbort");
 }
 
 /*
- * Some idle ranks may be destroyed and others aborted; ranks with work in
- * flight may all be destroyed.
+ * Idle ranks may be released by any mix of destroys and aborts. Ranks with work
+ * in flight may be destroyed if all of them are.
  */
-Test(strict, accepts_idle_ranks_that_end_in_any_way, .timeout = 10)
+Test(strict, strict_mode_accepts_any_release_of_idle_ranks, .timeout = 10)
 {
 	const struct platform *p;
 	struct native_clique c;
@@ -482,7 +488,7 @@ Test(strict, accepts_idle_ranks_that_end_in_any_way, .timeout = 10)
 	native_clique_destroy(&c);
 }
 
-/* ---- a group left open ------------------------------------------------ */
+/* ---- groups that are not ended ------------------------------------------ */
 
 static void *leave_open(void *user)
 {
@@ -519,16 +525,16 @@ static void end_with_group_of_sum(struct native_clique *c)
 	pthread_join(thread, NULL);
 }
 
-Test(strict, names_a_group_left_open, .timeout = 10)
+Test(strict, strict_mode_names_a_group_that_is_left_open, .timeout = 10)
 {
 	doomed_expect(end_with_group,
-	              "ncclGroupStart: the thread ends with its group open");
+	              "ncclGroupStart: the thread ends with an open group");
 	doomed_expect(end_with_group_of_sum,
-	              "ncclGroupStart: rank 1, device 1, world 0: "
-	              "the thread ends with its group open");
+	              "ncclGroupStart: rank 1, device 1, world 0: the thread "
+	              "ends with an open group");
 }
 
-/* ---- what is allowed -------------------------------------------------- */
+/* ---- legal programs --------------------------------------------------- */
 
 #define ROUNDS 30
 
@@ -536,10 +542,10 @@ struct worker {
 	struct native_clique *clique;
 	int rank;
 	int sums;
-	bool ends; /* finalize and destroy, each rank by itself */
+	bool ends; /* finalize and destroy each rank separately */
 };
 
-/* One rank's sums, in groups of all kinds. */
+/* Make one rank's sums, in groups of different kinds. */
 static void *work(void *user)
 {
 	struct worker *w = user;
@@ -564,7 +570,7 @@ static void *work(void *user)
 	return NULL;
 }
 
-/* Queries that any thread may make beside the owners. */
+/* Make queries that every thread may make, while the ranks' threads work. */
 static void ask(struct native_clique *c)
 {
 	ncclResult_t error;
@@ -581,8 +587,8 @@ static void ask(struct native_clique *c)
 }
 
 /*
- * The ranks sum; the last rank may make too few calls, so that the others are
- * held.
+ * Start the ranks' sums. If @hold, the last rank makes too few calls, so that
+ * the other ranks hang.
  */
 static void start_work(struct native_clique *c, struct worker workers[],
                        pthread_t threads[], bool hold, bool ends)
@@ -630,7 +636,7 @@ static void one_round(const struct platform *p, int number)
 		native_clique_destroy(&c);
 }
 
-Test(strict, accepts_a_legal_program, .timeout = 60)
+Test(strict, strict_mode_accepts_a_legal_program, .timeout = 60)
 {
 	const struct platform *p;
 	int i;
@@ -642,10 +648,9 @@ Test(strict, accepts_a_legal_program, .timeout = 60)
 }
 
 /*
- * A group that failed has released no communicator: the release may be
- * repeated.
+ * The failed group has released no communicator, so a second release is legal.
  */
-Test(strict, counts_no_release_of_a_group_that_failed, .timeout = 10)
+Test(strict, strict_mode_counts_no_release_of_a_failed_group, .timeout = 10)
 {
 	const struct platform *p;
 	struct native_clique c;
@@ -662,7 +667,7 @@ Test(strict, counts_no_release_of_a_group_that_failed, .timeout = 10)
 	native_clique_destroy(&c);
 }
 
-Test(strict, is_off_if_the_variable_is_0, .timeout = 10)
+Test(strict, strict_mode_is_off_if_its_variable_is_0, .timeout = 10)
 {
 	const struct platform *p;
 	struct native_clique c;

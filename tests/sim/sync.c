@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * COHORT_HOST_SYNC=device: which calls wait for which work, and which do not
- * (sim/cuda/sync.h)
+ * Tests of COHORT_HOST_SYNC=device: which calls wait for which work, and which
+ * calls do not wait (sim/cuda/sync.h)
  *
- * In most tests a collective of ranks 0 and 1, on devices 0 and 1, hangs
- * because rank 1's stream is held.
+ * In most tests, a collective of ranks 0 and 1, on devices 0 and 1, hangs
+ * because rank 1's stream is blocked.
  */
 
 #include <criterion/criterion.h>
@@ -27,26 +27,26 @@ TestSuite(sync, .timeout = 20);
 #define DEVICES 6
 #define BYTES 256
 
-/* Everything that a test needs before anything hangs. */
+/* Objects for a test, created before anything hangs */
 struct scene {
 	const struct platform *p;
-	struct native_clique c, other; /* on devices 0 and 1, and on 2 and 3 */
-	cudaStream_t stream;           /* on device 2 */
-	char *device[2], *pinned;      /* on device 2 */
+	/* cliques on devices 0 and 1, and on devices 2 and 3 */
+	struct native_clique c, other;
+	cudaStream_t stream;      /* stream on device 2 */
+	char *device[2], *pinned; /* memory of device 2 */
 	void *mapped, *handle;
 	ncclWindow_t window;
 };
 
 /*
- * Uses devices 2, 3 and 4.  Static, so that tests that do not destroy it have
- * no leak.
+ * A clique on devices 2, 3 and 4. It is static so that it does not leak if a
+ * test does not destroy it.
  */
 static struct native_clique wider;
 
 static char own[8192] __attribute__((aligned(4096)));
 static char own_registered[8192] __attribute__((aligned(4096)));
 
-/* All ranks by device; the thread is on device 2 afterwards. */
 static void open_clique(struct native_clique *c, const struct platform *p,
                         int first, int n)
 {
@@ -64,14 +64,14 @@ static void open_clique(struct native_clique *c, const struct platform *p,
 	native_fill(c);
 }
 
-static enum cohort_sim_sync mode = COHORT_SIM_SYNC_DEVICE;
+static const char *mode = "device";
 
 static void open_scene(struct scene *s)
 {
 	const struct platform *p;
 
 	memset(s, 0, sizeof(*s));
-	native_must(cohort_sim_set_sync((int)mode), "set_sync");
+	setenv("COHORT_HOST_SYNC", mode, 1);
 	s->p = p = native_open_host(DEVICES);
 	open_clique(&s->c, p, 0, 2);
 	open_clique(&s->other, p, 2, 2);
@@ -90,7 +90,7 @@ static void open_scene(struct scene *s)
 	native_must(host_cudaHostRegister(own_registered,
 	                                  sizeof(own_registered), 0),
 	            "cudaHostRegister");
-	/* All kernels are loaded, that of sends and receives included. */
+	/* Load the kernel of sums on devices 0 to 3. */
 	native_sum_all(&s->c);
 	native_sum_all(&s->other);
 	native_fill(&s->c);
@@ -249,7 +249,7 @@ static int do_destroy(struct scene *s)
 	return (int)s->p->ncclGroupEnd();
 }
 
-/* A kernel that no device of the communicator has used. */
+/* Make a call whose kernel is not loaded on any device of the communicator. */
 static int do_first_use(struct scene *s)
 {
 	return (int)s->p->ncclBroadcast(s->other.send[0], s->other.recv[0],
@@ -263,14 +263,15 @@ static int do_first_send(struct scene *s)
 	                           s->other.comm[0], s->other.stream[0]);
 }
 
-/* A kernel that the call's device has used, but device 4 has not. */
+/* Make a call on device 2 whose kernel is loaded on device 2 but not on device
+ * 4. */
 static int do_first_use_elsewhere(struct scene *s)
 {
 	(void)s;
 	return (int)native_sum(&wider, 0);
 }
 
-/* A call on a thread of its own, on device 2, which then stays alive. */
+/* A call on device 2, on a new thread that does not end after the call */
 struct visitor {
 	int (*call)(struct scene *s);
 	struct scene *s;
@@ -311,7 +312,7 @@ static bool a_device_is_held(void)
 }
 
 /*
- * Start a visitor that calls a memory function, and check that it waits there.
+ * Start a visitor that calls a memory function, and check that its call waits.
  */
 static void visitor_waits(struct visitor *v, int (*call)(struct scene *),
                           struct scene *s)
@@ -319,7 +320,7 @@ static void visitor_waits(struct visitor *v, int (*call)(struct scene *),
 	visitor_begin(v, call, s);
 	while (!a_device_is_held())
 		sched_yield();
-	cr_assert_not(atomic_load(&v->is_back), "it does not wait");
+	cr_assert_not(atomic_load(&v->is_back), "the call does not wait");
 }
 
 static int visitor_end(struct visitor *v)
@@ -346,7 +347,8 @@ static void go_on(struct scene *s)
 	cr_assert_eq(native_wrong(&s->c, 0), 0);
 }
 
-/* The call returns when the other rank's kernel has come. */
+/* Check that @call waits, and returns after the collective on devices 0 and 1
+ * has continued. */
 static void check_waits(int (*call)(struct scene *))
 {
 	struct visitor v;
@@ -359,39 +361,132 @@ static void check_waits(int (*call)(struct scene *))
 	cr_assert_eq(visitor_end(&v), 0);
 }
 
-#define WAITS(what)                                                            \
-	Test(sync, what##_waits_for_kernels_of_other_devices)                  \
-	{                                                                      \
-		check_waits(do_##what);                                        \
-	}
+Test(sync, cudaMalloc_waits_for_kernels_of_other_devices)
+{
+	check_waits(do_malloc);
+}
 
-WAITS(malloc)
-WAITS(malloc_host)
-WAITS(host_alloc)
-WAITS(malloc_managed)
-WAITS(malloc_pitch)
-WAITS(free)
-WAITS(free_host)
-WAITS(host_register)
-WAITS(host_unregister)
-WAITS(enable_peer)
-WAITS(reset)
-WAITS(nccl_alloc)
-WAITS(nccl_free)
-WAITS(nccl_register)
-WAITS(nccl_deregister)
-WAITS(copy)
-WAITS(pageable_copy)
-WAITS(pageable_copy_back)
-WAITS(copy_2d)
-WAITS(pageable_copy_2d)
-WAITS(init)
-WAITS(destroy)
-WAITS(first_use)
-WAITS(first_send)
-WAITS(first_use_elsewhere)
+Test(sync, cudaMallocHost_waits_for_kernels_of_other_devices)
+{
+	check_waits(do_malloc_host);
+}
 
-Test(sync, memory_functions_may_wait_where_copies_do_not)
+Test(sync, cudaHostAlloc_waits_for_kernels_of_other_devices)
+{
+	check_waits(do_host_alloc);
+}
+
+Test(sync, cudaMallocManaged_waits_for_kernels_of_other_devices)
+{
+	check_waits(do_malloc_managed);
+}
+
+Test(sync, cudaMallocPitch_waits_for_kernels_of_other_devices)
+{
+	check_waits(do_malloc_pitch);
+}
+
+Test(sync, cudaFree_waits_for_kernels_of_other_devices)
+{
+	check_waits(do_free);
+}
+
+Test(sync, cudaFreeHost_waits_for_kernels_of_other_devices)
+{
+	check_waits(do_free_host);
+}
+
+Test(sync, cudaHostRegister_waits_for_kernels_of_other_devices)
+{
+	check_waits(do_host_register);
+}
+
+Test(sync, cudaHostUnregister_waits_for_kernels_of_other_devices)
+{
+	check_waits(do_host_unregister);
+}
+
+Test(sync, enabling_peer_access_waits_for_kernels_of_other_devices)
+{
+	check_waits(do_enable_peer);
+}
+
+Test(sync, cudaDeviceReset_waits_for_kernels_of_other_devices)
+{
+	check_waits(do_reset);
+}
+
+Test(sync, ncclMemAlloc_waits_for_kernels_of_other_devices)
+{
+	check_waits(do_nccl_alloc);
+}
+
+Test(sync, ncclMemFree_waits_for_kernels_of_other_devices)
+{
+	check_waits(do_nccl_free);
+}
+
+Test(sync, ncclCommRegister_waits_for_kernels_of_other_devices)
+{
+	check_waits(do_nccl_register);
+}
+
+Test(sync, ncclCommDeregister_waits_for_kernels_of_other_devices)
+{
+	check_waits(do_nccl_deregister);
+}
+
+Test(sync, cudaMemcpy_waits_for_kernels_of_other_devices)
+{
+	check_waits(do_copy);
+}
+
+Test(sync, copy_from_pageable_memory_waits_for_other_devices)
+{
+	check_waits(do_pageable_copy);
+}
+
+Test(sync, copy_to_pageable_memory_waits_for_kernels_of_other_devices)
+{
+	check_waits(do_pageable_copy_back);
+}
+
+Test(sync, cudaMemcpy2D_waits_for_kernels_of_other_devices)
+{
+	check_waits(do_copy_2d);
+}
+
+Test(sync, pageable_copy2d_waits_for_kernels_of_other_devices)
+{
+	check_waits(do_pageable_copy_2d);
+}
+
+Test(sync, ncclCommInitAll_waits_for_kernels_of_other_devices)
+{
+	check_waits(do_init);
+}
+
+Test(sync, ncclCommDestroy_waits_for_kernels_of_other_devices)
+{
+	check_waits(do_destroy);
+}
+
+Test(sync, first_use_of_a_kernel_waits_for_kernels_of_other_devices)
+{
+	check_waits(do_first_use);
+}
+
+Test(sync, first_send_waits_for_kernels_of_other_devices)
+{
+	check_waits(do_first_send);
+}
+
+Test(sync, first_use_by_a_peer_waits_for_kernels_of_other_devices)
+{
+	check_waits(do_first_use_elsewhere);
+}
+
+Test(sync, only_memory_functions_wait_in_memory_sync_mode)
 {
 	static int (*const copies[])(struct scene *) = {
 		do_copy, do_pageable_copy, do_copy_2d, do_pageable_copy_2d
@@ -400,7 +495,7 @@ Test(sync, memory_functions_may_wait_where_copies_do_not)
 	struct scene s;
 	size_t i;
 
-	mode = COHORT_SIM_SYNC_MEMORY;
+	mode = "memory";
 	open_scene(&s);
 	hang(&s);
 	native_must(s.p->cudaSetDevice(2), "cudaSetDevice");
@@ -411,15 +506,7 @@ Test(sync, memory_functions_may_wait_where_copies_do_not)
 	cr_assert_eq(visitor_end(&v), 0);
 }
 
-Test(sync, the_environment_lets_copies_go_on)
-{
-	place_need_built_in("a variable of the environment");
-	setenv("COHORT_HOST_SYNC", "memory", 1);
-	native_open_host(DEVICES);
-	cr_assert_eq(cohort_sim_set_sync(COHORT_SIM_SYNC_MEMORY), COHORT_OK);
-}
-
-Test(sync, abort_ends_the_work_that_a_call_waits_for)
+Test(sync, abort_ends_the_work_that_cudaMalloc_waits_for)
 {
 	struct visitor v;
 	struct scene s;
@@ -431,7 +518,7 @@ Test(sync, abort_ends_the_work_that_a_call_waits_for)
 	cr_assert_eq(visitor_end(&v), 0);
 }
 
-Test(sync, a_call_waits_for_host_functions)
+Test(sync, cudaMalloc_waits_for_host_functions)
 {
 	struct native_gate gate;
 	struct visitor v;
@@ -445,7 +532,7 @@ Test(sync, a_call_waits_for_host_functions)
 	cr_assert_eq(visitor_end(&v), 0);
 }
 
-Test(sync, a_call_does_not_wait_for_work_that_is_launched_later)
+Test(sync, copy_does_not_wait_for_work_that_is_launched_later)
 {
 	struct visitor v;
 	struct scene s;
@@ -453,14 +540,15 @@ Test(sync, a_call_does_not_wait_for_work_that_is_launched_later)
 	open_scene(&s);
 	hang(&s);
 	visitor_waits(&v, do_copy, &s);
-	/* On device 3, which the call does not hold. */
+	/* A call that waits on device 2 does not block device 3. */
 	native_must(native_sum(&s.other, 1), "ncclAllReduce");
 	go_on(&s);
 	cr_assert_eq(visitor_end(&v), 0);
 	cr_assert_eq(s.p->cudaStreamQuery(s.other.stream[1]),
 	             cudaErrorNotReady);
 	native_must(native_sum(&s.other, 0), "ncclAllReduce");
-	/* They write into the scene. */
+	/* Wait for the collectives, because they write to the scene on the
+	 * stack. */
 	native_must(s.p->cudaStreamSynchronize(s.other.stream[0]), "rank 0");
 	native_must(s.p->cudaStreamSynchronize(s.other.stream[1]), "rank 1");
 }
@@ -533,22 +621,47 @@ static void check_goes_on(int (*call)(struct scene *))
 	go_on(&s);
 }
 
-#define GOES_ON(what)                                                          \
-	Test(sync, what##_does_not_wait_for_other_devices)                     \
-	{                                                                      \
-		check_goes_on(do_##what);                                      \
-	}
+Test(sync, copy_of_pinned_memory_does_not_wait_for_other_devices)
+{
+	check_goes_on(do_pinned_copy);
+}
 
-GOES_ON(pinned_copy)
-GOES_ON(memset)
-GOES_ON(event)
-GOES_ON(query)
-GOES_ON(collective)
-GOES_ON(registered_again)
-GOES_ON(peer_again)
-GOES_ON(free_nothing)
+Test(sync, cudaMemsetAsync_does_not_wait_for_other_devices)
+{
+	check_goes_on(do_memset);
+}
 
-/* ---- launches that are held ------------------------------------------- */
+Test(sync, event_does_not_wait_for_other_devices)
+{
+	check_goes_on(do_event);
+}
+
+Test(sync, cudaStreamQuery_does_not_wait_for_other_devices)
+{
+	check_goes_on(do_query);
+}
+
+Test(sync, collective_does_not_wait_for_other_devices)
+{
+	check_goes_on(do_collective);
+}
+
+Test(sync, second_registration_does_not_wait_for_other_devices)
+{
+	check_goes_on(do_registered_again);
+}
+
+Test(sync, second_peer_access_does_not_wait_for_other_devices)
+{
+	check_goes_on(do_peer_again);
+}
+
+Test(sync, cudaFree_of_null_does_not_wait_for_other_devices)
+{
+	check_goes_on(do_free_nothing);
+}
+
+/* ---- launches that are blocked ---------------------------------------- */
 
 static int launch_on_2(struct scene *s)
 {
@@ -569,7 +682,8 @@ static int host_function_on_2(struct scene *s)
 	return (int)s->p->cudaStreamSynchronize(s->stream);
 }
 
-/* Whether @call, on device 2, holds the launch. */
+/* Check whether @call, on device 2, blocks @launch. @held is the expected
+ * result. */
 static void check_held_by(int (*call)(struct scene *),
                           int (*launch)(struct scene *), bool held)
 {
@@ -594,7 +708,8 @@ static void check_held_by(int (*call)(struct scene *),
 	if (launch != launch_on_2 && launch != launch_on_3)
 		return;
 	native_must(native_sum(&s.other, launch == launch_on_2), "rest");
-	/* The held launches write to the scene. */
+	/* Wait for the blocked launches, because they write to the scene on the
+	 * stack. */
 	for (i = 0; i < 2; i++)
 		native_must(s.p->cudaStreamSynchronize(s.other.stream[i]),
 		            "cudaStreamSynchronize");
@@ -605,41 +720,41 @@ static void check_held(int (*launch)(struct scene *), bool held)
 	check_held_by(do_malloc, launch, held);
 }
 
-Test(sync, a_collective_is_held_while_its_device_is_in_a_memory_function)
+Test(sync, collective_is_blocked_while_its_device_allocates)
 {
 	check_held(launch_on_2, true);
 }
 
-Test(sync, a_copy_is_held_while_its_device_is_in_a_memory_function)
+Test(sync, memset_is_blocked_while_its_device_allocates)
 {
 	check_held(do_memset, true);
 }
 
-Test(sync, a_host_function_is_held_while_its_device_is_in_a_memory_function)
+Test(sync, host_function_is_blocked_while_its_device_allocates)
 {
 	check_held(host_function_on_2, true);
 }
 
-Test(sync, a_collective_is_held_while_another_device_is_in_a_memory_function)
+Test(sync, collective_is_blocked_while_another_device_allocates)
 {
 	check_held(launch_on_3, true);
 }
 
-Test(sync, a_copy_holds_its_own_device)
+Test(sync, copy_blocks_launches_on_its_own_device)
 {
 	check_held_by(do_copy, launch_on_2, true);
 }
 
-Test(sync, a_copy_holds_no_other_device)
+Test(sync, copy_does_not_block_launches_on_another_device)
 {
 	check_held_by(do_copy, launch_on_3, false);
 }
 
 /*
- * The deadlock that this mode is for: one of two ranks has launched, and the
- * other's device is in a memory function.
+ * The deadlock for which the sync mode exists: one of two ranks has launched,
+ * and the other rank's device is in a memory function.
  */
-Test(sync, abort_lets_a_launch_go_that_waits_for_itself)
+Test(sync, abort_ends_a_deadlock_of_a_launch_and_an_allocation)
 {
 	struct visitor memory, launcher;
 	struct scene s;
@@ -649,7 +764,8 @@ Test(sync, abort_lets_a_launch_go_that_waits_for_itself)
 	visitor_waits(&memory, do_malloc, &s);
 	visitor_begin(&launcher, launch_on_2, &s);
 	native_await_sleep(launcher.thread.task);
-	/* The flags now, the rest once no thread is inside. */
+	/* Set the abort flags. ncclGroupEnd() frees the communicators after all
+	 * threads have left their calls. */
 	native_must(s.p->ncclGroupStart(), "ncclGroupStart");
 	native_must(s.p->ncclCommAbort(s.other.comm[0]), "ncclCommAbort");
 	native_must(s.p->ncclCommAbort(s.other.comm[1]), "ncclCommAbort");
@@ -660,13 +776,14 @@ Test(sync, abort_lets_a_launch_go_that_waits_for_itself)
 
 /* ---- kernels ---------------------------------------------------------- */
 
-Test(sync, the_first_use_loads_a_kernel_for_all_ranks)
+Test(sync, first_use_loads_a_kernel_for_all_ranks)
 {
 	struct scene s;
 
 	open_scene(&s);
 	native_must(do_first_use(&s), "ncclBroadcast");
-	/* The call would wait for rank 0 for ever. */
+	/* If the kernel were loaded only now, this call would wait forever for
+	 * rank 0. */
 	native_must(s.p->ncclBroadcast(s.other.send[1], s.other.recv[1],
 	                               NATIVE_COUNT, ncclInt32, 0,
 	                               s.other.comm[1], s.other.stream[1]),
@@ -677,15 +794,15 @@ Test(sync, the_first_use_loads_a_kernel_for_all_ranks)
 	                 sizeof(s.other.send[0]));
 }
 
-Test(sync, a_rank_loads_nothing_once_ranks_on_other_devices_have_launched)
+Test(sync, first_launch_also_loads_the_kernel_on_other_devices)
 {
 	struct scene s;
 	int r;
 
 	open_scene(&s);
 	/*
-	 * Devices 2 and 3 have the kernel, and device 4 has not: rank 2 would
-	 * wait for ranks 0 and 1 for ever.
+	 * Devices 2 and 3 have the kernel, and device 4 does not. If rank 2 had
+	 * to load it now, it would wait forever for ranks 0 and 1.
 	 */
 	for (r = 0; r < 3; r++)
 		native_must(native_sum(&wider, r), "ncclAllReduce");
@@ -696,7 +813,8 @@ Test(sync, a_rank_loads_nothing_once_ranks_on_other_devices_have_launched)
 	}
 }
 
-/* Blocks for all ranks, and on ranks 0 and 1 a transfer with the blocks. */
+/* Enqueue an all-to-all on rank @r and, on ranks 0 and 1, a message in the same
+ * group. */
 static void spread(struct native_clique *c, int r)
 {
 	const struct platform *p = c->p;
@@ -716,15 +834,15 @@ static void spread(struct native_clique *c, int r)
 	native_must(p->ncclGroupEnd(), "ncclGroupEnd");
 }
 
-Test(sync, sends_share_the_kernel_of_calls_that_are_made_of_sends)
+Test(sync, sends_share_the_kernel_of_all_to_all)
 {
 	struct scene s;
 	int r;
 
 	open_scene(&s);
 	/*
-	 * The last rank has no transfer, and ranks 0 and 1 find their kernel
-	 * loaded.
+	 * Rank 2 calls first, without a message. For ranks 0 and 1, the kernel
+	 * must already be loaded.
 	 */
 	for (r = 2; r >= 0; r--)
 		spread(&wider, r);
@@ -736,7 +854,7 @@ Test(sync, sends_share_the_kernel_of_calls_that_are_made_of_sends)
 
 /* ---- the setting ------------------------------------------------------ */
 
-Test(sync, without_the_mode_memory_does_not_wait)
+Test(sync, memory_functions_do_not_wait_without_sync_mode)
 {
 	const struct platform *p;
 	struct native_clique c;
@@ -762,7 +880,7 @@ static int open_with(const char *value)
 	return platform_open(COHORT_PLATFORM_HOST, &p);
 }
 
-Test(sync, a_bad_value_in_the_environment_is_named)
+Test(sync, bad_value_of_COHORT_HOST_SYNC_is_named)
 {
 	place_need_built_in("a variable of the environment");
 	cr_assert_eq(open_with("devices"), COHORT_INVALID);
@@ -770,33 +888,6 @@ Test(sync, a_bad_value_in_the_environment_is_named)
 	                 "COHORT_HOST_SYNC is \"devices\", not device, memory "
 	                 "or none");
 	cr_assert_eq(open_with("none"), COHORT_OK);
-	cr_assert_eq(cohort_sim_set_sync(COHORT_SIM_SYNC_DEVICE), COHORT_STATE);
-}
-
-Test(sync, the_environment_sets_the_mode)
-{
-	place_need_built_in("a variable of the environment");
-	cr_assert_eq(open_with("device"), COHORT_OK);
-	cr_assert_eq(cohort_sim_set_sync(COHORT_SIM_SYNC_NONE), COHORT_STATE);
-	cr_assert_str_eq(cohort_last_error(),
-	                 "sync is 1, but the host platform is in use with 2");
-	cr_assert_eq(cohort_sim_set_sync(COHORT_SIM_SYNC_DEVICE), COHORT_OK);
-}
-
-Test(sync, the_option_overrides_the_environment)
-{
-	place_need_built_in("a variable of the environment");
-	cr_assert_eq(cohort_sim_set_sync(COHORT_SIM_SYNC_DEVICE), COHORT_OK);
-	cr_assert_eq(open_with("none"), COHORT_OK);
-	cr_assert_eq(cohort_sim_set_sync(COHORT_SIM_SYNC_NONE), COHORT_STATE);
-}
-
-Test(sync, the_option_is_checked)
-{
-	cr_assert_eq(cohort_sim_set_sync(0), COHORT_INVALID);
-	cr_assert_str_eq(cohort_last_error(),
-	                 "sync is 0, not an enum cohort_sim_sync");
-	cr_assert_eq(cohort_sim_set_sync(4), COHORT_INVALID);
 }
 
 static ncclResult_t malloc_on_2(void *user)
@@ -808,14 +899,14 @@ static ncclResult_t malloc_on_2(void *user)
 	return (ncclResult_t)p->cudaMalloc(&memory, 1);
 }
 
-Test(sync, the_option_is_for_the_drop_in_libraries_too)
+Test(sync, sync_mode_also_holds_for_the_drop_in_libraries)
 {
 	const struct platform *p;
 	struct native_call call;
 	struct native_clique c;
 	struct native_gate gate;
 
-	native_must(cohort_sim_set_sync(COHORT_SIM_SYNC_DEVICE), "set_sync");
+	setenv("COHORT_HOST_SYNC", "device", 1);
 	p = native_open(3);
 	place_need_host("a device that always waits");
 	native_clique_open(&c, p, 2);

@@ -17,7 +17,7 @@ static const bool is_seen_when_freed = true;
 static const bool is_seen_when_freed = false;
 #endif
 
-/* A list of the buffers that were given back. */
+/* List of the buffers that were released but not yet checked */
 static struct buffer *_Atomic dead;
 
 struct buffer *buffer_get(size_t bytes)
@@ -46,14 +46,15 @@ void buffer_put(struct buffer *b)
 }
 
 /*
- * All bytes are DEAD if the first byte is, and each byte equals the one before
- * it.
+ * Fail unless every byte of @b is DEAD, by checking that the first byte is DEAD
+ * and that each byte equals the next one.
  */
 static void check(const struct buffer *b)
 {
 	if (b->bytes && (b->data[0] != DEAD ||
 	                 memcmp(b->data, b->data + 1, b->bytes - 1) != 0))
-		stress_fail("%zu bytes were written to after the answer",
+		stress_fail("a buffer of %zu bytes was written to after it was "
+		            "released",
 		            b->bytes);
 }
 

@@ -3,11 +3,13 @@
 #define BUFFER_H
 
 /*
- * Memory that no thread may write to once it was given back
+ * Buffers that detect a write after their release
  *
- * AddressSanitizer finds a write to freed memory.  Other builds overwrite a
- * buffer that is given back, keep it, and buffers_check() looks at it again.
- * To ThreadSanitizer the overwriting is a write that races with any later one.
+ * No thread may write to a buffer after buffer_put(). With AddressSanitizer,
+ * buffer_put() frees the memory, so the sanitizer reports a later write. In
+ * other builds, buffer_put() overwrites the buffer and keeps it, and
+ * buffers_check() checks that it is unchanged. ThreadSanitizer reports a later
+ * write as a race with the overwrite.
  */
 
 #include <stddef.h>
@@ -18,13 +20,13 @@ struct buffer {
 	unsigned char data[];
 };
 
-/* All of its bytes are 1. */
+/* Allocate a buffer.  All of its bytes are 1. */
 struct buffer *buffer_get(size_t bytes);
 
-/* Any thread.  NULL is allowed. */
+/* Release a buffer, which can be NULL. Any thread can call this. */
 void buffer_put(struct buffer *buffer);
 
-/* Check all buffers that were given back, and free them. */
+/* Check all buffers that were released, and free them. */
 void buffers_check(void);
 
 #endif

@@ -3,7 +3,7 @@
 #define CALLS_H
 
 /*
- * All NCCL calls that move data, for tests that make each of them
+ * The NCCL calls that move data, for tests that make every one of them
  */
 
 #include "support/native.h"
@@ -23,26 +23,34 @@ enum call_name {
 	NAMES,
 };
 
-/* The arguments of a call; it ignores those that it has no use for. */
+/* Arguments of a call.  Each call uses only some of them. */
 struct call_args {
 	const void *send;
-	void *recv; /* of ncclBcast(), the only buffer */
+	void *recv; /* the only buffer of ncclBcast() */
 	size_t count;
 	int type, op, root;
 };
 
+/* Call the NCCL function @name. */
 ncclResult_t call_by_name(const struct platform *p, enum call_name name,
                           const struct call_args *args, ncclComm_t comm,
                           cudaStream_t stream);
 
+/* Return the name of the NCCL function. */
 const char *call_text(enum call_name name);
+
+/* Return true if the call takes a reduction operation. */
 bool call_has_op(enum call_name name);
-bool call_has_root(enum call_name name); /* or a peer */
+
+/* Return true if the call takes a root or, for a message, a peer. */
+bool call_has_root(enum call_name name);
+
+/* Return true for ncclSend() and ncclRecv(). */
 bool call_is_message(enum call_name name);
 
 /*
- * The call that the other ranks make: a receive for a send, else this very
- * call.
+ * Return the call that the other ranks make: ncclRecv() for ncclSend() and vice
+ * versa, otherwise @name itself.
  */
 enum call_name call_opposite(enum call_name name);
 

@@ -3,9 +3,10 @@
 #define CHANCE_H
 
 /*
- * Random float32 gradients: any thread can compute the values, the weights and
- * the set of used parameters of any rank and step, and the sum over all ranks
- * on one thread
+ * Random float32 gradients
+ *
+ * For any rank and step, every thread can compute the gradients, the weight,
+ * the set of used parameters, and the mean over all ranks.
  */
 
 #include <stdbool.h>
@@ -14,7 +15,7 @@
 
 #define CHANCE_PARAMETERS 12
 #define CHANCE_RANKS 4
-#define CHANCE_MOST 40 /* most elements of a parameter */
+#define CHANCE_MOST 40 /* maximum number of elements of a parameter */
 
 struct chance {
 	uint64_t seed;
@@ -22,27 +23,29 @@ struct chance {
 	bool has_unused;
 };
 
-/*
- * Elements of parameter @i: none, one, few, or a number with an odd remainder.
- */
+/* Return the number of elements of parameter @i, from 0 to CHANCE_MOST - 1. */
 size_t chance_count(int i);
 
-/* A pseudo-random number that @a, @b and @c determine. */
+/* Return a pseudo-random number that depends only on @a, @b and @c. */
 uint64_t chance_mix(uint64_t a, uint64_t b, uint64_t c);
 
-/* Element @k of parameter @i's gradient on @rank at @step; the rank's weight, and
- * whether it has that gradient at all. */
+/* Return element @k of the gradient of parameter @i on @rank at @step. */
 float chance_value(int rank, uint64_t step, int i, size_t k);
+
+/* Return the weight of @rank at @step. */
 double chance_weight(const struct chance *c, int rank, uint64_t step);
+
+/* Return whether @rank uses parameter @i at @step. */
 bool chance_used(const struct chance *c, int rank, uint64_t step, int i);
 
-/* Compute each rank's factor; false if all weights are 0. */
+/* Compute the factor of each rank: its weight divided by the sum of all
+ * weights. Return false if all weights are 0. */
 bool chance_factors(const struct chance *c, uint64_t step,
                     float factor[CHANCE_RANKS]);
 
 /*
- * The ranks' mean, weighted by those factors where there are any, added in rank
- * order.
+ * Return the mean of element @k of parameter @i over all ranks, added in rank
+ * order. @factor is used only if @c is weighted.
  */
 float chance_mean(const struct chance *c, uint64_t step, int i, size_t k,
                   const float *factor);

@@ -28,23 +28,24 @@ const char *contest_reason(int who)
 	return reasons[who];
 }
 
-void contest_told(struct contest *contest, int who, int rc)
+void contest_record(struct contest *contest, int who, int rc)
 {
 	if (rc == COHORT_ALREADY)
 		return;
 	if (rc != COHORT_OK)
-		stress_fail("%s is told %d", contest_reason(who), rc);
+		stress_fail("%s got the result %d", contest_reason(who), rc);
 	atomic_fetch_add(&contest->winners, 1);
 	atomic_store(&contest->winner, who);
 }
 
 void contest_fire(struct contest *contest, int who)
 {
-	contest_told(contest, who,
-	             cohort_abort_fire(contest->handle, contest_reason(who)));
+	contest_record(contest, who,
+	               cohort_abort_fire(contest->handle, contest_reason(who)));
 }
 
-/* The cause's text may go on with what the ranks were doing. */
+/* Return whether @text is @reason, alone or followed by what the ranks were
+ * doing. */
 static bool is_reason(const char *text, const char *reason)
 {
 	size_t n = strlen(reason);
@@ -52,28 +53,29 @@ static bool is_reason(const char *text, const char *reason)
 	return strncmp(text, reason, n) == 0 && (!text[n] || text[n] == ';');
 }
 
-/* The cause belongs to the thread that was told so; or to none that fired. */
+/* Check that at most one abort succeeded, and that its reason is the group's
+ * cause. */
 static void check(const struct contest *contest,
                   const struct cohort_cause *cause)
 {
 	const char *text = cause ? cause->text : "";
 
 	if (contest->winners > 1)
-		stress_fail("%d fires have won", contest->winners);
+		stress_fail("%d aborts won", contest->winners);
 	if (cohort_abort_fired(contest->handle) != (cause != NULL))
-		stress_fail("the handle does not tell of \"%s\"", text);
+		stress_fail("the handle disagrees with the cause \"%s\"", text);
 	if (!contest->winners && strncmp(text, PREFIX, strlen(PREFIX)) == 0)
-		stress_fail("no fire has won with \"%s\"", text);
+		stress_fail("no abort won, but the cause is \"%s\"", text);
 	if (contest->winners && (strncmp(text, PREFIX, strlen(PREFIX)) != 0 ||
 	                         !is_reason(text + strlen(PREFIX),
 	                                    contest_reason(contest->winner))))
-		stress_fail("\"%s\" has won, the cause is \"%s\"",
+		stress_fail("\"%s\" won, but the cause is \"%s\"",
 		            contest_reason(contest->winner), text);
 }
 
 int contest_end(struct contest *contest)
 {
-	const struct cohort_cause *cause = cause_look(contest->handle);
+	const struct cohort_cause *cause = cause_peek(contest->handle);
 	int status = cause ? cause->status : COHORT_OK;
 
 	check(contest, cause);

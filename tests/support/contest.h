@@ -3,8 +3,10 @@
 #define CONTEST_H
 
 /*
- * Several threads fire the abort of one group: at most one may be told that its
- * fire ended the group, and the group's cause must be that thread's
+ * Several threads that abort one group at the same time
+ *
+ * At most one cohort_abort_fire() may return COHORT_OK. Its reason must be the
+ * group's cause.
  */
 
 #include <stdatomic.h>
@@ -14,28 +16,32 @@
 #define CONTEST_MOST 16
 
 struct contest {
-	struct cohort_abort *handle; /* a reference that any of them may use */
+	/* handle that every contestant can use */
+	struct cohort_abort *handle;
 	atomic_int winners;
 	atomic_int winner;
 };
 
+/* Start a contest for the group of @comm. */
 void contest_begin(struct contest *contest, struct cohort_comm *comm);
 
-/* The reason that number @who fires with. */
+/* Return the reason with which contestant @who aborts the group. */
 const char *contest_reason(int who);
 
-/* Record that contestant number @who got the result @rc.  Any thread, any signal
- * handler. */
-void contest_told(struct contest *contest, int who, int rc);
+/* Record the result @rc of contestant @who. Any thread and a signal handler can
+ * call this. */
+void contest_record(struct contest *contest, int who, int rc);
 
-/* Fire the contest's own handle as number @who. */
+/* Abort the group as contestant @who, with @contest->handle. */
 void contest_fire(struct contest *contest, int who);
 
 /*
- * Check the answers once no thread fires any more, and give the handle back.
- * Returns the status of the cause: COHORT_OK if there is none; COHORT_ABORTED
- * if it is of one that fired, whose number is then in @contest->winner; any
- * other status if something else ended the group.
+ * Check the results and release the handle, after the last abort has returned.
+ *
+ * Return the status of the group's cause:
+ * - COHORT_OK: there is no cause
+ * - COHORT_ABORTED: contestant @contest->winner aborted the group
+ * - another status: something else ended the group
  */
 int contest_end(struct contest *contest);
 

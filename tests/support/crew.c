@@ -4,7 +4,8 @@
 
 #include "support/stress.h"
 
-/* A semaphore, because ThreadSanitizer holds signals back inside a barrier. */
+/* Wait for @semaphore. A barrier would not do: ThreadSanitizer delays signals
+ * while a thread waits at a barrier. */
 static void await(sem_t *semaphore)
 {
 	while (sem_wait(semaphore) != 0)
@@ -21,7 +22,7 @@ static void *crew_main(void *arg)
 	struct crew *crew = ((struct member *)arg)->crew;
 	int i = ((struct member *)arg)->i;
 
-	sem_post(&crew->end); /* the thread has read @arg */
+	sem_post(&crew->end); /* this thread no longer uses @arg */
 	for (;;) {
 		await(&crew->begin[i]);
 		crew->fn(crew->round, i);

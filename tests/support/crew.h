@@ -3,11 +3,11 @@
 #define CREW_H
 
 /*
- * Threads that a stress program keeps for all its rounds
+ * Threads that a stress program keeps for all of its rounds
  *
- * To make a thread takes longer under a sanitizer than most rounds take.  A
- * thread of a crew may get a signal at any time: the thread ends with the
- * program.
+ * Under a sanitizer, creating a thread takes longer than most rounds. A thread
+ * of a crew lives until the program ends, so it can receive a signal at any
+ * time.
  */
 
 #include <pthread.h>
@@ -25,12 +25,14 @@ struct crew {
 	pthread_t threads[CREW_MOST];
 };
 
-/* Start @n threads that call @fn in every round, the i-th with @i.  @crew stays
- * until the end of the program. */
+/* Start @n threads.  In every round, thread i calls @fn with i.  @crew must
+ * exist until the program ends. */
 void crew_start(struct crew *crew, int n, crew_fn fn);
 
-/* Let the threads begin a round, and wait until all have come back. */
+/* Start a round in every thread, with @round as the argument. */
 void crew_begin(struct crew *crew, void *round);
+
+/* Wait until every thread has finished the round. */
 void crew_end(struct crew *crew);
 
 #endif

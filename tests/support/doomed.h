@@ -3,22 +3,25 @@
 #define DOOMED_H
 
 /*
- * Programs that break a rule of strict mode, or nearly do: each runs in a
- * forked child, which has the platform to itself
+ * Checks of programs that break a rule of strict mode, and of similar legal
+ * programs
+ *
+ * Each program runs in a forked child, so that it is the only user of the
+ * platform.
  */
 
 #include "support/native.h"
 
-/* @clique has three ranks. */
+/* The program to check. @clique has three ranks. */
 typedef void (*doomed_fn)(struct native_clique *clique);
 
 /*
- * @act must end its process with one line, which names the function that was
- * called, the communicator, and what is wrong.
+ * Expect @act to abort its process after printing @line, which names the called
+ * function, the communicator and the error.
  */
 void doomed_expect(doomed_fn act, const char *line);
 
-/* @act must return, and print nothing. */
+/* Expect @act to return without printing anything. */
 void doomed_expect_legal(doomed_fn act);
 
 #endif

@@ -3,8 +3,7 @@
 #define EXPECT_H
 
 /*
- * Checks of what a call returns and of the thread's last error, for Criterion's
- * suites
+ * Checks of results and of the thread's last error, for Criterion suites
  */
 
 #include <criterion/criterion.h>
@@ -15,17 +14,20 @@
 #include "support/ranks.h"
 #include "support/spread.h"
 
-/* @got equals @want, and the last error contains @in_text. */
+/* Expect @got to equal @want, and the last error to contain @in_text. */
 static inline void expect(int got, int want, const char *in_text)
 {
-	cr_assert_eq(got, want, "got %d (%s), not %d", got, cohort_last_error(),
-	             want);
+	cr_assert_eq(got, want, "got %d (%s), expected %d", got,
+	             cohort_last_error(), want);
 	cr_assert_not_null(strstr(cohort_last_error(), in_text),
-	                   "\"%s\" does not say \"%s\"", cohort_last_error(),
-	                   in_text);
+	                   "\"%s\" does not contain \"%s\"",
+	                   cohort_last_error(), in_text);
 }
 
-/* What follows the name of another process in a cause that a spread test has from it. */
+/*
+ * Skip the prefix "process N (pid P): " of a cause's text if the test runs in
+ * several processes. The prefix names the process that has reported the cause.
+ */
 static inline const char *expect_own(const char *text)
 {
 	const char *own = strstr(text, "): ");
@@ -36,7 +38,8 @@ static inline const char *expect_own(const char *text)
 	return own + 3;
 }
 
-/* @text is @why, followed by what the ranks were doing when the group ended. */
+/* Expect @text to be @why, followed by what the ranks were doing when the group
+ * ended. */
 static inline void expect_ending(const char *text, const char *why)
 {
 	static const char amid[] = "; when it ended: rank";
@@ -48,7 +51,7 @@ static inline void expect_ending(const char *text, const char *why)
 	          "\"%s\" is not \"%s%s...\"", text, why, amid);
 }
 
-/* Run @worker on @size ranks; all must return COHORT_OK. */
+/* Run @worker on @size ranks, which must all return COHORT_OK. */
 static inline void expect_run(int size, cohort_worker_fn worker, void *user)
 {
 	struct cohort_group *group = ranks_open(size, NULL);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Generated from the platform's own list of functions: for each function an
- * index, a name, a counter, and a wrapper that stands in front.  The result
- * type tells whether a function returns a text, so the list needs no marks.
+ * A platform table in which one call can fail
+ *
+ * Each function has an index, a name, a counter and a wrapper, all generated
+ * from the platform's list of functions. Functions that return a string cannot
+ * fail. The wrappers recognize them by their result type.
  */
 
 #include "failing.h"
@@ -18,7 +20,7 @@
 enum failing_index {
 #define FAILING_INDEX(since, result, name, parameters, arguments) failing_of_##name,
 	NCCL_FUNCTIONS(FAILING_INDEX)
-	failing_nccl_end, /* the CUDA functions begin with this number */
+	failing_nccl_end, /* index of the first CUDA function */
 	failing_before_cuda = failing_nccl_end - 1,
 	CUDA_FUNCTIONS(FAILING_INDEX)
 #undef FAILING_INDEX
@@ -35,7 +37,7 @@ static const char *const names[failing_functions] = {
 	NCCL_FUNCTIONS(FAILING_NAME)
 	CUDA_FUNCTIONS(FAILING_NAME)
 #undef FAILING_NAME
-	[failing_of_mark] = "mark",
+	[failing_of_mark] = "cuStreamWriteValue32",
 	[failing_of_await_mark] = "await_mark",
 };
 /* clang-format on */
@@ -43,17 +45,19 @@ static const char *const names[failing_functions] = {
 static const struct platform *real; /* set by failing_wrap() */
 static atomic_ulong calls[failing_functions];
 
-/* Written by failing_at(), while no thread makes calls. */
-static atomic_int chosen; /* an index, or failing_functions for any */
+/* index of the function to fail, or failing_functions for any function; written
+ * by failing_at() while no other thread makes calls */
+static atomic_int chosen;
 static atomic_int nccl_code;
 static atomic_int cuda_code;
-/* only this thread's calls fail; 0: those of any thread */
+/* thread whose calls fail, or 0 for any thread */
 static atomic_int thread;
 
-static atomic_long countdown; /* the call that takes it from 1 to 0 fails */
+/* the call that decrements the countdown to 0 fails */
+static atomic_long countdown;
 static _Atomic(const char *) fired;
 
-/* Count a call of function @index; true if it is the one to fail. */
+/* Count a call of function @index. Return whether it must fail. */
 static bool failing_strikes(int index)
 {
 	atomic_fetch_add_explicit(&calls[index], 1, memory_order_relaxed);
@@ -65,15 +69,14 @@ static bool failing_strikes(int index)
 		return false;
 	if (atomic_fetch_sub_explicit(&countdown, 1, memory_order_relaxed) != 1)
 		return false;
-	/* Pairs with the acquire in failing_fired(). */
+	/* The release pairs with the acquire in failing_fired(). */
 	atomic_store_explicit(&fired, names[index], memory_order_release);
 	return true;
 }
 
 /*
- * Make a group that may be open on this thread fail by an error of its own: a
- * call on a communicator that does not exist.  Does nothing if no group is
- * open.
+ * Make this thread's open group fail, by calling NCCL with an invalid
+ * communicator. Has no effect if no group is open.
  */
 static void failing_poison_group(void)
 {
@@ -133,7 +136,7 @@ static struct platform table = {
 };
 /* clang-format on */
 
-/* -1: no such function. */
+/* Return the index of the function @name, or -1 if there is none. */
 static int failing_find(const char *name)
 {
 	int i;
@@ -151,7 +154,6 @@ const struct platform *failing_wrap(const struct platform *behind)
 	real = behind;
 	table.kind = behind->kind;
 	table.name = behind->name;
-	table.has_no_contexts = behind->has_no_contexts;
 	table.has_captures = behind->has_captures;
 	table.lacks = behind->lacks;
 	table.cuDevicePrimaryCtxGetState = behind->cuDevicePrimaryCtxGetState;
@@ -162,6 +164,7 @@ const struct platform *failing_wrap(const struct platform *behind)
 	table.memory_is_host = behind->memory_is_host;
 	table.is_one_process = behind->is_one_process;
 	table.lists = behind->lists;
+	table.chunk_bytes = behind->chunk_bytes;
 	for (i = 0; i < failing_functions; i++)
 		atomic_store_explicit(&calls[i], 0, memory_order_relaxed);
 	failing_at(NULL, 0, ncclSuccess, cudaSuccess);
@@ -192,7 +195,7 @@ void failing_here(const char *only, unsigned long n, int nccl, int cuda)
 
 const char *failing_fired(void)
 {
-	/* Pairs with the release in failing_strikes(). */
+	/* The acquire pairs with the release in failing_strikes(). */
 	return atomic_load_explicit(&fired, memory_order_acquire);
 }
 

@@ -3,46 +3,48 @@
 #define FAILING_H
 
 /*
- * A platform table that counts its calls and fails one of them
+ * A platform table that counts calls and can make one of them fail
  *
- * The table stands in front of a real one and passes every call on, except for
- * the call that failing_at() names: that call answers with an error and is not
- * made.  Functions that return a text, and progress(), cannot fail and are not
- * counted.
+ * The table forwards every call to a real table, except the call that
+ * failing_at() has chosen, which returns an error. Functions that return a
+ * string and progress() are not counted and cannot fail.
  *
- * An NCCL call that fails inside an open group takes the group with it, as in
- * NCCL: the end of the group on that thread reports an error, and none of its
- * calls is made.  A failed ncclGroupEnd does end the group.
+ * If an NCCL call fails inside an open group, the whole group fails, as in
+ * NCCL: the thread's ncclGroupEnd() returns an error, and none of the group's
+ * calls is made. If ncclGroupEnd() itself fails, it still closes the group.
  *
- * There is one such table for the whole program.  Call failing_wrap() and
- * failing_at() only while no other thread makes calls; any thread may call the
- * rest at any time.
+ * A program has only one of these tables. Call failing_wrap() and failing_at()
+ * only while no other thread makes calls. Any thread can call all other
+ * functions at any time.
  */
 
 #include "platform/platform.h"
 
-/* Put the table in front of @real, and forget all counts. */
+/* Wrap the table around @real, and reset all counts. Return the table. */
 const struct platform *failing_wrap(const struct platform *real);
 
-/* Have groups that are opened from now on launch lists by these limits. */
+/* Set the limits of lists for all groups that are opened later. */
 void failing_limit_lists(const struct list_limits *limits);
 
 /*
- * failing_at - make a call fail, once
- * @only: count only calls of this function ("ncclAllReduce", "mark"); NULL all
- * @n:    the @n-th of them from now on; 1 is the next, 0 none
- * @nccl: what it answers if it is an NCCL function
- * @cuda: what it answers if it is a CUDA function, mark or await_mark
+ * failing_at - make one call fail
+ * @only: count only calls of this function, such as "ncclAllReduce", or count
+ *        all calls if NULL
+ * @n:    number of the counted call that fails, starting with 1, or 0 for none
+ * @nccl: result of the failing call if it is an NCCL function
+ * @cuda: result of the failing call if it is a CUDA function, mark or
+ *        await_mark
  */
 void failing_at(const char *only, unsigned long n, int nccl, int cuda);
 
-/* Like failing_at(), but only calls of this thread count and fail. */
+/* Do what failing_at() does, but count only this thread's calls. */
 void failing_here(const char *only, unsigned long n, int nccl, int cuda);
 
-/* The function that failed; NULL if none has failed since the last question. */
+/* Return the function that has failed since the last failing_at(), or NULL. */
 const char *failing_fired(void);
 
-/* Calls of @only since failing_wrap(); with NULL, of all functions. */
+/* Return the number of calls of @only, or of all functions if it is NULL, since
+ * failing_wrap(). */
 unsigned long failing_calls(const char *only);
 
 #endif

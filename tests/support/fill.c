@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Seeded random fills
+ * Buffers of random values that are determined by a seed
  *
- * A float is put together from a sign, an exponent and a mantissa in its own
- * format; the kind of value only decides from which range the exponent is
- * drawn.
+ * A float is assembled from a sign, an exponent and a mantissa in its own
+ * format. The kind of value only determines the range of the exponent.
  */
 
 #include "fill.h"
@@ -40,7 +39,8 @@ static uint64_t fill_pack(const struct fill_format *format, bool negative,
 	       mantissa;
 }
 
-/* +-1 to +-4, and with half the probability their halves: few mantissa bits. */
+/* Return 0.5, 1 or 2, times 1 or 1.5, with either sign. These numbers have few
+ * mantissa bits. */
 static uint64_t fill_small_number(const struct fill_format *format,
                                   uint64_t random)
 {
@@ -52,8 +52,9 @@ static uint64_t fill_small_number(const struct fill_format *format,
 }
 
 /*
- * The top exponent holds infinity and NaN, or in some types numbers and one
- * NaN.
+ * Return a number with the highest exponent of finite values. In a format
+ * without infinity, one code with this exponent is a NaN, which is never
+ * returned.
  */
 static uint64_t fill_large(const struct fill_format *format, bool negative,
                            uint64_t mantissa)
@@ -104,7 +105,8 @@ static uint64_t fill_float(const struct fill_format *format, uint64_t random,
 	}
 }
 
-/* -1, 0 or 1: up to eight of them have the same sum and product in any order. */
+/* Return -1, 0 or 1. The sum or product of up to eight of these numbers does
+ * not depend on the order. */
 static uint64_t fill_unit(const struct fill_format *format, uint64_t random)
 {
 	uint64_t bias = (UINT64_C(1) << (format->exponent_bits - 1)) - 1;

@@ -3,13 +3,15 @@
 #define FILL_H
 
 /*
- * Buffers full of values that find mistakes
+ * Buffers of random values that are likely to reveal errors
  *
- * Integers get any bits.  Floats get a mix: small whole numbers, values near
- * one with random mantissas, any finite bits, subnormals, signed zeros, and
- * values so large that a few of them overflow.  One seed always gives the same
- * bytes; give every rank a seed of its own.  On NVIDIA's NCCL, which adds in an
- * order of its own, floats are -1, 0 and 1.
+ * Integers get random bits. Floats get a mix of small whole numbers, values
+ * near one with random mantissas, random finite bits, subnormals, signed zeros,
+ * and values so large that the sum of a few overflows. A seed always gives the
+ * same bytes, so each rank needs its own seed.
+ *
+ * NVIDIA's NCCL adds in an unspecified order. In tests of it, all floats are
+ * -1, 0 or 1.
  */
 
 #include <stdbool.h>
@@ -17,16 +19,16 @@
 #include <stdint.h>
 
 /*
- * @special: add a few NaNs and infinities, where the type has them.  Call
- * reference_begin() first.  @to needs no alignment.
+ * Fill @to with @count values of @type. If @special is true, a few of the
+ * floats are NaN or infinity, if the type has them. @to needs no alignment.
+ * Call reference_begin() first.
  */
 void fill_random(void *to, size_t count, int type, uint64_t seed, bool special);
 
-/*
- * fill_guard() writes @bytes of a pattern that no fill produces on purpose;
- * fill_guard_intact() tells whether they are still there.
- */
+/* Write @bytes of a guard pattern to @to. */
 void fill_guard(void *to, size_t bytes);
+
+/* Return whether the guard pattern is unchanged. */
 bool fill_guard_intact(const void *at, size_t bytes);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Counting and failing allocator
+ * A heap that counts allocations and can make one of them fail
  *
- * The linker sends the program's calls to the __wrap_ functions here, which
- * pass them on to the __real_ functions: libc's, or a sanitizer's.  All state
- * is in relaxed atomics: they are counters, and publish nothing.
+ * The linker redirects the program's calls to the __wrap_ functions in this
+ * file, which call the __real_ functions of libc or of a sanitizer.  All
+ * atomics are relaxed, because the counters publish no other data.
  */
 
 #include "heap.h"
@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-/* The linker gives these names: --wrap=malloc. */
+/* Names that the linker's option --wrap defines. */
 void *__real_malloc(size_t bytes);
 void *__real_calloc(size_t n, size_t bytes);
 void *__real_realloc(void *memory, size_t bytes);
@@ -32,7 +32,8 @@ void __wrap_free(void *memory);
 
 static atomic_ulong allocations;
 static atomic_long live;
-/* the allocation that takes it from 1 to 0 fails; 0 and below: none does */
+/* Number of allocations up to and including the one that fails, or 0 or less if
+ * none must fail */
 static atomic_long countdown;
 static atomic_bool fired;
 
@@ -57,7 +58,7 @@ bool heap_fired(void)
 	return atomic_load_explicit(&fired, memory_order_relaxed);
 }
 
-/* True if this allocation is the one that must fail. */
+/* Return whether this allocation must fail. */
 static bool heap_strikes(void)
 {
 	if (atomic_load_explicit(&countdown, memory_order_relaxed) <= 0)
@@ -98,9 +99,9 @@ void *__wrap_calloc(size_t n, size_t bytes)
 }
 
 /*
- * A block that moves or grows counts as one more allocation, but not as one
- * more block.  The standard leaves open what realloc(memory, 0) does: it counts
- * here as a call that keeps the block.
+ * A block that grows or moves counts as an allocation, but not as one more live
+ * block. The effect of realloc(memory, 0) depends on the implementation. This
+ * function assumes that the block stays allocated.
  */
 void *__wrap_realloc(void *memory, size_t bytes)
 {

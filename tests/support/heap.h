@@ -3,29 +3,32 @@
 #define HEAP_H
 
 /*
- * The program's heap, counted, and failing where asked
+ * The program's heap, with counters and with failures on request
  *
- * For programs linked with
+ * Link the program with
  *
  *   -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc
  *   -Wl,--wrap=posix_memalign,--wrap=free
  *
- * Seen is what the program's own objects call; what shared libraries (also
- * libc itself, as in strdup()) allocate is not.  Any thread.
+ * Only calls from the program's own objects count. Allocations by shared
+ * libraries, including libc (as in strdup()), do not. Any thread can call
+ * these functions.
  */
 
 #include <stdbool.h>
 
-/* Allocations that succeeded since the start of the program. */
+/* Return the number of allocations that have succeeded since the program
+ * started. */
 unsigned long heap_allocations(void);
 
-/* Blocks that are allocated now. */
+/* Return the number of allocated blocks. */
 long heap_live(void);
 
-/* Make the @n-th allocation from now on fail, once; 1 is the next, 0 none. */
+/* Make the @n-th allocation from now on fail once. If @n is 0, none fails. */
 void heap_fail_at(unsigned long n);
 
-/* True if the allocation that the last heap_fail_at() named has failed. */
+/* Return whether the allocation that the last heap_fail_at() chose has
+ * failed. */
 bool heap_fired(void);
 
 #endif

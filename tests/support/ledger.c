@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Every access is relaxed, except where an entry is taken or given back: this
- * table must not order what the library has to order, or ThreadSanitizer would
- * not see that the order is missing.
+ * The table of open native communicators
+ *
+ * Every access is relaxed, except when an entry is allocated or freed. If the
+ * table ordered the library's accesses, ThreadSanitizer could not detect that
+ * the library itself fails to order them.
  */
 
 #include "support/ledger.h"
@@ -19,9 +21,10 @@
 #define MOST 64
 
 struct entry {
-	atomic_ulong world; /* 0: the entry is free */
+	atomic_ulong world; /* number of the group, or 0 if the entry is free */
 	_Atomic(ncclComm_t) comm;
-	atomic_int inside; /* threads that are in a call */
+	/* number of threads inside a call on comm */
+	atomic_int inside;
 	atomic_int released;
 };
 
@@ -29,7 +32,7 @@ static struct entry entries[MOST];
 static atomic_ulong worlds;
 static const struct platform *real; /* constant after ledger_open() */
 
-/* The world whose communicators this thread releases; 0: none so far. */
+/* Number of the group whose communicators this thread is releasing, or 0 */
 static _Thread_local unsigned long mine;
 
 #define LOAD(atom) atomic_load_explicit(&(atom), memory_order_relaxed)
@@ -82,7 +85,9 @@ static void check_reaper(void)
 
 	pthread_getname_np(pthread_self(), name, sizeof(name));
 	if (!strstr(name, "/reap"))
-		stress_fail("the thread \"%s\" releases a communicator", name);
+		stress_fail("thread \"%s\" is no reaper, but releases a "
+		            "communicator",
+		            name);
 }
 
 static void release(ncclComm_t comm, const char *call)
@@ -92,10 +97,10 @@ static void release(ncclComm_t comm, const char *call)
 
 	check_reaper();
 	if (ADD(e->released, 1))
-		stress_fail("%s: the communicator was released before", call);
+		stress_fail("%s: the communicator was already released", call);
 	if (mine && mine != world)
-		stress_fail("%s: the reaper of group %lu, not of %lu", call,
-		            mine, world);
+		stress_fail("%s: the reaper of group %lu is used for group %lu",
+		            call, mine, world);
 	mine = world;
 }
 
@@ -112,15 +117,17 @@ static ncclResult_t ledger_destroy(ncclComm_t comm)
 }
 
 /*
- * What the end of the group frees leaves the book before that: another
- * communicator may get its address at once.
+ * Remove @e. Call this before ncclGroupEnd() frees the communicator, because a
+ * new communicator may get its address at once.
  */
 static void forget(struct entry *e)
 {
 	if (LOAD(e->released) != 1)
-		stress_fail("freed after %d releases", LOAD(e->released));
+		stress_fail("a communicator is freed after %d releases",
+		            LOAD(e->released));
 	if (LOAD(e->inside))
-		stress_fail("freed with %d threads inside", LOAD(e->inside));
+		stress_fail("a communicator is freed with %d threads in a call",
+		            LOAD(e->inside));
 	atomic_store(&e->comm, NULL);
 	atomic_store(&e->world, 0);
 }
@@ -132,7 +139,7 @@ static ncclResult_t ledger_group_end(void)
 	for (i = 0; mine && i < MOST; i++)
 		if (LOAD(entries[i].world) == mine)
 			forget(&entries[i]);
-	mine = 0; /* the thread may become the reaper of another group */
+	mine = 0; /* the thread can be the reaper of another group later */
 	return real->ncclGroupEnd();
 }
 

@@ -3,23 +3,25 @@
 #define LEDGER_H
 
 /*
- * An account of the host platform's native communicators
+ * A check that native communicators are released correctly
  *
- * A table in front of the platform's own fails the program if a communicator is
- * not released exactly once; if two threads release communicators of one group,
- * or one thread, a reaper, those of two groups; or if a thread is inside a call
- * on a communicator when the end of the group frees it.
+ * A table in front of the host platform's table fails the program if
+ *
+ *   - a communicator is not released exactly once,
+ *   - two threads release communicators of the same group,
+ *   - a reaper thread releases communicators of two groups, or
+ *   - a thread is in a call on a communicator when ncclGroupEnd() frees it.
  */
 
 /*
- * Put the table in front, before the first group.  Ends the program if that
- * fails.
+ * Install the table. Call this before the first group is opened. It ends the
+ * program on failure.
  */
 void ledger_open(void);
 
 /*
- * Fail the program unless all communicators that were opened have been
- * released.  Call it while no group is open.
+ * Fail the program unless every communicator that was opened has been released.
+ * Call this while no group is open.
  */
 void ledger_check(void);
 

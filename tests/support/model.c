@@ -75,7 +75,7 @@ double model_value(int rank, uint64_t step, int i, size_t k)
 	return ((double)(x >> 41) - 4194304.0) / 4194304.0;
 }
 
-/* Copy between device memory and the host's. */
+/* Copy between device memory and host memory. */
 static void copy(struct model_rank *rank, void *to, const void *from,
                  size_t bytes)
 {

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Set-ups for tests of the platform table.  Buffers are plain arrays: on the
- * host platform a device's memory is the program's.
+ * Helpers for tests of the platform table
+ *
+ * Buffers are plain arrays, because on the host platform device memory is the
+ * program's own memory.
  */
 
 #include "native.h"
@@ -231,7 +233,7 @@ pid_t native_find_thread(const char *part)
 	return found;
 }
 
-/* 'S' while the thread sleeps. */
+/* Return the state of @thread in /proc, such as 'S' if it sleeps. */
 static char thread_state(pid_t thread)
 {
 	char path[64];
@@ -251,6 +253,18 @@ void native_await_sleep(pid_t thread)
 {
 	while (thread_state(thread) != 'S')
 		sched_yield();
+}
+
+void native_await_wait(const atomic_int *thread)
+{
+	int i;
+
+	while (!atomic_load(thread))
+		sched_yield();
+	for (i = 0; i < 20; i++) {
+		native_await_sleep(atomic_load(thread));
+		usleep(1000);
+	}
 }
 
 double native_now_ms(void)

@@ -3,74 +3,75 @@
 #define NATIVE_H
 
 /*
- * Help for tests that call a platform table directly
+ * Helpers for tests that call a platform table directly
  *
- * A failure in here ends the test with a message: the test's set-up is at
- * fault, not its subject.
+ * If a helper fails, it ends the test with a message, because the setup is
+ * broken, not the code under test.
  */
 
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #include "platform/platform.h"
 
-/* place_open() */
+/* Open the platform, as place_open() does. */
 const struct platform *native_open(int devices);
 
 /*
- * The built-in host platform, whichever platform the other tests use: for tests
- * that call its functions beyond the table (sim/host.h).
+ * Open the built-in host platform, even if other tests use another one. For
+ * tests that also call functions of sim/host.h, which are not in the table.
  */
 const struct platform *native_open_host(int devices);
 
 /* End the program with a message unless @result is 0. */
 void native_must(int result, const char *what);
 
-/* A stream on @device that does not synchronize with the legacy stream. */
+/* Create a stream on @device that does not synchronize with the legacy
+ * stream. */
 cudaStream_t native_stream(const struct platform *p, int device);
 
-/*
- * A gate holds a stream: native_gate_hold() queues a host function that waits
- * for native_gate_open().  native_gate_reached() waits until that function
- * runs.
- */
+/* A gate that blocks a stream until it is opened */
 struct native_gate {
 	sem_t reached;
 	sem_t open;
 };
 
+/* Enqueue a host function that waits until the gate is opened. */
 void native_gate_hold(const struct platform *p, struct native_gate *gate,
                       cudaStream_t stream);
+
+/* Wait until the host function of the gate runs. */
 void native_gate_reached(struct native_gate *gate);
+
 void native_gate_open(struct native_gate *gate);
 
-/*
- * A call on a thread of its own: native_call_begin() returns when the thread is
- * about to make the call, native_call_end() waits for it and returns its
- * result.
- */
+/* A call that another thread makes */
 typedef ncclResult_t native_call_fn(void *user);
 
 struct native_call {
 	native_call_fn *call;
 	void *user;
-	pid_t task; /* for native_await_sleep() */
+	pid_t task; /* thread id, to pass to native_await_sleep() */
 	sem_t begins;
 	pthread_t thread;
 	ncclResult_t result;
 };
 
+/* Start a thread that calls @fn. Return when it is about to make the call. */
 void native_call_begin(struct native_call *call, native_call_fn *fn,
                        void *user);
+
+/* Wait for the call, and return its result. */
 ncclResult_t native_call_end(struct native_call *call);
 
 /*
- * A clique: rank r on device r, with a stream and two buffers of its own.
- * Before every use each send[r] is set by native_fill(): element i of rank r
- * is (r + 1) * (i + 1), and recv[r] is all -1.
+ * A clique of ranks.  Rank r is on device r, with its own stream and two
+ * buffers.  native_fill() sets element i of send[r] to (r + 1) * (i + 1), and
+ * every element of recv[r] to -1.
  */
 #define NATIVE_RANKS 8
 #define NATIVE_COUNT 5
@@ -84,33 +85,43 @@ struct native_clique {
 	int32_t recv[NATIVE_RANKS][NATIVE_COUNT];
 };
 
+/* Open a clique of @n ranks and fill its buffers. */
 void native_clique_open(struct native_clique *clique, const struct platform *p,
                         int n);
+
+/* Fill all buffers as described above. */
 void native_fill(struct native_clique *clique);
 
-/* Rank @r's all-reduce (sum) of its buffers on its stream. */
+/* Enqueue rank @r's all-reduce (sum) of its buffers on its stream. */
 ncclResult_t native_sum(struct native_clique *clique, int r);
 
-/* Run native_sum() of every rank in one group, wait, and check the numbers. */
+/* Call native_sum() for every rank in one group, wait for the result, and check
+ * it. */
 void native_sum_all(struct native_clique *clique);
 
-/* How many elements of recv[@r] are not the sum over all ranks. */
+/* Return how many elements of recv[@r] are not the sum over all ranks. */
 int native_wrong(const struct native_clique *clique, int r);
 
-/* How many elements of recv[@r] are not -1. */
+/* Return how many elements of recv[@r] are not -1. */
 int native_touched(const struct native_clique *clique, int r);
 
-/* Destroy, or abort, all ranks in one group, and the streams. */
+/* Destroy all communicators in one group, and the streams. */
 void native_clique_destroy(struct native_clique *clique);
+
+/* Abort all communicators in one group, and destroy the streams. */
 void native_clique_abort(struct native_clique *clique);
 
-/* A thread of this process whose name has @part in it, 0: there is none. */
+/* Return a thread of this process whose name contains @part, or 0. */
 pid_t native_find_thread(const char *part);
 
-/* Wait until a thread of this process sleeps, by the kernel's account. */
+/* Wait until the kernel reports that @thread of this process is asleep. */
 void native_await_sleep(pid_t thread);
 
-/* Milliseconds of the monotonic clock. */
+/* Wait until *@thread is a thread id and this thread has been asleep for longer
+ * than a wait for a mutex would take. */
+void native_await_wait(const atomic_int *thread);
+
+/* Return the time of the monotonic clock, in milliseconds. */
 double native_now_ms(void);
 
 #endif

@@ -43,7 +43,6 @@ static uint32_t narrow(int type, double x)
 	}
 }
 
-/* The bits of @x; whole numbers wrap. */
 uint64_t nccl_bits(int type, double x)
 {
 	union {
@@ -84,7 +83,7 @@ double nccl_value(int type, int rank, size_t i)
 	       (is_signed(type) ? 2 : 0);
 }
 
-/* ---- reductions, plainly ----------------------------------------------- */
+/* ---- reference reductions ---------------------------------------------- */
 
 #define SCALE 2
 

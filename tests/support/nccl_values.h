@@ -3,29 +3,39 @@
 #define TESTS_SUPPORT_NCCL_VALUES_H
 
 /*
- * What ranks send, and what should come of it: small whole numbers, so that every result
- * is exact in every type
+ * The values that ranks send in tests of NCCL's kernels, and the expected
+ * results
+ *
+ * All values are small whole numbers, so that every result is exact in every
+ * type.
  */
 
 #include "sim/nvidia/kernel/layout.h"
 
 enum reduction { SUM, PROD, MIN, MAX, SCALED, AVERAGE };
 
+/* Return the number of bytes of an element. */
 size_t nccl_type_size(int type);
 
-/* The bits of @x; whole numbers wrap. */
+/* Return the bits of @x in @type. Whole numbers wrap. */
 uint64_t nccl_bits(int type, double x);
 
-/* Element number @i of @memory. */
+/* Store @x as element @i of @memory. */
 void nccl_put(int type, void *memory, size_t i, double x);
+
+/* Return the bits of element @i of @memory. */
 uint64_t nccl_get(int type, const void *memory, size_t i);
 
-/* What @rank sends as its element number @i, and what all ranks' make together. */
+/* Return element @i of the buffer that @rank sends. */
 double nccl_value(int type, int rank, size_t i);
+
+/* Return element @i of the expected result over all ranks. */
 double nccl_expect(int type, enum reduction reduction, int ranks, size_t i);
 
-/* How NCCL hands the reduction to a kernel. */
+/* Return the operation that NCCL passes to a kernel for @reduction. */
 enum operation nccl_operation(enum reduction reduction);
+
+/* Return the scalar that NCCL passes to a kernel for @reduction. */
 uint64_t nccl_scalar(int type, enum reduction reduction, int ranks);
 
 #endif

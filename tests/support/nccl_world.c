@@ -13,14 +13,15 @@
 #define LL_STEP 1024
 #define LL128_STEP 2048
 
-/* A connection from one rank to another, or one end of it. */
+/* Memory of a connection from one rank to another. If a thread moves the data,
+ * each end has its own pipe. */
 struct pipe {
 	uint64_t tail, head;
 	void *pointer_exchange;
 	uint64_t scalar_exchange[2];
 	_Alignas(8) char slots[STEPS * 32];
 	struct pipe *next;
-	struct pipe *far; /* of a sender's end: the receiver's */
+	struct pipe *far; /* the receiver's pipe, in a sender's pipe */
 	uint64_t carried;
 	_Alignas(128) char simple[STEPS * WORLD_STEP];
 	_Alignas(128) char ll[STEPS * LL_STEP];
@@ -29,7 +30,7 @@ struct pipe {
 
 int nccl_world_version = 22809;
 
-/* End number @end of a peer: two that send, and two that receive. */
+/* Write connection @end of a peer. Ends 0 and 1 send; ends 2 and 3 receive. */
 static void fill_end(const struct nccl_world *w, char *peer, int end,
                      struct pipe *p, int flags, bool fifo)
 {
@@ -61,7 +62,10 @@ static int64_t *slot_size(const struct nccl_world *w, struct pipe *p,
 	return (void *)(slot(w, p, step) + w->layout->slot.size);
 }
 
-/* Steps are not where they would be without an offset. */
+/*
+ * Return the offset of a step's data in a connection with slots. The offsets
+ * permute the steps, so a kernel that ignored the offset would read wrong data.
+ */
 static int slot_offset(uint64_t step)
 {
 	return (int)(step % STEPS * 5 % STEPS) * WORLD_STEP;
@@ -106,7 +110,7 @@ static void connect_pair(struct nccl_world *w, int from, int to, int channel,
 	}
 }
 
-/* Every second ring goes the other way. */
+/* Make the ring of a channel. Odd channels have the opposite direction. */
 static void fill_ring(struct nccl_world *w, int rank, int channel,
                       struct ring *ring)
 {
@@ -122,8 +126,11 @@ static void fill_ring(struct nccl_world *w, int rank, int channel,
 	};
 }
 
-/* 0 - 1 - 2, and 1 - 3: as many as there are.  (With four, two ranks would write to
- * one registered buffer: NCCL's trees have no such ranks.) */
+/*
+ * Make the tree of @rank. Rank 0 has child 1, and rank 1 has children 2 and 3,
+ * if these ranks exist. In this tree of four ranks, two ranks would write to
+ * one registered buffer, which does not happen in NCCL's trees.
+ */
 static void fill_tree(const struct nccl_world *w, int rank, struct tree *tree)
 {
 	static const int down[WORLD_RANKS][2] = {
@@ -169,7 +176,8 @@ static void fill_rank(struct nccl_world *w, int rank)
 	}
 }
 
-/* As many as there are rows: each has its own id. */
+/* Stand-in for NCCL's array that has an id for each row of its function table;
+ * has more rows than any version */
 static int row_ids[2000];
 
 static const void *look_up(void *context, const char *symbol)
@@ -260,7 +268,7 @@ void nccl_plan_init(struct nccl_plan *p, const struct nccl_world *w, int rank,
 	};
 }
 
-/* Store one work: returns its offset. */
+/* Store one work, and return its offset. */
 static uint32_t store_work(struct nccl_plan *p, const char *work, size_t bytes)
 {
 	uint32_t offset = (uint32_t)p->used;
@@ -277,7 +285,7 @@ static uint32_t store_work(struct nccl_plan *p, const char *work, size_t bytes)
 	return offset;
 }
 
-/* Work number @i of @works, as NCCL has it. */
+/* Write work @i of @works in NCCL's layout. */
 static void write_work(const struct layout *l, enum work_type type, char *to,
                        const void *works, int i)
 {
@@ -358,7 +366,7 @@ void nccl_split(const struct nccl_world *w, struct coll_work *work,
 
 /* ---- running ----------------------------------------------------------- */
 
-/* Whether all lines of the step are written. */
+/* Return whether all lines of a step have been written. */
 static bool lines_are_there(const char *at, size_t bytes, size_t line,
                             uint64_t number)
 {
@@ -373,7 +381,8 @@ static bool lines_are_there(const char *at, size_t bytes, size_t line,
 	return true;
 }
 
-/* Carry the next step of @p, if it is there and the other end has room. */
+/* Move the next step of @p to the other end if the step has been written and
+ * the other end has room. Return whether a step was moved. */
 static bool carry(const struct nccl_world *w, struct pipe *p)
 {
 	const uint64_t n = p->carried, next = n + (uint64_t)w->carried_steps;

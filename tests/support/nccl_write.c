@@ -32,7 +32,7 @@ static void put_pointer(void *to, uint16_t field, const void *value)
 	put(to, field, &value, sizeof(value));
 }
 
-/* One bit after the other. */
+/* Write a bit field, bit by bit. */
 static void put_bits(void *to, struct bits b, uint64_t value)
 {
 	uint8_t *bytes = to;
@@ -147,7 +147,8 @@ void nccl_write_broadcast(const struct layout *l, void *to,
 	put_word(to, l->broadcast.begin, w->begin);
 }
 
-/* A float of 8 bits: the exponent, and no fraction. */
+/* Encode @bytes, a power of two, in NCCL's 8-bit float format: the exponent,
+ * with a fraction of 0. */
 static int chunk_code(size_t bytes)
 {
 	int exponent = -2;

@@ -3,8 +3,11 @@
 #define TESTS_SUPPORT_NCCL_WRITE_H
 
 /*
- * What NCCL's host code writes for its kernels, in any version's layout: the counterpart
- * of sim/nvidia/kernel/layout_read.h
+ * Functions that write the structures that NCCL's host code passes to its
+ * kernels
+ *
+ * They support the layouts of all versions of NCCL. The functions that read the
+ * structures are in sim/nvidia/kernel/layout_read.h.
  */
 
 #include "sim/nvidia/kernel/nccl_version.h"
@@ -23,7 +26,7 @@ void nccl_write_coll(const struct layout *l, void *to,
 void nccl_write_broadcast(const struct layout *l, void *to,
                           const struct broadcast_work *w);
 
-/* The chunks' sizes are powers of two. */
+/* Write a point-to-point work. Its chunk sizes must be powers of two. */
 void nccl_write_p2p(const struct layout *l, void *to, const struct p2p_work *w);
 
 #endif

@@ -46,8 +46,8 @@ bool place_is_real(void)
 	return text && strcmp(text, "real") == 0;
 }
 
-/* By the environment: to ask the library would settle how many devices there
- * are. */
+/* Read only the environment, because a call of the library would fix the number
+ * of devices. */
 bool place_is_nvidia(void)
 {
 	const char *text = getenv("TEST_NCCL");
@@ -62,17 +62,19 @@ __attribute__((weak)) void place_skip(const char *why)
 	exit(77);
 }
 
-/* ---- plain memory as a device's --------------------------------------- */
+/* ---- plain memory as device memory ------------------------------------ */
 
-/* What this program has made known: a mapping each, or what it has grown by. */
+/* Memory that this program has registered: whole mappings, and the rest of a
+ * mapping that grew after it was registered */
 static struct range {
 	uintptr_t begin, end;
 } ranges[MAX_RANGES];
 static int range_count;
 static pthread_mutex_t ranges_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Writable memory around @address, as far as it is not among the ranges.  Mappings that
- * follow each other are one: an array may begin in a program's data and go on behind it. */
+/* Return the writable memory around @address that is not registered yet.
+ * Adjacent mappings count as one, because an array can cross the end of the
+ * program's data segment. */
 static struct range find_mapping_locked(uintptr_t address)
 {
 	struct range r = { 0, 0 }, m;
@@ -113,8 +115,11 @@ static bool is_known(const void *address)
 	       a.type != cudaMemoryTypeUnregistered;
 }
 
-/* A whole mapping, because CUDA copies nothing that is in two registrations.  In relaxed
- * mode, so that it does not invalidate a capture in progress. */
+/*
+ * Register the whole mapping that contains @address, because CUDA cannot copy
+ * memory that spans two registrations. In relaxed mode, the call does not
+ * invalidate a capture in progress.
+ */
 static void reach_at(const void *address)
 {
 	enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
@@ -135,7 +140,8 @@ static void reach_at(const void *address)
 	real->cudaGetLastError();
 }
 
-/* If anything else is wrong with the memory, the call itself will report it. */
+/* Register the mappings that contain @memory. Ignore errors: if the memory is
+ * invalid, the call that uses it reports an error. */
 static void reach(const void *memory, size_t bytes)
 {
 	if (!memory || !bytes)
@@ -144,8 +150,8 @@ static void reach(const void *memory, size_t bytes)
 	reach_at((const char *)memory + bytes - 1);
 }
 
-/* Have malloc() take all memory from one mapping that never shrinks, and make room
- * in it and on the stack. */
+/* Make malloc() use one mapping that never shrinks, and let this mapping and
+ * the stack grow now, in advance. */
 static void settle_mappings(void)
 {
 	char deep[MAX_STACK];
@@ -158,7 +164,8 @@ static void settle_mappings(void)
 	free(malloc(HEAP_STEP / 2));
 }
 
-/* @count elements for each of @times ranks; 0 @times: for each of all ranks. */
+/* Register @count elements for each of @times ranks, or for all ranks of @comm
+ * if @times is 0. */
 static void reach_elements(const void *memory, size_t count,
                            ncclDataType_t type, ncclComm_t comm, int times)
 {
@@ -271,7 +278,8 @@ static cudaError_t set_memory_async(void *memory, int value, size_t bytes,
 	return real->cudaMemsetAsync(memory, value, bytes, stream);
 }
 
-/* Plain memory is a device's only for the library. */
+/* Copy with cudaMemcpyDefault instead of device to device. The library treats
+ * plain memory as device memory, but CUDA does not. */
 static cudaError_t copy_async(void *dst, const void *src, size_t bytes,
                               enum cudaMemcpyKind kind, cudaStream_t stream)
 {
@@ -293,7 +301,7 @@ static void must(int rc, const char *what)
 	abort();
 }
 
-/* Put all these wrappers in front, once. */
+/* Make @p register plain memory. Further calls have no effect. */
 static void install_reach(const struct platform *p)
 {
 	struct cohort_platform_info info = { .size = sizeof(info) };
@@ -338,6 +346,15 @@ const struct platform *place_table(void)
 	install_reach(p);
 	must(platform_open(place_platform(), &p), "platform_open");
 	return p;
+}
+
+void place_set_chunk(size_t bytes)
+{
+	static struct platform table;
+
+	table = *place_table();
+	table.chunk_bytes = bytes;
+	platform_override(&table);
 }
 
 int place_devices(void)
@@ -388,7 +405,8 @@ void place_need_world(int ranks)
 {
 	struct cohort_platform_info info = { .size = sizeof(info) };
 
-	/* The tests in question join ranks of one process. */
+	/* Callers run all ranks in this process, and the drop-in libraries
+	 * allow one rank per device. */
 	if (cohort_platform_probe(place_platform(), &info) == COHORT_OK &&
 	    info.is_drop_in)
 		place_need(ranks);
@@ -405,7 +423,7 @@ const struct platform *place_open(int devices)
 	return place_table();
 }
 
-static void skip_what(const char *what)
+static void skip_with_reason(const char *what)
 {
 	char text[128];
 
@@ -416,10 +434,10 @@ static void skip_what(const char *what)
 void place_need_host(const char *what)
 {
 	if (place_is_real())
-		skip_what(what);
+		skip_with_reason(what);
 }
 
-/* GPUs always wait. */
+/* On GPUs, memory functions always wait. */
 bool place_has_sync(void)
 {
 	const char *sync = getenv("COHORT_HOST_SYNC");
@@ -435,10 +453,20 @@ void place_need_no_sync(const char *why)
 		place_skip(why);
 }
 
+void place_skip_in_qemu(const char *why)
+{
+	char text[192];
+
+	if (!getenv("TEST_QEMU"))
+		return;
+	snprintf(text, sizeof(text), "QEMU: %s", why);
+	place_skip(text);
+}
+
 void place_need_built_in(const char *what)
 {
 	if (place_platform() != COHORT_PLATFORM_HOST)
-		skip_what(what);
+		skip_with_reason(what);
 }
 
 void place_skip_if_shared(const char *why)
@@ -456,9 +484,6 @@ void place_need_one_process(const char *what)
 }
 
 /* ---- NVIDIA's NCCL ---------------------------------------------------- */
-
-/* How long an init, a split or an abort of a few ranks may take it. */
-#define NVIDIA_PATIENCE_NS UINT64_C(5000000000)
 
 void place_need_our_nccl(const char *what)
 {
@@ -501,13 +526,23 @@ void place_need_order(void)
 		                     "returns once both have called");
 }
 
+/* ---- slow places -------------------------------------------------------- */
+
+/* Longest time that an init, a split or an abort of a few ranks takes on
+ * NVIDIA's NCCL or in QEMU */
+#define PATIENCE_NS UINT64_C(5000000000)
+
+static bool is_slow(void)
+{
+	return place_is_nvidia() || getenv("TEST_QEMU");
+}
+
 int place_times(int times)
 {
-	return place_is_nvidia() ? (times + 9) / 10 : times;
+	return is_slow() ? (times + 9) / 10 : times;
 }
 
 uint64_t place_patience_ns(uint64_t ns)
 {
-	return place_is_nvidia() && ns < NVIDIA_PATIENCE_NS ? NVIDIA_PATIENCE_NS
-	                                                    : ns;
+	return is_slow() && ns < PATIENCE_NS ? PATIENCE_NS : ns;
 }

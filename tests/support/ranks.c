@@ -7,9 +7,11 @@
 
 #include <cohort/bootstrap.h>
 
+#include "support/clock.h"
 #include "support/spread.h"
 
-/* Only suites are spread, and have these functions. */
+/* Functions that only Criterion suites have, which can run in several
+ * processes */
 #pragma weak spread_processes
 #pragma weak spread_first
 #pragma weak spread_end
@@ -98,6 +100,29 @@ struct cohort_group *ranks_small(int n, struct cohort_comm *comms[])
 	cohort_group_options_init(&o);
 	o.recorder_slots = 16;
 	return ranks_split(n, &o, comms);
+}
+
+static bool has_joined(struct cohort_comm *comm)
+{
+	const int n = cohort_comm_size(comm);
+	struct cohort_rank_report *reports =
+		calloc((size_t)n, sizeof(*reports));
+	bool joined = false;
+	int i;
+
+	ranks_must(cohort_comm_snapshot(comm, reports, n, sizeof(*reports)),
+	           "snapshot");
+	for (i = 0; i < n; i++)
+		if (reports[i].rank == cohort_comm_rank(comm))
+			joined = reports[i].joined;
+	free(reports);
+	return joined;
+}
+
+void ranks_await_joined(struct cohort_comm *comm)
+{
+	while (!has_joined(comm))
+		test_nap();
 }
 
 void ranks_fault(int rank, uint64_t operation, int kind, uint64_t value)

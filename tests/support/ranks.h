@@ -3,10 +3,10 @@
 #define RANKS_H
 
 /*
- * Groups of ranks, ready to use, for tests through the public API
+ * Groups of ranks for tests of the public API
  *
- * A failure in here ends the program with a message: the test's set-up is at
- * fault, not its subject.
+ * If a helper fails, it ends the program with a message, because the setup is
+ * broken, not the code under test.
  */
 
 #include <cohort/cohort.h>
@@ -14,48 +14,54 @@
 
 #include "support/place.h"
 
-/*
- * No step of a test should take longer; a test that waits this long has failed.
- */
+/* Time limit of a step of a test, in nanoseconds; a longer wait is a failure */
 #define RANKS_SOON UINT64_C(20000000000)
 
 /* End the program with a message unless @rc is COHORT_OK. */
 void ranks_must(int rc, const char *what);
 
-/* A group of @n ranks; @options may be NULL. */
+/* Open a group of @n ranks. @options can be NULL. */
 struct cohort_group *ranks_open(int n,
                                 const struct cohort_group_options *options);
 
-/* Like ranks_open(), and split the group into @comms. */
+/* Open a group as ranks_open() does, and split it into @comms. */
 struct cohort_group *ranks_split(int n,
                                  const struct cohort_group_options *options,
                                  struct cohort_comm *comms[]);
 
 /*
- * Like ranks_split(), with ranks that launch ahead of each other: for tests
- * where one thread calls for several ranks in turn, or that are about ranks
- * that run ahead.
+ * Do what ranks_split() does, with ranks that can launch before the others have
+ * called. For tests in which one thread calls for several ranks in turn, and
+ * for tests of ranks that run ahead.
  */
 struct cohort_group *ranks_ahead(int n,
                                  const struct cohort_group_options *options,
                                  struct cohort_comm *comms[]);
 
 /*
- * Have all groups that are opened from now on launch ahead, by the environment.
+ * Set an environment variable that makes ranks launch ahead by default, in
+ * groups that are opened later.
  */
 void ranks_launch_ahead(void);
 
-/* Like ranks_split(), with little memory, for groups that come and go. */
+/* Do what ranks_split() does, with a small recorder, for tests that open many
+ * groups. */
 struct cohort_group *ranks_small(int n, struct cohort_comm *comms[]);
 
-/* Script a fault; skips the test where faults cannot be scripted. */
+/* Wait until @comm's rank has called a collective that some rank of this
+ * process has not finished. */
+void ranks_await_joined(struct cohort_comm *comm);
+
+/* Script a fault, or skip the test if faults cannot be scripted. */
 void ranks_fault(int rank, uint64_t operation, int kind, uint64_t value);
 
-/* Sum one int32 in place over the ranks, on the rank's own stream; @value must
- * stay until the ticket is answered.  Returns the ticket. */
+/* Enqueue an in-place sum of one int32 over the ranks, on the rank's own
+ * stream. Return the ticket. @value must be valid until the operation is
+ * done. */
 uint64_t ranks_sum(struct cohort_comm *comm, int32_t *value);
 
-/* Like ranks_sum(), and wait for the ticket: returns cohort_wait()'s answer. */
+/* Call ranks_sum() and wait for the operation. Return the result of
+ * cohort_wait(), or of the call if it fails. */
 int ranks_sum_wait(struct cohort_comm *comm, int32_t *value);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Plain reference of the collectives
+ * A plain reference implementation of the collectives
  *
- * Nothing here is fast or clever.  The 16- and 8-bit floats are described by
- * their bit widths.  A table holds the value of every pattern; rounding looks
- * for the two neighbours in the table and compares exact differences in double,
- * in which all of these values and their midpoints are exact.
+ * This code is simple rather than fast. The 16- and 8-bit floats are described
+ * by their bit widths. A table holds the value of every bit pattern. Rounding
+ * finds the two neighbors in the table and compares exact differences in
+ * double, which can represent all of these values and their midpoints.
  */
 
 #include "reference.h"
@@ -19,11 +19,12 @@
 
 #include <cohort/cohort.h>
 
-/* A small float: sign, exponent, mantissa, from the highest bit down. */
+/* Format of a small float: a sign bit, the exponent, and the mantissa in the
+ * low bits */
 struct reference_format {
 	int exponent_bits;
 	int mantissa_bits;
-	bool has_infinity; /* if not, only the all-ones pattern is NaN */
+	bool has_infinity; /* if false, NaN is all ones */
 	bool saturates;
 };
 
@@ -36,7 +37,7 @@ static const struct reference_format formats[] = {
 
 #define REFERENCE_TYPES 12
 
-/* For each small float, the value of every pattern. */
+/* Value of every bit pattern of each small float type */
 static double *values[REFERENCE_TYPES];
 
 static bool reference_is_small(int type)
@@ -110,7 +111,7 @@ double reference_decode(int type, unsigned bits)
 	return values[type][bits];
 }
 
-/* The largest finite pattern without sign. */
+/* Return the bit pattern of the largest finite value. */
 static unsigned reference_largest(int type)
 {
 	unsigned bits = (1U << (8 * reference_size(type) - 1)) - 1;
@@ -121,9 +122,9 @@ static unsigned reference_largest(int type)
 }
 
 /*
- * The pattern for a magnitude above the largest finite value.  One more finite
- * value would lie one more step above; a magnitude from halfway there on
- * becomes infinity.
+ * Return the bit pattern for a magnitude above the largest finite value. Round
+ * as if one more finite value existed: from the midpoint on, the magnitude
+ * becomes infinity, unless the type saturates.
  */
 static unsigned reference_overflow(int type, double magnitude)
 {
@@ -147,7 +148,7 @@ static unsigned reference_nearest(int type, double magnitude)
 
 	if (magnitude > values[type][high])
 		return reference_overflow(type, magnitude);
-	/* Patterns without sign are in the order of their values. */
+	/* Bit patterns without a sign are sorted by value. */
 	while (high - low > 1) {
 		unsigned middle = low + (high - low) / 2;
 
@@ -168,12 +169,13 @@ unsigned reference_encode(int type, double value)
 	unsigned sign = 1U << (8 * reference_size(type) - 1);
 
 	if (isnan(value))
-		return sign - 1; /* all ones: a NaN in each of them */
+		return sign - 1; /* all ones, which is NaN in every format */
 	return reference_nearest(type, fabs(value)) |
 	       (signbit(value) ? sign : 0);
 }
 
-/* One step of the fold in a floating type; also if one operand is NaN. */
+/* Fold @next into the result in a floating-point type. MIN and MAX ignore a NaN
+ * unless both operands are NaN. */
 #define REFERENCE_FOLD_FLOAT(name, real)                                       \
 	static real name(real so_far, real next, int op)                       \
 	{                                                                      \
@@ -239,7 +241,7 @@ static void reference_store(void *out, float value, int type)
 	memcpy(out, &bits, reference_size(type));
 }
 
-/* f32, and all types that accumulate in f32. */
+/* Reduce one element of a type that accumulates in float32. */
 static void reference_element_f32(void *out, const void *const in[], int n,
                                   size_t at, int type, int op)
 {
@@ -259,7 +261,8 @@ static bool reference_is_signed(int type)
 	return type == COHORT_I8 || type == COHORT_I32 || type == COHORT_I64;
 }
 
-/* An integer of @size bytes in 64 bits, which wrap as the narrow ones do. */
+/* Extend an integer of @size bytes to 64 bits, so that results wrap as in its
+ * type. */
 static uint64_t reference_widen(uint64_t bits, size_t size, bool is_signed)
 {
 	unsigned shift = (unsigned)(64 - 8 * size);
@@ -324,9 +327,7 @@ void reference_reduce(void *out, const void *const in[], int n, size_t count,
 	size_t size = reference_size(type);
 	size_t i;
 
-	/*
-	 * With one rank the result is a copy: nothing is computed or rounded.
-	 */
+	/* On one rank, the result is a copy without rounding. */
 	if (n == 1) {
 		memcpy(out, in[0], count * size);
 		return;

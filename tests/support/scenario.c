@@ -11,43 +11,27 @@
 #define COUNT 1000
 #define STOCK 64
 
-/* Keep the first result that is not COHORT_OK. */
 static int keep_first_error(int first, int next)
 {
 	return first == COHORT_OK ? next : first;
 }
 
-/* Lists of every kind, each of two tensors. */
+/* Enqueue a list of every kind, each of two tensors. */
 static int queue_lists(struct cohort_comm *c, float *memory)
 {
 	void *stream = cohort_comm_stream(c);
-	size_t rank = (size_t)cohort_comm_rank(c);
-	float *more = memory + (size_t)RANKS * 10;
 	const struct cohort_tensor same[] = {
 		{ memory, memory, 1, COHORT_F32 },
 		{ memory + 1, memory + 1, COUNT, COHORT_F32 },
 	};
-	const struct cohort_tensor gathered[] = {
-		{ memory + rank * 10, memory, 10, COHORT_F32 },
-		{ more + rank * 20, more, 20, COHORT_F32 },
-	};
-	const struct cohort_tensor scattered[] = {
-		{ memory, memory + rank * 10, 10, COHORT_F32 },
-		{ more, more + rank * 20, 20, COHORT_F32 },
-	};
 	int rc = cohort_all_reduce_many(c, same, 2, COHORT_SUM, stream, NULL);
 
-	if (rc == COHORT_OK)
-		rc = cohort_broadcast_many(c, same, 2, 1, stream, NULL);
-	if (rc == COHORT_OK)
-		rc = cohort_all_gather_many(c, gathered, 2, stream, NULL);
-	if (rc == COHORT_OK)
-		rc = cohort_reduce_scatter_many(c, scattered, 2, COHORT_SUM,
-		                                stream, NULL);
-	return rc;
+	return rc == COHORT_OK
+	               ? cohort_broadcast_many(c, same, 2, 1, stream, NULL)
+	               : rc;
 }
 
-/* Queue every kind of call on @memory, which has RANKS * COUNT floats. */
+/* Enqueue every kind of call on @memory, which holds RANKS * COUNT floats. */
 static int queue_all(struct cohort_comm *c, float *memory)
 {
 	void *stream = cohort_comm_stream(c);
@@ -80,7 +64,7 @@ static int queue_all(struct cohort_comm *c, float *memory)
 	return rc;
 }
 
-/* A ring of sends and receives, and an exchange, as one operation. */
+/* Enqueue a ring of sends and receives, and an all-to-all, as one batch. */
 static int queue_batch(struct cohort_comm *c, float *memory)
 {
 	int rank = cohort_comm_rank(c);
@@ -101,7 +85,8 @@ static int queue_batch(struct cohort_comm *c, float *memory)
 	return keep_first_error(rc, ended);
 }
 
-/* Gather, scatter, and a sum with the program's own scale. */
+/* Enqueue a gather, a scatter, a batch, and a sum with a scale of the
+ * program. */
 static int queue_more(struct cohort_comm *c, float *memory)
 {
 	void *stream = cohort_comm_stream(c);
@@ -128,8 +113,8 @@ static int queue_more(struct cohort_comm *c, float *memory)
 }
 
 /*
- * Two of the ranks together, one alone; the pair's group is closed here, the
- * other is left to the close of its parent.
+ * Split ranks 0 and 1 from the group as a pair, and rank 2 alone. The pair
+ * closes its communicators. Rank 2's communicator is closed with the parent.
  */
 static int split(struct cohort_comm *c)
 {
@@ -165,9 +150,9 @@ static int worker(struct cohort_comm *c, void *user)
 	if (rc == COHORT_OK)
 		rc = split(c);
 	/*
-	 * What was queued must be over before the memory goes.  If this rank
-	 * failed, its peers may wait for it and it for them: abort the group
-	 * for all.
+	 * The memory must not be freed before the enqueued operations are done.
+	 * If this rank has failed, it and its peers may wait for each other, so
+	 * abort the group.
 	 */
 	if (rc != COHORT_OK)
 		cohort_group_abort(user, "the scenario's rank failed");
@@ -185,7 +170,7 @@ static int one_sum(struct cohort_comm *c, void *user)
 	return ranks_sum_wait(c, &value);
 }
 
-static int speak_for_all(struct cohort_group *group)
+static int sum_for_all(struct cohort_group *group)
 {
 	int32_t value[RANKS] = { 1, 2, 3 };
 	const void *send[RANKS];
@@ -202,7 +187,7 @@ static int speak_for_all(struct cohort_group *group)
 	return rc;
 }
 
-/* A group, and then its next generation, which lacks the last rank. */
+/* Run a group, then its next generation without the last rank. */
 static int two_generations(const struct cohort_group_options *o, int *closed)
 {
 	static const int lost = RANKS - 1;
@@ -211,7 +196,7 @@ static int two_generations(const struct cohort_group_options *o, int *closed)
 
 	if (rc != COHORT_OK)
 		return rc;
-	rc = speak_for_all(group);
+	rc = sum_for_all(group);
 	if (rc == COHORT_OK)
 		rc = cohort_group_run(group, worker, group, NULL);
 	if (rc == COHORT_OK)
@@ -224,18 +209,18 @@ static int two_generations(const struct cohort_group_options *o, int *closed)
 	return keep_first_error(rc, *closed);
 }
 
-/* A rank that joins by id, all alone. */
+/* Join by id as the only rank. */
 static int join(const struct cohort_group_options *o, int *closed)
 {
 	struct cohort_unique_id id;
 	struct cohort_comm *c;
-	int rc = cohort_unique_id(&id);
+	int rc = cohort_unique_id(COHORT_PLATFORM_AUTO, &id);
 
 	if (rc != COHORT_OK)
 		return rc;
 	rc = cohort_comm_join(&id, 1, 0, 0, o, &c);
 	if (rc != COHORT_OK) {
-		/* The platform keeps an id until it is used. */
+		/* Use the id up, because the platform stores unused ids. */
 		if (cohort_comm_join(&id, 1, 0, 0, o, &c) == COHORT_OK)
 			cohort_comm_close(c);
 		return rc;

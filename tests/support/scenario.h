@@ -3,24 +3,31 @@
 #define SCENARIO_H
 
 /*
- * A short life of a group, for programs that make one step of that life fail
+ * A short lifetime of a group, for programs that make one step of it fail
  */
 
 #include <cohort/cohort.h>
 
 /*
- * Have the host platform make more streams and events than any life holds at
- * once, a number that depends on timing: the platform keeps them, which would
- * look like a leak later.
+ * Make the host platform create more streams and events than any scenario uses
+ * at a time, which the platform keeps for reuse. The number that a scenario
+ * needs depends on timing, and streams created later would look like leaks.
  */
 void scenario_stock(void);
 
 /*
- * Open three ranks, let one thread call for all, run a worker per rank through
- * every call that queues work and through a split; abort, respawn two ranks and
- * run them, close; then join a rank by id, and close that.  Cleans up, and
- * returns the first result that is not COHORT_OK; *@closed is what the close
- * returned, COHORT_OK if nothing was open.
+ * Run the scenario, which always cleans up.
+ *
+ * The scenario:
+ * - opens three ranks, and lets one thread call for all of them
+ * - runs a worker on each rank, which makes every call that enqueues work,
+ *   and a split
+ * - aborts, respawns two ranks, and runs them
+ * - closes the group
+ * - joins a rank by id, and closes it
+ *
+ * Return the first result that is not COHORT_OK.  *@closed is the result of the
+ * close, or COHORT_OK if nothing was open.
  */
 int scenario(int *closed);
 

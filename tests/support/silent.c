@@ -6,8 +6,9 @@
 #include <unistd.h>
 
 /*
- * The system lets no thread answer a signal while its child has its memory
- * (vfork).  The child does not outlive a test that failed.
+ * Block in vfork(). Until the child exits, the kernel suspends the calling
+ * thread and delivers no signals to it. The child polls for its parent, so that
+ * it does not outlive a failed test.
  */
 void silent_until(atomic_bool *is_there, const atomic_bool *may_go)
 {

@@ -3,12 +3,12 @@
 #define SILENT_H
 
 /*
- * A thread that answers no signals
+ * A thread that does not handle signals
  */
 
 #include <stdatomic.h>
 
-/* Set @is_there, and answer no signals until @may_go is set. */
+/* Set @is_there, and handle no signals until @may_go is set. */
 void silent_until(atomic_bool *is_there, const atomic_bool *may_go);
 
 #endif

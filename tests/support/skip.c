@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * How a Criterion suite skips a test; every suite links this file, unlike the
- * other helpers
+ * Skips a test in a Criterion suite
+ *
+ * Every suite links this file, unlike the other helpers.
  */
 
 #include <criterion/criterion.h>

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Tests whose groups are spread over processes, for Criterion's suites
+ * Tests whose groups span several processes, for Criterion suites
  *
- * The other processes are forked before the test begins.  They have no connection to
- * Criterion's runner, so the functions with which a test reports to it are replaced here:
- * in these processes a failure is printed and ends the process.
+ * The other processes are forked before the test begins, and are not connected
+ * to Criterion's runner. So this file replaces the functions with which a test
+ * reports to the runner. In the other processes, these functions print a
+ * failure and end the process.
  */
 
 #include "support/spread.h"
@@ -25,11 +26,11 @@
 
 #include "support/place.h"
 
-#define MOST 8 /* processes */
+#define MOST 8 /* maximum number of processes */
 #define ROOM ((size_t)1 << 30)
 #define PAGE ((size_t)4096)
 
-/* The number of this one; 0 is the one that Criterion has made. */
+/* Number of this process. Criterion has started process 0. */
 static int process;
 static pid_t others[MOST];
 
@@ -51,15 +52,18 @@ int spread_end(int n)
 	return n * (process + 1) / spread_processes();
 }
 
-/* ---- what the processes share ------------------------------------------- */
+/* ---- memory that the processes share ------------------------------------ */
 
 static char *room, *room_end;
 
-/* The linker's names for where the variables begin and end.  The rest of their last page is
- * shared, too: what Criterion knows of the tests, which it does not write, but not .bss. */
+/*
+ * Bounds of the shared variables, defined by the linker. The processes also
+ * share the rest of the last page, which can contain Criterion's constant
+ * descriptions of the tests, but nothing of .bss.
+ */
 extern char __start_spread_shared[], __stop_spread_shared[], __bss_start[];
 
-/* So that there is such a section in each suite. */
+/* Creates the section of shared variables in suites that have none */
 SPREAD_SHARED static char unused __attribute__((used));
 
 static size_t pages(size_t bytes)
@@ -116,9 +120,9 @@ void spread_wait(struct spread_barrier *barrier, int n)
 {
 	const unsigned all = (unsigned)n;
 	const unsigned end =
-		(atomic_fetch_add(&barrier->come, 1) / all + 1) * all;
+		(atomic_fetch_add(&barrier->arrived, 1) / all + 1) * all;
 
-	while ((int)(atomic_load(&barrier->come) - end) < 0)
+	while ((int)(atomic_load(&barrier->arrived) - end) < 0)
 		sched_yield();
 }
 
@@ -177,14 +181,14 @@ static _Noreturn void end_this(int status)
 	_exit(status);
 }
 
-/* ---- what stands before Criterion's functions --------------------------- */
+/* ---- replacements of Criterion's functions ------------------------------ */
 
 #define CRITERIONS(function)                                                   \
 	((__typeof__(&(function)))dlsym(RTLD_NEXT, #function))
 
 typedef void (*fixture_fn)(void);
 
-/* A test's own fixture, or else its suite's. */
+/* Run the test's own fixture, or its suite's fixture if it has none. */
 static void run_fixture(fixture_fn of_test, fixture_fn of_suite)
 {
 	if (of_test)
@@ -193,11 +197,12 @@ static void run_fixture(fixture_fn of_test, fixture_fn of_suite)
 		of_suite();
 }
 
-static void (*own_body)(void);
+static void (*own_body)(void *param);
 
-static void body_and_others(void)
+/* Criterion passes a parameter only to parameterized tests. */
+static void body_and_others(void *param)
 {
-	own_body();
+	own_body(param);
 	end_others();
 }
 
@@ -220,8 +225,9 @@ void criterion_internal_test_main(void (*body)(void))
 		body();
 		return;
 	}
-	own_body = body;
-	CRITERIONS(criterion_internal_test_main)(body_and_others);
+	own_body = (void (*)(void *))body;
+	CRITERIONS(criterion_internal_test_main)
+	((void (*)(void))body_and_others);
 }
 
 void criterion_internal_test_teardown(void)

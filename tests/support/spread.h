@@ -3,42 +3,48 @@
 #define SPREAD_H
 
 /*
- * Tests whose groups are spread over processes
+ * Tests whose groups span several processes
  *
- * With TEST_PROCESSES=N in the environment, a suite runs each test in N processes at once,
- * which share out the ranks of a group that ranks_open() opens; so a test should look at the results of the ranks of its own process, or keep what
- * all ranks look at in SPREAD_SHARED variables.  A check that fails in one of the processes
- * fails the test.
+ * With TEST_PROCESSES=N in the environment, a suite runs each test in N
+ * processes at the same time. The ranks of a group from ranks_open() are
+ * divided among the processes. A test must check only the results of ranks in
+ * its own process, or store its results in SPREAD_SHARED variables. If a check
+ * fails in any of the processes, the test fails.
  */
 
 #include <stdatomic.h>
 #include <stddef.h>
 
-/* Before a static variable: the processes of a test share it. */
+/* Attribute of a static variable that the processes of a test share */
 #define SPREAD_SHARED __attribute__((section("spread_shared"), aligned(4096)))
 
-/* A barrier for the ranks of all processes, if it is shared; zero at first. */
+/* A barrier, initially zero. If it is in shared memory, ranks of all processes
+ * can use it. */
 struct spread_barrier {
-	atomic_uint come;
+	atomic_uint arrived;
 };
 
-/* How many processes run the test. */
+/* Return the number of processes that run the test. */
 int spread_processes(void);
 
-/* The ranks of a group of @n ranks that this process has: the first, and the one after
- * the last.  All ranks, if the test is not spread. */
+/* Return the first of a group's @n ranks in this process. */
 int spread_first(int n);
+
+/* Return the rank after the last of a group's @n ranks in this process. */
 int spread_end(int n);
 
-/* Wait until @n threads have called. */
+/* Wait until @n threads wait at the barrier. */
 void spread_wait(struct spread_barrier *barrier, int n);
 
-/* @bytes of zeros that are at the same address in all processes, which make the same
- * calls; what spread_free() frees if the test is not spread. */
+/* Allocate @bytes of zeros at the same address in all processes. All processes
+ * must call this in the same order. */
 void *spread_alloc(size_t bytes);
+
+/* Free memory from spread_alloc(). Has no effect if the test runs in several
+ * processes. */
 void spread_free(void *memory);
 
-/* Skip the test where it is spread: @why in a word. */
+/* Skip the test if it runs in several processes. @why is the reason. */
 void spread_not(const char *why);
 
 #endif

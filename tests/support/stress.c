@@ -11,13 +11,14 @@
 #include "base/clock.h"
 #include "base/random.h"
 
-/* "2000r" is a number of rounds, "2" is a number of seconds. */
+/* Return whether @text is a number of rounds ("2000r") and not of seconds
+ * ("2"). */
 static bool wants_rounds(const char *text)
 {
 	return text[strspn(text, "0123456789")] == 'r';
 }
 
-bool stress_go_on(int argc, char **argv)
+bool stress_continue(int argc, char **argv)
 {
 	static uint64_t end, rounds;
 	const char *much = argc > 1 ? argv[1] : "1";

@@ -3,32 +3,33 @@
 #define STRESS_H
 
 /*
- * What the stress programs share: how long to run, random numbers, checks
+ * Helpers of the stress programs: duration, random numbers, checks
  *
- * Each program takes the seconds to run (default 1), or a number of rounds such
- * as "2000r"; it names one race; and it exits with 0 after a line that begins
- * with the rounds it ran, or with 1 after a line that says what did not hold.
+ * Each program tests one race. Its argument is the number of seconds to run
+ * (default 1), or a number of rounds such as "2000r". It exits with 0 after a
+ * line that begins with the number of rounds, or with 1 after a line that says
+ * which check failed.
  */
 
 #include <stdbool.h>
 #include <stdint.h>
 
 /*
- * True until the seconds or rounds of argv[1] are over; with seconds, the first
- * round always runs.  Ask once a round.
+ * Return true until the seconds or rounds of argv[1] have passed. Call this
+ * once per round. If argv[1] is in seconds, at least one round runs.
  */
-bool stress_go_on(int argc, char **argv);
+bool stress_continue(int argc, char **argv);
 
-/* The next number of a sequence that starts from @state's value. */
+/* Return the next number of the random sequence that @state determines. */
 uint32_t stress_random(uint64_t *state);
 
-/* Say what did not hold and end the program. */
+/* Print a message and end the program. */
 void stress_fail(const char *format, ...)
 	__attribute__((format(printf, 1, 2), noreturn));
 
 /*
- * Spin for @n iterations: a small random distance between threads that race,
- * not a wait for anything.
+ * Spin for @n iterations, which delays one of several racing threads by a small
+ * random time.
  */
 void stress_spin(uint32_t n);
 

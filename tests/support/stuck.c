@@ -15,14 +15,15 @@
 static const struct platform *real;
 static struct platform table;
 
-static sem_t reached, go_on, left;
+static sem_t reached, resume, left;
 
-/* The function that must not return; NULL: none, or a call is stuck already. */
+/* Function whose next call gets stuck, or NULL if none was chosen or a call is
+ * stuck */
 static const char *_Atomic chosen;
 static atomic_int chosen_rank;
 
 static atomic_int async_rank = -1;
-static atomic_int async_code, async_told;
+static atomic_int async_code, async_reported;
 
 static atomic_int opened, aborted, held;
 
@@ -43,8 +44,8 @@ static int rank_of(ncclComm_t comm)
 	return rank;
 }
 
-/* Stay here if this is the chosen call, of the chosen rank.  True if it was. */
-static bool stay_at(const char *function, int rank)
+/* Block if this is the chosen call of the chosen rank. Return whether it is. */
+static bool block_if_chosen_at(const char *function, int rank)
 {
 	const char *name = chosen;
 
@@ -53,14 +54,14 @@ static bool stay_at(const char *function, int rank)
 	    !atomic_compare_exchange_strong(&chosen, &name, NULL))
 		return false;
 	sem_post(&reached);
-	while (sem_wait(&go_on))
+	while (sem_wait(&resume))
 		continue;
 	return true;
 }
 
-static bool stay(const char *function, ncclComm_t comm)
+static bool block_if_chosen(const char *function, ncclComm_t comm)
 {
-	return stay_at(function, rank_of(comm));
+	return block_if_chosen_at(function, rank_of(comm));
 }
 
 static ncclResult_t leave(bool stayed, ncclResult_t result)
@@ -72,7 +73,7 @@ static ncclResult_t leave(bool stayed, ncclResult_t result)
 
 static ncclResult_t init_all(ncclComm_t *comms, int n, const int *devices)
 {
-	bool stayed = stay("ncclCommInitAll", NULL);
+	bool stayed = block_if_chosen("ncclCommInitAll", NULL);
 	ncclResult_t result = real->ncclCommInitAll(comms, n, devices);
 
 	if (result == ncclSuccess)
@@ -84,7 +85,7 @@ static ncclResult_t all_reduce(const void *send, void *recv, size_t count,
                                ncclDataType_t type, ncclRedOp_t op,
                                ncclComm_t comm, cudaStream_t stream)
 {
-	bool stayed = stay("ncclAllReduce", comm);
+	bool stayed = block_if_chosen("ncclAllReduce", comm);
 
 	return leave(stayed, real->ncclAllReduce(send, recv, count, type, op,
 	                                         comm, stream));
@@ -93,7 +94,7 @@ static ncclResult_t all_reduce(const void *send, void *recv, size_t count,
 static ncclResult_t comm_split(ncclComm_t comm, int color, int key,
                                ncclComm_t *child, ncclConfig_t *config)
 {
-	bool stayed = stay("ncclCommSplit", comm);
+	bool stayed = block_if_chosen("ncclCommSplit", comm);
 
 	return leave(stayed,
 	             real->ncclCommSplit(comm, color, key, child, config));
@@ -101,33 +102,33 @@ static ncclResult_t comm_split(ncclComm_t comm, int color, int key,
 
 static ncclResult_t group_end(void)
 {
-	bool stayed = stay("ncclGroupEnd", NULL);
+	bool stayed = block_if_chosen("ncclGroupEnd", NULL);
 
 	return leave(stayed, real->ncclGroupEnd());
 }
 
 static ncclResult_t get_async_error(ncclComm_t comm, ncclResult_t *code)
 {
-	bool stayed = stay("ncclCommGetAsyncError", comm);
+	bool stayed = block_if_chosen("ncclCommGetAsyncError", comm);
 	ncclResult_t result = real->ncclCommGetAsyncError(comm, code);
 
 	if (async_rank >= 0 && async_rank == rank_of(comm)) {
 		*code = (ncclResult_t)async_code;
-		async_told++;
+		async_reported++;
 	}
 	return leave(stayed, result);
 }
 
 static cudaError_t event_query(cudaEvent_t event)
 {
-	bool stayed = stay("cudaEventQuery", NULL);
+	bool stayed = block_if_chosen("cudaEventQuery", NULL);
 	cudaError_t error = real->cudaEventQuery(event);
 
 	leave(stayed, ncclSuccess);
 	return error;
 }
 
-/* The function, with the thread of the library that calls it. */
+/* Return the name by which stuck_at() chooses this thread's cudaSetDevice(). */
 static const char *set_device_of(void)
 {
 	char name[16] = "";
@@ -140,7 +141,7 @@ static const char *set_device_of(void)
 
 static cudaError_t set_device(int device)
 {
-	bool stayed = stay_at(set_device_of(), device);
+	bool stayed = block_if_chosen_at(set_device_of(), device);
 	cudaError_t error = real->cudaSetDevice(device);
 
 	leave(stayed, ncclSuccess);
@@ -149,13 +150,13 @@ static cudaError_t set_device(int device)
 
 static ncclResult_t comm_abort(ncclComm_t comm)
 {
-	bool stayed = stay("ncclCommAbort", comm);
+	bool stayed = block_if_chosen("ncclCommAbort", comm);
 
 	aborted++;
 	return leave(stayed, real->ncclCommAbort(comm));
 }
 
-/* ---- what a rank has of its device ------------------------------------ */
+/* ---- resources of a rank on its device -------------------------------- */
 
 static int current_device(void)
 {
@@ -165,11 +166,12 @@ static int current_device(void)
 	return device;
 }
 
-/* A function that makes something or gives something back. */
+/* Define a wrapper that counts resources. @change is 1 if the function creates
+ * one, -1 if it frees one, and 0 otherwise. */
 #define COUNTED(name, change, parameters, arguments)                           \
 	static cudaError_t counted_##name parameters                           \
 	{                                                                      \
-		bool stayed = stay_at(#name, current_device());                \
+		bool stayed = block_if_chosen_at(#name, current_device());     \
 		cudaError_t error = real->name arguments;                      \
                                                                                \
 		if (error == cudaSuccess)                                      \
@@ -180,8 +182,8 @@ static int current_device(void)
 
 COUNTED(cudaHostAlloc, 1, (void **m, size_t bytes, unsigned flags),
         (m, bytes, flags))
-COUNTED(cudaStreamCreateWithPriority, 1,
-        (cudaStream_t * s, unsigned flags, int priority), (s, flags, priority))
+COUNTED(cudaStreamCreateWithFlags, 1, (cudaStream_t * s, unsigned flags),
+        (s, flags))
 COUNTED(cudaEventCreateWithFlags, 1, (cudaEvent_t * e, unsigned flags),
         (e, flags))
 COUNTED(cudaMalloc, 1, (void **m, size_t bytes), (m, bytes))
@@ -196,8 +198,7 @@ COUNTED(cudaFree, -1, (void *m), (m))
 static void install_counted(void)
 {
 	table.cudaHostAlloc = counted_cudaHostAlloc;
-	table.cudaStreamCreateWithPriority =
-		counted_cudaStreamCreateWithPriority;
+	table.cudaStreamCreateWithFlags = counted_cudaStreamCreateWithFlags;
 	table.cudaEventCreateWithFlags = counted_cudaEventCreateWithFlags;
 	table.cudaMalloc = counted_cudaMalloc;
 	table.cudaMemsetAsync = counted_cudaMemsetAsync;
@@ -217,7 +218,7 @@ void stuck_install(void)
 {
 	real = place_table();
 	sem_init(&reached, 0, 0);
-	sem_init(&go_on, 0, 0);
+	sem_init(&resume, 0, 0);
 	sem_init(&left, 0, 0);
 	table = *real;
 	table.ncclCommInitAll = init_all;
@@ -240,13 +241,13 @@ void stuck_at(const char *function, int rank)
 
 void stuck_await(void)
 {
-	await(&reached, "nothing is stuck");
+	await(&reached, "no call is stuck in time");
 }
 
-void stuck_let_go(void)
+void stuck_release(void)
 {
-	sem_post(&go_on);
-	await(&left, "what was let go does not return");
+	sem_post(&resume);
+	await(&left, "the call that was let go does not return");
 }
 
 void stuck_async_error(int rank, ncclResult_t code)
@@ -255,9 +256,9 @@ void stuck_async_error(int rank, ncclResult_t code)
 	async_rank = rank;
 }
 
-int stuck_async_told(void)
+int stuck_async_reported(void)
 {
-	return async_told;
+	return async_reported;
 }
 
 int stuck_opened(void)

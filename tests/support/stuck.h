@@ -3,47 +3,56 @@
 #define STUCK_H
 
 /*
- * The host platform with native functions that do not return until they are let
- * go, or that report an error
+ * A host platform whose native calls can get stuck or report an error
  *
- * There is one for the whole program.  A failure in here ends the program with
- * a message.
+ * A stuck call returns only after the test lets it continue. A program has only
+ * one of these platforms. If a helper fails, it ends the program with a
+ * message.
  */
 
 #include "platform/platform.h"
 
-/* Have groups that are opened from now on use this platform. */
+/* Make groups that are opened later use this platform. */
 void stuck_install(void);
 
 /*
- * Make the next call of @function stuck before it does anything.  @function is
- * one of "ncclCommInitAll", "ncclCommSplit", "ncclAllReduce", "ncclGroupEnd",
- * "ncclCommAbort", "ncclCommGetAsyncError" or "cudaEventQuery", for @rank's
- * communicator (-1: for any, or none); a CUDA function that makes or frees what
- * a rank owns, "cudaMemsetAsync" or "cudaStreamSynchronize", with device @rank
- * current; or "cudaSetDevice" of device @rank, called by the prober's thread, or
- * "cudaSetDevice of the reaper".
+ * stuck_at - make the next call of a function get stuck before it does anything
+ * @function: name of the function
+ * @rank:     rank or device of the call, or -1 for any
+ *
+ * The meaning of @rank depends on @function:
+ * - ncclCommInitAll, ncclCommSplit, ncclAllReduce, ncclGroupEnd, ncclCommAbort,
+ *   ncclCommGetAsyncError, cudaEventQuery: rank of the communicator
+ * - CUDA functions that create or free a resource of a rank, cudaMemsetAsync,
+ *   cudaStreamSynchronize: current device
+ * - "cudaSetDevice", which means a call by the prober's thread, and
+ *   "cudaSetDevice of the reaper": device that is set
  */
 void stuck_at(const char *function, int rank);
 
 /* Wait until a call is stuck. */
 void stuck_await(void);
 
-/* Let the stuck call go, and wait until it is about to return. */
-void stuck_let_go(void);
+/* Let the stuck call continue, and wait until it is about to return. */
+void stuck_release(void);
 
-/* From now on ncclCommGetAsyncError() reports @code for @rank; and how often it has. */
+/* Make ncclCommGetAsyncError() return @code for @rank from now on. */
 void stuck_async_error(int rank, ncclResult_t code);
-int stuck_async_told(void);
+
+/* Return how often ncclCommGetAsyncError() has returned the code that was set
+ * by stuck_async_error(). */
+int stuck_async_reported(void);
 
 /*
- * How many streams, events and pieces of memory were made and not yet given
- * back.
+ * Return the number of streams, events and allocations that were created and
+ * not yet freed.
  */
 int stuck_held(void);
 
-/* How many communicators were opened, and how many were aborted. */
+/* Return the number of communicators that were opened. */
 int stuck_opened(void);
+
+/* Return the number of communicators that were aborted. */
 int stuck_aborted(void);
 
 #endif

@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 
-static void keep(struct verdicts *all, const struct cohort_verdict *v)
+static void store_verdict(struct verdicts *all, const struct cohort_verdict *v)
 {
 	int r, i = atomic_load(&all->count);
 
@@ -24,34 +24,36 @@ static void keep(struct verdicts *all, const struct cohort_verdict *v)
 	all->seen[i].text = all->texts[i];
 	snprintf(all->lines[i], sizeof(all->lines[i]), "%s", v->line);
 	all->seen[i].line = all->lines[i];
+	snprintf(all->calls[i], sizeof(all->calls[i]), "%s", v->call);
+	all->seen[i].call = all->calls[i];
 	atomic_store(&all->count, i + 1);
-	sem_post(&all->told);
+	sem_post(&all->received);
 }
 
-static int tell(const struct cohort_verdict *v, void *user)
+static int on_verdict(const struct cohort_verdict *v, void *user)
 {
 	struct verdicts *all = user;
 
-	keep(all, v);
+	store_verdict(all, v);
 	if (all->also)
 		all->also(v, all->user);
-	if (v->stage == all->block_stage) {
+	if (all->block_stage && v->stage == all->block_stage) {
 		sem_post(&all->blocked);
-		while (sem_wait(&all->go_on))
+		while (sem_wait(&all->resume))
 			continue;
 		snprintf(all->group, sizeof(all->group), "%s", v->group);
-		sem_post(&all->gone_on);
+		sem_post(&all->resumed);
 	}
 	return all->answer;
 }
 
 void verdicts_attach(struct verdicts *all, struct cohort_group_options *options)
 {
-	sem_init(&all->told, 0, 0);
+	sem_init(&all->received, 0, 0);
 	sem_init(&all->blocked, 0, 0);
-	sem_init(&all->go_on, 0, 0);
-	sem_init(&all->gone_on, 0, 0);
-	options->on_verdict = tell;
+	sem_init(&all->resume, 0, 0);
+	sem_init(&all->resumed, 0, 0);
+	options->on_verdict = on_verdict;
 	options->user = all;
 }
 
@@ -59,13 +61,13 @@ static void await(sem_t *sem, const char *what)
 {
 	if (clock_await(sem, clock_deadline(RANKS_SOON)))
 		return;
-	fprintf(stderr, "%s did not come\n", what);
+	fprintf(stderr, "timeout while waiting for %s\n", what);
 	exit(1);
 }
 
 const struct cohort_verdict *verdicts_next(struct verdicts *all)
 {
-	await(&all->told, "a verdict");
+	await(&all->received, "a verdict");
 	return &all->seen[all->read++];
 }
 
@@ -84,10 +86,10 @@ void verdicts_await_block(struct verdicts *all)
 	await(&all->blocked, "on_verdict");
 }
 
-const char *verdicts_let_go(struct verdicts *all)
+const char *verdicts_release(struct verdicts *all)
 {
-	sem_post(&all->go_on);
-	await(&all->gone_on, "the end of on_verdict");
+	sem_post(&all->resume);
+	await(&all->resumed, "the end of on_verdict");
 	return all->group;
 }
 

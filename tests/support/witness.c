@@ -6,10 +6,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "platform/platform.h"
+#include "support/observe.h"
 #include "support/place.h"
-
-static const struct platform *real;
 
 static _Thread_local bool is_ignored;
 
@@ -17,8 +15,9 @@ static atomic_ulong calls;
 static const char *_Atomic last = "none";
 
 /*
- * Every thread of the library selects a device and sets its own capture mode
- * when it begins, which may be late on a busy machine.
+ * Return whether @name is one of the calls that every library thread makes
+ * first, to select a device and to set its capture mode. On a busy machine, a
+ * thread may make these calls late.
  */
 static bool is_of_begin(const char *name)
 {
@@ -30,7 +29,7 @@ static bool is_of_begin(const char *name)
 	return has_begun || strcmp(name, "cudaSetDevice") == 0;
 }
 
-static void take_note(const char *name)
+static void record_call(const char *name)
 {
 	if (is_ignored || is_of_begin(name))
 		return;
@@ -38,28 +37,9 @@ static void take_note(const char *name)
 	atomic_fetch_add(&calls, 1);
 }
 
-#define WITNESS(since, result, name, parameters, arguments)                    \
-	static result witness_##name parameters                                \
-	{                                                                      \
-		take_note(#name);                                              \
-		return real->name arguments;                                   \
-	}
-NCCL_FUNCTIONS(WITNESS)
-CUDA_FUNCTIONS(WITNESS)
-#undef WITNESS
-
 void witness_install(void)
 {
-	static struct platform table;
-
-	real = place_table();
-	table = *real;
-#define WITNESS(since, result, name, parameters, arguments)                    \
-	table.name = witness_##name;
-	NCCL_FUNCTIONS(WITNESS)
-	CUDA_FUNCTIONS(WITNESS)
-#undef WITNESS
-	platform_override(&table);
+	observe_install(place_table(), record_call);
 }
 
 void witness_ignore(void)

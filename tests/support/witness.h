@@ -3,19 +3,22 @@
 #define WITNESS_H
 
 /*
- * Which threads call NCCL and CUDA: a table in front of the platform's counts
- * the calls of all threads except the test's own
+ * Counts the NCCL and CUDA calls of the library's threads
+ *
+ * A table in front of the platform's table counts the calls of all threads
+ * except the test's own.
  */
 
-/* Put the table in front, before the first group. */
+/* Install the table, before the first group is opened. */
 void witness_install(void);
 
-/* The calling thread belongs to the test. */
+/* Exclude the calling thread's calls from the count. */
 void witness_ignore(void);
 
 /*
- * How many calls other threads have made, except those with which every thread
- * begins, and the name of the last call, or "none".
+ * Return the number of calls by other threads, without the calls that every
+ * library thread makes when it starts. *@last_out is the name of the last
+ * counted call, or "none".
  */
 unsigned long witness_calls(const char **last_out);
 

@@ -1,17 +1,18 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# A program that was compiled with the release before must go on working.
-# tests/system/abi/libcohort.abi.xml is what abidw says of that release: structures, enumerations,
-# and the type of each function beside the version of its symbol.  abidiff lets additions
-# pass; members in reserved words are additions, too.  Before the first release there is no
-# such file, and what is shown is that the comparison finds what it is for.
+# Check that a program compiled with the previous release keeps working.
 #
 #	tests/system/abi.sh
-#	tests/system/abi.sh --write    describe these headers, which are a release's
+#	tests/system/abi.sh --write [FILE]    describe the headers of this tree, for a release
 #
-# The headers are compared, not the library: its debugging information has no enumerations,
-# as the arguments are int, and it has the structures that no program sees.
+# tests/system/abi/libcohort.abi.xml is abidw's description of the previous release:
+# structures, enumerations, and each function's type and symbol version.  abidiff
+# allows additions, including members in reserved words.  Before the first release
+# there is no such file; then this only checks that the comparison finds changes.
+#
+# The headers are compared, not the library: its debugging information lacks the
+# enumerations, because arguments are int, and has structures that no program sees.
 # tests/system/symbols.sh compares the library's symbols with the headers.
 
 set -eu
@@ -25,7 +26,7 @@ if ! command -v abidiff >/dev/null; then
 	exit 77
 fi
 
-# All types of the headers, and a pointer to each function, which has its type.
+# Use all types of the headers, and a pointer to each function, which has its type.
 {
 	for header in include/cohort/*.h; do
 		echo "#include <cohort/${header##*/}>"
@@ -36,21 +37,21 @@ fi
 			print "__typeof__(&" $1 ") " version "_" $1 " = &" $1 ";"
 		}' src/cohort.map
 } >"$scratch/all.c"
-# shellcheck disable=SC2086 # a compiler with options
-${CC:-cc} -g -fno-eliminate-unused-debug-types -Iinclude -shared -fPIC \
+# shellcheck disable=SC2086 # compiler with options
+${CC:-cc} -g -fno-eliminate-unused-debug-types -ffile-prefix-map="$scratch=." -Iinclude -shared -fPIC \
 	"$scratch/all.c" -o "$scratch/all.so"
 abidw --load-all-types --headers-dir include --drop-private-types --no-corpus-path \
 	--no-comp-dir-path --no-show-locs --no-elf-needed --type-id-style hash \
 	--out-file "$scratch/now.abi" "$scratch/all.so"
 if [ "${1-}" = --write ]; then
-	cp "$scratch/now.abi" "$reference"
+	cp "$scratch/now.abi" "${2-$reference}"
 	exit
 fi
 
 [ -e "$reference" ] || reference=$scratch/now.abi
 
-# structs FILE - of each structure one line: its name, its size, and the members in front of
-# its reserved words
+# structs FILE - print one line for each structure: its name, its size, and the members
+# in front of its reserved words
 structs() {
 	awk -F "'" '
 		/<class-decl name=.cohort_/ && !/is-declaration-only/ {
@@ -68,11 +69,11 @@ structs() {
 		}' "$1"
 }
 
-# compare REFERENCE - print what has changed since then; false if that is not allowed
+# compare REFERENCE - print what has changed since REFERENCE; false if that is not allowed
 compare() {
 	local name size members now
 
-	# What structures have put into their reserved words abidiff cannot know to be right.
+	# abidiff does not know whether members in reserved words are right, so check that.
 	structs "$scratch/now.abi" >"$scratch/now"
 	structs "$1" | while read -r name size members; do
 		now=$(grep "^$name " "$scratch/now") || continue
@@ -90,8 +91,8 @@ if ! compare "$reference"; then
 	exit 1
 fi
 
-# This comparison must find what it is for.
-# after WHAT EXPRESSION - had sed changed the reference, the comparison would say so
+# Check that the comparison finds changes.
+# after WHAT EXPRESSION - fail unless compare reports a reference changed by sed
 after() {
 	sed "$2" "$reference" >"$scratch/changed.abi"
 	if cmp -s "$reference" "$scratch/changed.abi"; then

@@ -1,17 +1,17 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# cohort bench average as a stranger uses it: which lists it reads and which it refuses,
-# what its JSON has, and that no result is wrong.
+# Test cohort bench average as a user calls it: which lists it reads and refuses, what
+# its JSON contains, and that no result is wrong.
 #
 # usage: average.sh COHORT DROP_INS      exit status 0 passed, 1 failed, 77 skipped
 
 set -u
 cohort=${1:?usage: average.sh COHORT DROP_INS}
 drop_ins=${2:?usage: average.sh COHORT DROP_INS}
-[ -x "$cohort" ] || { echo "average.sh: no $cohort: skipped"; exit 77; }
+[ -x "$cohort" ] || { echo "average.sh: $cohort is not built"; exit 77; }
 
-unset COHORT_HOST_DEVICES COHORT_FAULTS COHORT_MANY
+unset COHORT_HOST_DEVICES COHORT_FAULTS
 COHORT_PLATFORM=host
 export COHORT_PLATFORM
 
@@ -26,7 +26,7 @@ fail()
 	failures=$((failures + 1))
 }
 
-# average STATUS ARGUMENT...: the command must end with this status
+# average STATUS ARGUMENT... - run the command, which must exit with STATUS
 average()
 {
 	want=$1
@@ -36,13 +36,13 @@ average()
 	[ $got -eq "$want" ] || fail "$*: exit $got, not $want"
 }
 
-# says REGEX: a line of the output must match
+# says REGEX - fail unless a line of the output matches
 says()
 {
 	grep -qE -e "$1" "$dir/out" || fail "no '$1'"
 }
 
-# refuses STATUS WORD ARGUMENT...: the error must be one line that has the word
+# refuses STATUS WORD ARGUMENT... - fail unless the error is one line that contains WORD
 refuses()
 {
 	status=$1
@@ -53,7 +53,7 @@ refuses()
 	grep -qF -e "$word" "$dir/err" || fail "$*: no '$word' in it"
 }
 
-# ---- what it measures ------------------------------------------------------
+# ---- measurements ----------------------------------------------------------
 
 list=$dir/list.tsv
 printf '# of a test\na\t3x7\t21\n\nb\t1\t1\nc\t200x200\t40000\n' >"$list"
@@ -73,7 +73,7 @@ average 0 --shapes "$list" --ranks 3 --rounds 2 --rewrite -o sum -d bfloat16 \
 says ' tensors of bfloat16, 80044 bytes, sum, rewritten$'
 [ "$(grep -vc '^#' "$dir/out")" -eq 2 ] || fail "not two methods"
 
-# The gpu platform, over the drop-in libraries.
+# The gpu platform, on the drop-in libraries.
 COHORT_PLATFORM=gpu COHORT_GPU_LIBRARIES=$drop_ins
 export COHORT_GPU_LIBRARIES
 average 0 --shapes "$list" --ranks 2 --rounds 2 --rewrite
@@ -98,32 +98,26 @@ for name in resnet50:161:25557032 gpt2-small:148:124439808 \
 	average 0 --shapes "$file" --max-count 8192 --rounds 1 --only auto
 done
 
-# ---- what it refuses -------------------------------------------------------
+# ---- refused arguments -----------------------------------------------------
 
-refuses 2 '--shapes: no file given'
-refuses 2 "--only: 'auto2' is not" --shapes "$list" --only flat,auto2
-refuses 2 "--ranks: '0'" --shapes "$list" --ranks 0
-refuses 2 "--rounds: '0'" --shapes "$list" --rounds 0
-refuses 2 "--max-count: 'x'" --shapes "$list" --max-count x
-refuses 2 '-o: takes one value, not all' --shapes "$list" -o all
-refuses 2 '-d: takes one value, not all' --shapes "$list" -d all
+refuses 2 'no --shapes FILE given'
+refuses 2 '--only: "auto2" is not a method' --shapes "$list" --only flat,auto2
+refuses 2 '--ranks: "0"' --shapes "$list" --ranks 0
+refuses 2 '--rounds: "0"' --shapes "$list" --rounds 0
+refuses 2 '--max-count: "x"' --shapes "$list" --max-count x
+refuses 2 '-o: "all" is not an operation: ' --shapes "$list" -o all
+refuses 2 '-d: "all" is not a type: ' --shapes "$list" -d all
 refuses 1 'nowhere: No such file' --shapes "$dir/nowhere"
 
-# bad LINE WHY: the second line of the file
+# bad LINE WHY - check that a file with LINE as its second line is refused
 bad()
 {
 	printf '# of a test\n%b\n' "$1" >"$list"
 	refuses 1 "list.tsv:2: $2" --shapes "$list"
 }
-bad 'a 3 3' "'a 3 3': not name, shape and count with tabs between"
-bad 'a\t3x\t3' "'3x': not a shape"
-bad 'a\t0\t0' "'0': not a shape"
-bad 'a\t3y2\t6' "'3y2': not a shape"
-bad 'a\t3\t-3' "'-3': not a count"
-bad 'a\t3\t3z' "'3z': not a count"
-bad 'a\t3x2\t7' '3x2 has 6 values, not 7'
-bad 'a\t9999999999999\t1' "'9999999999999': not a shape"
-bad "a\t1048576x1048577\t1" "'1048576x1048577': not a shape"
+bad 'a 3 3' '"a 3 3" is not name, shape and count, separated by tabs'
+bad 'a\t3\t-3' '"-3" is not a count'
+bad 'a\t3\t3z' '"3z" is not a count'
 printf '# nothing\n' >"$list"
 refuses 1 'list.tsv: no tensors' --shapes "$list"
 

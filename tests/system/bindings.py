@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""CUDA's own Python bindings, and NCCL by ctypes, on the drop-in libraries.
+"""Test CUDA's own Python bindings, and NCCL by ctypes, on the drop-in libraries.
 
 usage: bindings.py COHORT
 
 The driver's functions come from the package cuda-bindings (cuda.bindings.driver), which
-opens libcuda.so.1.  Exit status 0, 1 with what was wrong, or 77 without the package.
+opens libcuda.so.1.  Exit status 0 passed, 1 failed with a message, 77 without the package.
 """
 
 import ctypes
@@ -25,7 +25,7 @@ FLOAT, SUM = 7, 0
 
 
 def cu(answer):
-    """What a call gives; an error ends the program."""
+    """Return the values of a driver call; exit on an error."""
     error, *values = answer
     if error != driver.CUresult.CUDA_SUCCESS:
         raise AssertionError(f"{error!r}")
@@ -49,7 +49,7 @@ def check_context(device):
 
 
 def check_memory():
-    """Copies both ways, a fill, what an address is, and an error."""
+    """Check copies both ways, a fill, the attributes of an address, and an error."""
     there = floats(*range(COUNT))
     back = floats(*[0] * COUNT)
     memory = cu(driver.cuMemAlloc(BYTES))
@@ -69,7 +69,7 @@ def check_memory():
 
 
 def check_streams():
-    """Work in the order of streams, and an event between them."""
+    """Check that work runs in stream order, and an event between two streams."""
     first = cu(driver.cuStreamCreate(
         driver.CUstream_flags.CU_STREAM_NON_BLOCKING))
     second = cu(driver.cuStreamCreate(
@@ -102,7 +102,7 @@ def nccl_must(result):
 
 
 def check_nccl(contexts):
-    """A sum over the ranks, from one thread, on memory of the bindings."""
+    """Check a sum over the ranks, from one thread, on memory of the bindings."""
     nccl = ctypes.CDLL("libnccl.so.2")
     comms = (ctypes.c_void_p * RANKS)()
     nccl_must(nccl.ncclCommInitAll(comms, RANKS, None))

@@ -1,13 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# The Python binding on the shared library in directory $1: its declarations are those of
-# bindings/cohort_abi.json, its tests pass, its wheel works by itself, and its README's
-# programs print what it says.  Arrays of NumPy and PyTorch are tested with the first
-# Python that has them.
+# Test the Python binding with the shared library in directory $1: its declarations match
+# bindings/cohort_abi.json, its tests pass, its wheel works alone, and its README's programs
+# print what the README says.  NumPy and PyTorch arrays are tested with the first Python
+# that has them.
 #
-# With a library that GCC has compiled with AddressSanitizer, only the tests: what C does with
-# memory of Python's is checked then.
+# With asan, for a library that GCC compiled with AddressSanitizer, run only the tests; they
+# check what C does with Python's memory.
 #
 # usage: bindings_python.sh LIB [asan]      exit status 0 passed, 1 failed, 77 skipped
 
@@ -18,11 +18,11 @@ asan=
 if [ "${2-}" = asan ]; then
 	linked=$(ldd "$lib/libcohort.so")
 	asan=$(awk '/libasan/ && $3 ~ /^\// { print $3 }' <<<"$linked")
-	[ -n "$asan" ] || { echo "the library has no libasan.so, which is GCC's"; exit 77; }
+	[ -n "$asan" ] || { echo "the library does not use GCC's libasan.so; build it with GCC"; exit 77; }
 fi
 binding=$PWD/bindings/python
 if ! command -v python3 >/dev/null; then
-	echo "there is no python3"
+	echo "python3 is not installed"
 	exit 77
 fi
 if ! python3 -c 'import sys; sys.exit(sys.version_info < (3, 9))'; then
@@ -36,26 +36,30 @@ unset COHORT_HOST_DEVICES COHORT_FAULTS PYTHONPATH
 
 python3 "$binding/generate.py" --check
 
-# in_tree COMMAND... - with the package of this tree
+# in_tree COMMAND... - run a command with the package of this tree
 in_tree() {
-	PYTHONPATH=$binding LD_LIBRARY_PATH=$lib timeout 300 "$@"
+	PYTHONPATH=$binding LD_LIBRARY_PATH=$lib timeout 500 "$@"
 }
 if [ -n "$asan" ]; then
-	# PyTorch loads the C++ library, and AddressSanitizer looks for it only at the start.
+	# PyTorch loads the C++ library, which AddressSanitizer looks for only at startup.
 	export LD_PRELOAD="$asan libstdc++.so.6" PYTHONMALLOC=malloc
 	export ASAN_OPTIONS="${ASAN_OPTIONS-}:detect_leaks=0"
 fi
 
-# quietly COMMAND... - show what it prints if it fails
+# quietly COMMAND... - run a command; show its output only if it fails
 quietly() {
 	"$@" >"$scratch/log" 2>&1 || { cat "$scratch/log"; exit 1; }
 }
 
-# having MODULE - the first Python that has it
+# In QEMU only the first Python can load the library.
+pythons=(python3)
+[ -n "${TEST_QEMU-}" ] || pythons+=(/usr/bin/python3)
+
+# having MODULE - print the first Python that has MODULE
 having() {
 	local python
 
-	for python in python3 /usr/bin/python3; do
+	for python in "${pythons[@]}"; do
 		if "$python" -c "import sys, $1; sys.exit(sys.version_info < (3, 9))" \
 			2>/dev/null; then
 			echo "$python"
@@ -71,10 +75,11 @@ done
 if numpy=$(having numpy); then
 	quietly in_tree "$numpy" "$binding/tests/test_arrays.py" NumPy
 else
-	echo "[SKIP] arrays of NumPy: it is not installed"
+	echo "[SKIP] NumPy arrays: NumPy is not installed"
 fi
 if torch=$(having torch); then
 	quietly in_tree "$torch" "$binding/tests/test_arrays.py" PyTorch
+	quietly in_tree "$torch" "$binding/tests/test_torch.py"
 fi
 [ -z "$asan" ] || exit 0
 if [ -n "$torch" ]; then
@@ -94,25 +99,83 @@ else
 	echo "[SKIP] examples/train.py: PyTorch is not installed"
 fi
 
-# The wheel: made twice, the same to the bit, and used without anything else.
+# Build the wheel twice, compare both bit for bit, and use it alone.
 mkdir "$scratch/wheel1" "$scratch/wheel2"
-PYTHONPATH=$binding python3 - "$scratch/wheel1" "$lib" <<'END'
+PYTHONPATH=$binding python3 - "$scratch/wheel1" "${lib%/*}" <<'END'
 import sys
 import cohort_wheel
-cohort_wheel.build_wheel(sys.argv[1], {"library": sys.argv[2]})
+cohort_wheel.build_wheel(sys.argv[1], {"build": sys.argv[2]})
 END
-if [ "$1" = build/lib ] && python3 -m pip --version >/dev/null 2>&1; then
+if python3 -m pip --version >/dev/null 2>&1; then
 	quietly python3 -m pip wheel --quiet --no-deps --no-index -w "$scratch/wheel2" \
 		"$binding"
 	cmp "$scratch"/wheel?/*.whl
-	quietly python3 -m pip install --quiet --no-deps --no-index --no-compile \
-		--target "$scratch/site" "$scratch"/wheel1/*.whl
 else
-	echo "[SKIP] pip wheel: there is no pip"
-	python3 -m zipfile -e "$scratch"/wheel1/*.whl "$scratch/site"
+	echo "[SKIP] pip wheel: pip is not installed"
+fi
+# The source distribution has all that the wheel is built from.
+mkdir "$scratch/wheel3"
+PYTHONPATH=$binding python3 - "$scratch" <<'END'
+import sys
+import cohort_wheel
+cohort_wheel.build_sdist(sys.argv[1])
+END
+tar -xzf "$scratch"/cohort_comm-*.tar.gz -C "$scratch"
+(
+	cd "$scratch"/cohort_comm-*/
+	make -s -n VARIANT=release build/lib/libcohort.so.0 build/portable/cohort \
+		build/lib/drop-in/libcuda.so.1 \
+		>"$scratch/log"
+	# The backend that the project's file names, with the binaries of the tree.
+	python3 - "$scratch/wheel3" "${lib%/*}" <<-'END'
+		import re
+		import sys
+		with open("pyproject.toml", encoding="utf-8") as file:
+		    sys.path[:0] = re.findall(r'^backend-path = \["(.*)"\]', file.read(), re.M)
+		import cohort_wheel
+		cohort_wheel.build_wheel(sys.argv[1], {"build": sys.argv[2]})
+	END
+)
+cmp "$scratch"/wheel1/*.whl "$scratch"/wheel3/*.whl
+
+if python3 -m venv "$scratch/venv" >/dev/null 2>&1; then
+	python=$scratch/venv/bin/python
+	quietly "$python" -m pip install --quiet --no-deps --no-index --no-compile \
+		"$scratch"/wheel1/*.whl
+	site=$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+	command=$scratch/venv/bin/cohort
+else
+	echo "[SKIP] pip install, C with the wheel, cohort run: python3 -m venv does not work"
+	python=python3 site=$scratch/site
+	python3 -m zipfile -e "$scratch"/wheel1/*.whl "$site"
+	command=$(echo "$site"/cohort_comm-*.data/scripts/cohort)
+	chmod +x "$command"
 fi
 
-# Each program of the README, with the wheel; lines "# ..." at its end say what it prints.
+# The wheel alone brings the command, and is enough for a program in C.
+[ "$("$command" --version)" = "$("${lib%/*}/cohort" --version)" ]
+quietly "$command" demo --verify --epochs 3
+if [ "$python" != python3 ]; then
+	awk '$0 == "```c" { inside = 1; next } inside && /^```$/ { exit } inside' \
+		README.md >"$scratch/program.c"
+	read -ra flags < <("$python" -m cohort --cflags --libs)
+	${CC:-cc} -o "$scratch/program" "$scratch/program.c" "${flags[@]}"
+	"$scratch/program" | sort | diff - <(printf 'rank %d: 4.5\n' 0 1 2 3 4 5 6 7)
+	others=$(ldd "$command" "$site"/cohort/*.so.* | grep '=>' |
+		grep -vE '(linux-vdso|lib(c|m|dl|pthread))\.so\.') || true
+	[ -z "$others" ] || { echo "the wheel needs more than glibc:$others"; exit 1; }
+	${CC:-cc} -Isrc -Isrc/sim/include -o "$scratch/threads" tests/system/programs/threads.c \
+		-L"$lib/drop-in" -lnccl -lcudart -pthread
+	[ "$("$command" run -n 4 --strict -- "$scratch/threads")" = OK ]
+	rc=0
+	"$python" -m cohort >"$scratch/out" 2>&1 || rc=$?
+	[ $rc -eq 2 ] && grep -q "nothing to print: use --cflags, --libs or both" "$scratch/out"
+fi
+rc=0
+in_tree python3 -m cohort --cflags >"$scratch/out" 2>&1 || rc=$?
+[ $rc -eq 1 ] && grep -q "/include: this package is not from a wheel; use pkg-config" "$scratch/out"
+
+# Run each program of the README with the wheel; "# ..." lines at its end are its output.
 python3 - "$binding/README.md" "$scratch" <<'END'
 import re
 import sys
@@ -125,14 +188,14 @@ for i, block in enumerate(blocks):
 END
 programs=0
 for program in "$scratch"/program*.py; do
-	(cd "$scratch" && PYTHONPATH=$scratch/site timeout 100 python3 "$program") >"$scratch/out"
+	(cd "$scratch" && PYTHONPATH=$site timeout 100 "$python" "$program") >"$scratch/out"
 	sed -n 's/^ *# //p' "$program" | diff -u --label README.md --label printed - "$scratch/out"
 	programs=$((programs + 1))
 done
 [ $programs -eq 2 ]
 if pytest=$(having pytest); then
-	(cd "$scratch" && PYTHONPATH=$scratch/site quietly timeout 100 "$pytest" -m pytest -q \
+	(cd "$scratch" && PYTHONPATH=$site quietly timeout 100 "$pytest" -m pytest -q \
 		-p no:cacheprovider fixture*.py)
 else
-	echo "[SKIP] the fixture for pytest: it is not installed"
+	echo "[SKIP] the pytest fixture: pytest is not installed"
 fi

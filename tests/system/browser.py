@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A headless Chromium, driven through chromedriver by the WebDriver protocol.
+"""Drive a headless Chromium through chromedriver, by the WebDriver protocol.
 
     with Browser(1280, 800) as browser:
         browser.open(path)
         browser.run("return document.title")
 
-The browser has a profile of its own, which goes with it.
+The browser has its own profile, which is removed when it is closed.
 """
 
 import base64
@@ -19,7 +19,7 @@ import tempfile
 import urllib.error
 import urllib.request
 
-# WebDriver's numbers of keys that have no character.
+# WebDriver's codes of keys that have no character.
 KEYS = {"Tab": "\ue004", "Enter": "\ue007", "Escape": "\ue00c", "Space": " ", "Home": "\ue011",
         "ArrowLeft": "\ue012", "ArrowUp": "\ue013", "ArrowRight": "\ue014",
         "ArrowDown": "\ue015"}
@@ -71,8 +71,8 @@ class Browser:
             try:
                 self.call("DELETE", "", timeout=20)
             except (OSError, ValueError, AssertionError):
-                pass  # there is no session
-            # The session of processes that chromedriver has begun.
+                pass  # no session exists
+            # Kill the process group of chromedriver, with all browser processes.
             try:
                 os.killpg(self.driver.pid, signal.SIGKILL)
             except ProcessLookupError:
@@ -91,7 +91,7 @@ class Browser:
         request = urllib.request.Request(
             self.base + path, method=method, headers={"Content-Type": "application/json"},
             data=json.dumps(body or {}).encode() if method == "POST" else None)
-        # No proxy between here and here.
+        # Use no proxy for connections within this machine.
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         try:
             with opener.open(request, timeout=timeout) as answer:
@@ -100,7 +100,7 @@ class Browser:
             told = json.load(error)["value"]
             raise AssertionError(told["error"] + ": " + told["message"]) from None
 
-    # ---- what a reader does ------------------------------------------------
+    # ---- actions of a reader ------------------------------------------------
 
     def open(self, path):
         self.call("POST", "/url", {"url": "file://" + os.path.abspath(path)})
@@ -109,7 +109,7 @@ class Browser:
         return self.call("POST", "/execute/sync", {"script": script, "args": arguments})
 
     def keys(self, *keys):
-        """Press keys, one after the other, where the focus is."""
+        """Press keys one after another, in the focused element."""
         presses = []
         for key in keys:
             value = KEYS.get(key, key)
@@ -118,7 +118,7 @@ class Browser:
             {"type": "key", "id": "keyboard", "actions": presses}]})
 
     def pointer(self, *steps):
-        """Move to (x, y) of the window in turn; "down" and "up" press and let go."""
+        """Move to each (x, y) of the window in turn; "down" and "up" press and release."""
         actions = []
         for step in steps:
             if step in ("down", "up"):
@@ -134,7 +134,7 @@ class Browser:
             {"type": "scroll", "x": int(x), "y": int(y), "deltaX": 0, "deltaY": pixels}]}]})
 
     def command(self, name, **parameters):
-        """A command of the DevTools protocol."""
+        """Run a command of the DevTools protocol."""
         return self.call("POST", "/goog/cdp/execute", {"cmd": name, "params": parameters})
 
     def size(self, width, height):
@@ -142,7 +142,7 @@ class Browser:
                      deviceScaleFactor=1, mobile=False)
 
     def picture(self, path, top, bottom):
-        """A PNG of the page between two heights."""
+        """Write a PNG of the page between two heights."""
         width = self.run("return innerWidth")
         made = self.command(
             "Page.captureScreenshot", captureBeyondViewport=True,
@@ -151,5 +151,5 @@ class Browser:
             file.write(base64.b64decode(made["data"]))
 
     def told(self):
-        """What the browser has complained about since the last time."""
+        """Return the browser's log messages since the last call."""
         return [entry["message"] for entry in self.call("POST", "/se/log", {"type": "browser"})]

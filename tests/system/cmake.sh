@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Build README.md's program with CMake and the package in the installed prefix $1, with
-# the shared library, with the archive, and as docs/install.md says, and run it.
+# Build and run README.md's program with CMake and the package installed in prefix $1:
+# with the shared library, with the static library, and as docs/install.md says.
 
 set -eu
 
@@ -10,7 +10,7 @@ prefix=$1
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-# shellcheck disable=SC2016 # Markdown's
+# shellcheck disable=SC2016 # backquotes of Markdown
 sed -n '/^```c$/,/^```$/ { /^```/!p }' README.md >"$scratch/program.c"
 cat >"$scratch/CMakeLists.txt" <<'END_OF_LISTS'
 cmake_minimum_required(VERSION 3.13)
@@ -28,11 +28,11 @@ target_link_libraries(static cohort::cohort_static)
 END_OF_LISTS
 
 mkdir "$scratch/page"
-# shellcheck disable=SC2016 # Markdown's
+# shellcheck disable=SC2016 # backquotes of Markdown
 sed -n '/^```cmake$/,/^```$/ { /^```/!p }' docs/install.md >"$scratch/page/CMakeLists.txt"
 cp "$scratch/program.c" "$scratch/page"
 
-# quietly COMMAND... - show what it prints only if it fails
+# quietly COMMAND... - run a command; show its output only if it fails
 quietly() {
 	"$@" >"$scratch/log" 2>&1 && return
 	cat "$scratch/log"
@@ -50,7 +50,7 @@ for program in shared static page/program; do
 		echo "rank $rank: 4.5"
 	done | diff - "$scratch/out"
 done
-# The static program needs no libcohort.so.
+# The static program runs without libcohort.so.
 if ldd "$scratch/build/static" | grep libcohort; then
 	exit 1
 fi

@@ -1,16 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# The command as a stranger uses it: help, wrong options, what its JSON has, and that
+# Test the command as a user calls it: help, wrong options, contents of its JSON, and that
 # training with any number of ranks gives the weights of a single run.
 #
 # usage: command.sh COHORT        exit status 0 passed, 1 failed, 77 skipped
 #
-# The host platform is tested, whatever the machine has.
+# Tests the host platform, even if the machine has GPUs.
 
 set -u
 cohort=${1:?usage: command.sh COHORT}
-[ -x "$cohort" ] || { echo "command.sh: no $cohort: skipped"; exit 77; }
+[ -x "$cohort" ] || { echo "command.sh: $cohort is not built"; exit 77; }
 
 unset COHORT_HOST_DEVICES COHORT_FAULTS
 COHORT_PLATFORM=host
@@ -27,7 +27,7 @@ fail()
 	failures=$((failures + 1))
 }
 
-# run STATUS ARGUMENT...: the command must end with this status
+# run STATUS ARGUMENT... - run the command, which must exit with STATUS
 run()
 {
 	want=$1
@@ -37,13 +37,13 @@ run()
 	[ $got -eq "$want" ] || fail "cohort $*: exit $got, not $want"
 }
 
-# quiet NAME: standard error must be empty
+# quiet NAME - fail unless standard error is empty
 quiet()
 {
 	[ ! -s "$dir/err" ] || fail "$1: wrote to standard error"
 }
 
-# helps ARGUMENT...: must print something, on standard output only
+# helps ARGUMENT... - fail unless the command prints help, on standard output only
 helps()
 {
 	run 0 "$@"
@@ -51,14 +51,14 @@ helps()
 	[ -s "$dir/out" ] || fail "cohort $*: printed nothing"
 }
 
-# narrow NAME: the output must fit on a terminal
+# narrow NAME - fail unless the output fits in 80 columns
 narrow()
 {
 	awk 'length > 79 { exit 1 }' "$dir/out" ||
 		fail "$1: a line is longer than 79 columns"
 }
 
-# refuses WORD ARGUMENT...: the error must be one line that has the word
+# refuses WORD ARGUMENT... - fail unless the error is one line that contains WORD
 refuses()
 {
 	word=$1
@@ -69,7 +69,7 @@ refuses()
 	grep -qF -e "$word" "$dir/err" || fail "cohort $*: no '$word' in it"
 }
 
-# has_keys KEY...: the output must be one JSON object with these members
+# has_keys KEY... - fail unless the output is one JSON object with these members
 has_keys()
 {
 	if command -v python3 >/dev/null 2>&1; then
@@ -95,18 +95,18 @@ done
 
 # ---- environment -----------------------------------------------------------
 
-# told TEXT: standard error must have that line once
+# told TEXT - fail unless standard error has this line once
 told()
 {
 	[ "$(grep -cF "$1" "$dir/err")" = 1 ] || fail "not once: $1"
 }
 
-# With all known variables set, there is no warning.
+# If all known variables are set, there is no warning.
 (
 	export COHORT_DUMP_DIR="$dir/dumps" COHORT_DUMP_FIFO="$dir/fifo"
 	export COHORT_DUMP_SIGNAL=10 COHORT_FAULTS='' COHORT_GPU_LIBRARIES=''
-	export COHORT_HOST_DEVICES=2 COHORT_HOST_QUIET=1
-	export COHORT_HOST_STRICT=0 COHORT_MANY=auto COHORT_LOG=verdict
+	export COHORT_HOST_DEVICES=2
+	export COHORT_HOST_STRICT=0 COHORT_LOG=verdict
 	run 0 --version
 	quiet 'known variables'
 	exit $failures
@@ -126,7 +126,7 @@ env "COHORT_$(printf %05000d 0)=1" "$cohort" info --json >"$dir/out" 2>"$dir/err
 	fail 'info: a long variable'
 grep -q '"notes":"[^"]*0\.\.\."' "$dir/out" || fail 'info: a note is cut without "..."'
 
-# ---- wrong use -------------------------------------------------------------
+# ---- invalid usage ---------------------------------------------------------
 
 refuses command
 refuses nonsense nonsense
@@ -144,92 +144,88 @@ refuses 'no file' trace
 refuses --chrome trace --chrome
 refuses --ranks demo --ranks
 for value in 0 -1 1025 four 4x '' 99999999999999999999999; do
-	refuses "--ranks: '$value'" demo --ranks "$value"
+	refuses "--ranks: \"$value\"" demo --ranks "$value"
 done
-refuses "--epochs: '0'" demo --epochs 0
-refuses "--batch: '1000000'" demo --batch 1000000
-refuses "--seed: '-1'" demo --seed -1
-for value in 0 -0.1 nan inf 0.1x ''; do
-	refuses "--lr: '$value'" demo --lr "$value"
-done
-refuses "--platform: 'cpu'" demo --platform cpu
-refuses "--stall: 'x'" demo --stall x
-refuses "--die: '-1'" demo --die -1@3
-refuses "--mismatch: ''" demo --mismatch 1@
-refuses "4@0: there are ranks 0 to 3" demo --die 4@0
-refuses "3@46: there are ranks 0 to 3 and steps 0 to 45" \
+refuses '--epochs: "0"' demo --epochs 0
+refuses '--platform: "cpu"' demo --platform cpu
+refuses '--stall: "x" is not RANK@STEP, such as 2@30' demo --stall x
+refuses '--stall: "2@3@4" is not RANK@STEP' demo --stall 2@3@4
+refuses '--die: "-1@3"' demo --die -1@3
+refuses '--mismatch: "1@"' demo --mismatch 1@
+refuses '--die: there is no rank 4 at step 0: ranks are 0 to 3' demo --die 4@0
+refuses '--stall: there is no rank 3 at step 46: ranks are 0 to 3, steps 0 to 45' \
 	demo --epochs 2 --stall 3@46
-refuses "--join-deadline: '0'" demo --join-deadline 0
-refuses "--processes: '0'" demo --processes 0
-refuses "--processes: 5 are more than the ranks, 3" demo --processes 5 --ranks 3
-refuses "--kill: '0'" demo --processes 2 --kill 0@3
-refuses "--kill: '1' is not PROCESS@STEP" demo --processes 2 --kill 1
-refuses "--kill: there is no process 2, only 2" demo --processes 2 --kill 2@3
-refuses "2@99999: there are ranks 0 to 3" demo --processes 2 --kill 1@99999
-refuses "process 0 reports, and has no rank but rank 0" \
+refuses '--join-deadline: "0"' demo --join-deadline 0
+refuses '--processes: "0"' demo --processes 0
+refuses '--processes: 5 processes need as many ranks, but there are 3' demo --processes 5 --ranks 3
+refuses '--kill: 0 is not a process from 1 to 1' demo --processes 2 --kill 0@3
+refuses '--kill: "1" is not PROCESS@STEP' demo --processes 2 --kill 1
+refuses '--kill: 2 is not a process from 1 to 1' demo --processes 2 --kill 2@3
+refuses '--kill: there is one process, number 0: add --processes 2' demo --kill 1@5
+refuses '--kill: there is no rank 2 at step 99999' demo --processes 2 --kill 1@99999
+refuses '--stall: rank 0 must not fail: it is the only rank of process 0' \
 	demo --ranks 2 --processes 2 --stall 0@3
 
 for value in 0 1 3 16 four ''; do
-	refuses "--ranks: '$value'" drill --ranks "$value"
+	refuses "--ranks: \"$value\"" drill --ranks "$value"
 done
-refuses "--deadline: '9'" drill --deadline 9
-refuses "--slack: '-1'" drill --slack -1
-refuses "--platform: 'cpu'" drill --platform cpu
+refuses '--deadline: "9"' drill --deadline 9
+refuses '--slack: "-1"' drill --slack -1
+refuses '--platform: "cpu"' drill --platform cpu
 for value in '' calls call/nonsense call/missing; do
-	refuses "--only: '$value'" drill --only "$value"
+	refuses "--only: \"$value\"" drill --only "$value"
 done
 
 refuses 'no collective' bench
-refuses "'all_sum'" bench all_sum
-refuses "'all_reduce_perfect'" bench all_reduce_perfect
-refuses "'more'" bench all more
+refuses '"all_sum" is not a collective' bench all_sum
+refuses '"all_reduce_perfect"' bench all_reduce_perfect
+refuses '"more": only one collective' bench all more
 refuses -b bench all -b
 for value in 0 -1 4x 4KK K '' 2048G 99999999999999999999999; do
-	refuses "--minbytes: '$value'" bench all -b "$value"
-	refuses "--maxbytes: '$value'" bench all -e "$value"
-	refuses "--stepbytes: '$value'" bench all -i "$value"
-	refuses "--sizes: '$value'" bench all --sizes "4,$value"
+	refuses "--minbytes: \"$value\"" bench all -b "$value"
+	refuses "--maxbytes: \"$value\"" bench all -e "$value"
+	refuses "--stepbytes: \"$value\"" bench all -i "$value"
+	refuses "--sizes: \"$value\"" bench all --sizes "4,$value"
 done
-refuses '-e: 1024 bytes are less than the 2048' bench all -b 2K -e 1k
-refuses '-f and -i' bench all -f 2 -i 4
-refuses '--sizes: not together' bench all --sizes 4 -b 4
+refuses '-e: 1024 bytes is less than -b, 2048 bytes' bench all -b 2K -e 1k
+refuses '-f and -i cannot be combined' bench all -f 2 -i 4
+refuses '--sizes cannot be combined with' bench all --sizes 4 -b 4
 refuses 'more than 256 sizes' bench all -b 1 -e 1M -i 1
 for value in 0 -1 1025 four 4x 4K '' 99999999999999999999999; do
-	refuses "--stepfactor: '$value'" bench all -f "$value"
-	refuses "--ranks: '$value'" bench all -g "$value"
+	refuses "--stepfactor: \"$value\"" bench all -f "$value"
+	refuses "--ranks: \"$value\"" bench all -g "$value"
 done
 for value in 0 -1 1000001 1K ''; do
-	refuses "--iters: '$value'" bench all -n "$value"
-	refuses "--rounds: '$value'" bench all --rounds "$value"
+	refuses "--iters: \"$value\"" bench all -n "$value"
+	refuses "--rounds: \"$value\"" bench all --rounds "$value"
 done
-refuses "--warmup_iters: '-1'" bench all -w -1
-refuses "-d: 'float33' is not all or one of int8 to float8e5m2" \
-	bench all -d float33
-refuses "-o: 'mean' is not all or one of sum to avg" bench all -o mean
-refuses '--host: send_recv has no form with host memory' bench send_recv --host
-refuses "--check: '2'" bench all -c 2
-refuses "--root: '-1'" bench all -r -1
-refuses '-r: 2: there are ranks 0 to 1' bench all -g 2 -r 2
-refuses "--platform: 'cpu'" bench all --platform cpu
-refuses "--launch: 'late' is neither together nor ahead" bench all --launch late
+refuses '--warmup_iters: "-1"' bench all -w -1
+refuses '-d: "float33" is not a type: int8, uint8, int32, ' bench all -d float33
+refuses '-o: "mean" is not an operation: sum, prod, max, min, avg, or all' bench all -o mean
+refuses '-t: there is one thread per rank; -g sets' bench all_reduce -t 4
+refuses '--host: send_recv has no variant with host memory' bench send_recv --host
+refuses '--check: "2"' bench all -c 2
+refuses '--root: "-1"' bench all -r -1
+refuses '-r: 2 is not a rank from 0 to 1' bench all -g 2 -r 2
+refuses '--platform: "cpu"' bench all --platform cpu
 
 refuses 'no program' run
 refuses 'no program' run -n 2 --strict --
 refuses --bogus run --bogus
 refuses -n run -n
 for value in 0 -1 1025 four ''; do
-	refuses "--ranks: '$value'" run -n "$value" -- true
+	refuses "--ranks: \"$value\"" run -n "$value" -- true
 done
-refuses 'COHORT_FAULTS: "1@" does not begin with RANK@OPERATION:' run --faults 1@ true
-refuses 'COHORT_FAULTS: "nevr" is no fault; there are: never, delay=TIME' run --faults 1@2:nevr true
+refuses 'COHORT_FAULTS: "1@" is not RANK@OPERATION:KIND, such as 2@5:delay=50ms' run --faults 1@ true
+refuses 'COHORT_FAULTS: "nevr" is not a fault (use never, delay=TIME' run --faults 1@2:nevr true
 
 # ---- run -------------------------------------------------------------------
 
-# How the program is run; tests/system/dropin.sh runs real ones.
+# Only how the program is started is tested here; tests/system/dropin.sh runs real programs.
 what='cohort run'
 run 7 run -n 3 -- sh -c 'exit 7'
 quiet "$what"
-# The program gets its arguments unchanged, and an environment made for it.
+# The program gets its arguments unchanged, and a modified environment.
 # shellcheck disable=SC2016
 run 0 run -n 3 --strict --faults 1@2:die sh -c 'echo "$1 $COHORT_HOST_DEVICES \
 $COHORT_HOST_STRICT $COHORT_FAULTS" && ls "${LD_LIBRARY_PATH%%:*}"/libnccl.so.2' x -n
@@ -241,9 +237,9 @@ run 126 run "$dir"
 grep -q 'Permission denied' "$dir/err" || fail "$what: no reason"
 mkdir "$dir/bin" && cp "$cohort" "$dir/bin"
 "$dir/bin/cohort" run true 2>"$dir/err" && fail "$what: without its libraries"
-grep -q "no drop-in libraries.*$dir/bin/lib/drop-in" "$dir/err" ||
+grep -q "no libcohort-host.so in $dir/bin/lib/drop-in" "$dir/err" ||
 	fail "$what: it does not say where it looked for the libraries"
-# A program that seems to have a CUDA runtime of its own.
+# A program that seems to contain its own CUDA runtime.
 printf '#!/bin/sh\n# libcuda.so.1\n' >"$dir/own" && chmod +x "$dir/own"
 run 0 run "$dir/own"
 quiet "$what"
@@ -255,9 +251,9 @@ printf '# libcudart.so.13\n' >>"$dir/own"
 run 0 run "$dir/own"
 quiet "$what"
 
-# Files that are no NCCL are refused before the program starts.
+# Files that are not NCCL are refused before the program starts.
 what='cohort run --nccl'
-# refuses_nccl WHY FILE [VARIABLE=VALUE]
+# refuses_nccl WHY FILE [VARIABLE=VALUE] - fail unless --nccl FILE is refused for WHY
 refuses_nccl()
 {
 	why=$1 file=$2
@@ -276,10 +272,10 @@ if [ -e "$own" ]; then
 	mkfifo "$dir/nccl/pipe" && ln -s pipe "$dir/nccl/link"
 	refuses_nccl 'pipe is not a regular file' "$dir/nccl/link"
 	refuses_nccl 'is not a regular file' "$dir/nccl"
-	refuses_nccl 'does not begin as ELF' "$0"
+	refuses_nccl 'has no ELF header' "$0"
 	refuses_nccl 'is not NCCL: it has no ncclGetVersion' \
 		"$(dirname "$cohort")/lib/libcohort.so"
-	refuses_nccl "is not NVIDIA's" "$own"
+	refuses_nccl "is not NVIDIA's library" "$own"
 	# A library that lost its end: in the tables, in a segment, in the header.
 	bytes=$(wc -c <"$own")
 	for part in $((bytes - 1)) $((bytes / 2)) 100 10 0; do
@@ -301,14 +297,14 @@ grep -qF '"default":"host"' "$dir/out" || fail "$what: host is not the default"
 
 # ---- bench -----------------------------------------------------------------
 
-# lines N: the table must have that many cases
+# lines N - fail unless the table has N cases
 lines()
 {
 	got=$(grep -vc '^#' "$dir/out")
 	[ "$got" -eq "$1" ] || fail "$what: $got lines, not $1"
 }
 
-# The first line comes at once; the whole run would take minutes.
+# The first line is printed immediately; the whole run would take minutes.
 mkfifo "$dir/fifo"
 "$cohort" bench all_reduce -g 2 --sizes 4 -n 100000 --rounds 10000 >"$dir/fifo" 2>"$dir/err" &
 read -r first <"$dir/fifo"
@@ -318,15 +314,26 @@ case $first in
 *) fail "cohort bench: its first line is '$first'" ;;
 esac
 
+# A row comes as soon as its case is measured in the last round: the rest would take minutes.
+"$cohort" bench all_reduce -g 2 --sizes 4,256M -n 500 -w 0 --rounds 1 -c 0 >"$dir/fifo" \
+	2>"$dir/err" &
+row=$(grep -m 1 -v '^#' "$dir/fifo")
+kill $! 2>/dev/null || fail 'cohort bench: its first row comes with the last one'
+wait $! 2>/dev/null
+case $row in
+*' 4 '*' 1 '*loop*) ;;
+*) fail "cohort bench: its first row is '$row'" ;;
+esac
+
 # Every collective, type, operation and mode, and no result is wrong.
 what='cohort bench all -d all -o all'
 quick='--rounds 2 -n 2 -w 1'
-# Once each: on a busy machine everything that ranks do together takes milliseconds.
+# Once each, because on a busy machine everything that ranks do together takes milliseconds.
 run 0 bench all -g 3 --sizes 1,5000 -d all -o all --rounds 1 -n 1 -w 0 --in-place \
 	--out-of-place --api
 quiet "$what"
-# 12 types and 2 sizes: 3 collectives with 5 operations, and 6 without, 2 of which
-# have no form in place.
+# 12 types and 2 sizes: 3 collectives have 5 operations, 6 have none, and 2 of those have
+# no in-place form.
 lines $((12 * 2 * (3 * 5 * 2 + 4 * 2 + 2)))
 for ranks in 1 2 8; do
 	what="cohort bench all -g $ranks"
@@ -334,11 +341,11 @@ for ranks in 1 2 8; do
 	run 0 bench all -g $ranks -r $((ranks - 1)) --sizes 4K,100001 -d half $quick \
 		--loop --rewrite --raw --api --host --no-pin
 	quiet "$what"
-	# With host memory there are 8 collectives.
+	# There are 8 collectives on host memory.
 	lines $((2 * 2 * (2 * 9 + 8)))
 done
 
-# The names of nccl-tests' programs are other names of the collectives.
+# The program names of nccl-tests are accepted as names of collectives.
 what='cohort bench all_reduce_perf'
 for pair in all_reduce_perf:all_reduce alltoall_perf:all_to_all sendrecv_perf:send_recv; do
 	# shellcheck disable=SC2086
@@ -347,31 +354,22 @@ for pair in all_reduce_perf:all_reduce alltoall_perf:all_to_all sendrecv_perf:se
 	grep -qx "# ${pair#*:}" "$dir/out" || fail "${pair%:*} is not ${pair#*:}"
 done
 
-# The launch mode is that of the option, or else of the environment.
-what='cohort bench --launch'
-run 0 bench --help
-grep -q -e '--launch L  *together or ahead' "$dir/out" || fail "$what: not in the help"
+# The environment sets the launch mode.
+what='cohort bench with COHORT_LAUNCH'
 for launch in together ahead; do
+	export COHORT_LAUNCH=$launch
 	# shellcheck disable=SC2086
-	run 0 bench all_reduce -g 2 --sizes 4 $quick --launch $launch
+	run 0 bench all_reduce -g 2 --sizes 4 $quick
 	quiet "$what"
 	grep -q "^# cohort .*, ranks launch $launch, " "$dir/out" ||
-		fail "$what $launch: the table does not say so"
+		fail "$what $launch: the table does not show it"
 done
-# The last two lines are nccl-tests'.
+# The last two lines have the format of nccl-tests.
 tail -n 2 "$dir/out" | tr -s ' ' >"$dir/last"
 grep -qx '# Out of bounds values : 0 OK' "$dir/last" ||
 	fail "$what: no sum of wrong elements"
 grep -qE '^# Avg bus bandwidth : [0-9.e-]+$' "$dir/last" ||
 	fail "$what: no average of the bandwidths"
-COHORT_LAUNCH=together
-export COHORT_LAUNCH
-# shellcheck disable=SC2086
-run 0 bench all_reduce -g 2 --sizes 4 $quick
-grep -q 'ranks launch together, ' "$dir/out" || fail "$what: not COHORT_LAUNCH"
-# shellcheck disable=SC2086
-run 0 bench all_reduce -g 2 --sizes 4 $quick --launch ahead
-grep -q 'ranks launch ahead, ' "$dir/out" || fail "$what: COHORT_LAUNCH goes first"
 unset COHORT_LAUNCH
 
 what='cohort bench --json'
@@ -393,7 +391,7 @@ for member in '"op":null' '"bytes":96' '"bytes":192' '"wrong":null' \
 	grep -qF "$member" "$dir/out" || fail "$what: no $member"
 done
 
-# Bandwidths are the bytes divided by the time, and that times a factor.
+# Check bandwidths: bytes divided by time, and that times a factor.
 what='cohort bench -- bandwidths'
 if command -v python3 >/dev/null 2>&1; then
 	# shellcheck disable=SC2086
@@ -416,10 +414,10 @@ if command -v python3 >/dev/null 2>&1; then
 		    assert abs(c["busbw"] / busbw - 1) < 1e-9, c
 	EOF
 else
-	echo '[SKIP] whether JSON is valid, and bandwidths: there is no python3'
+	echo '[SKIP] JSON and bandwidths: python3 is not installed'
 fi
 
-# With the drop-in libraries, memory may be out of the processor's reach.
+# On the drop-in libraries, the processor may not be able to access device memory.
 what='cohort bench --platform gpu'
 libraries=$(dirname "$cohort")/lib/drop-in
 if [ -e "$libraries/libnccl.so.2" ]; then
@@ -438,46 +436,7 @@ run 1 bench all_reduce -b 1024G
 [ "$(wc -l <"$dir/err")" -eq 1 ] || fail "$what: not one line"
 grep -qF '1099511627776 bytes: ' "$dir/err" || fail "$what: the number of bytes is not named"
 
-# With a gnuplot that only saves its input, one that fails, and none.
-what='cohort bench --plot'
-mkdir "$dir/tools"
-printf '#!/bin/sh\nexec cat >"%s/given"\n' "$dir" >"$dir/tools/gnuplot"
-chmod +x "$dir/tools/gnuplot"
-path=$PATH
-PATH=$dir/tools:$path
-# shellcheck disable=SC2086
-run 0 bench all_reduce -g 2 --sizes 4,4K,64K --loop --rewrite $quick \
-	--plot "$dir/it's.svg"
-quiet "$what"
-lines 6
-for line in 'set terminal svg ' "set output '$dir/it''s.svg'" 'set logscale x'; do
-	grep -qF "$line" "$dir/given" || fail "$what: no $line"
-done
-# A line for each mode.
-[ "$(grep -c '^e$' "$dir/given")" -eq 2 ] || fail "$what: not two lines"
-[ "$(grep -c '^65536 [0-9]' "$dir/given")" -eq 2 ] || fail "$what: not two values"
-printf '#!/bin/sh\ncat >/dev/null\nexit 1\n' >"$dir/tools/gnuplot"
-# shellcheck disable=SC2086
-run 1 bench all_reduce -g 2 --sizes 4 $quick --plot "$dir/none/figure.svg"
-grep -q "gnuplot has failed to write $dir/none/figure.svg" "$dir/err" ||
-	fail "$what: the failure is not named"
-rm "$dir/tools/gnuplot"
-PATH=$dir/tools:$dir/nowhere
-run 1 bench all_reduce --plot "$dir/figure.svg"
-PATH=$path
-[ ! -s "$dir/out" ] || fail "$what: it measured for nothing"
-grep -q 'gnuplot is not installed.*gnuplot-nox' "$dir/err" ||
-	fail "$what: it does not say what to install"
-if command -v gnuplot >/dev/null 2>&1; then
-	# shellcheck disable=SC2086
-	run 0 bench all -g 2 --sizes 4,64K $quick --plot "$dir/figure.svg"
-	quiet "$what"
-	grep -q '</svg>' "$dir/figure.svg" || fail "$what: no figure"
-else
-	echo '[SKIP] a real figure: there is no gnuplot'
-fi
-
-# A rank that fails ends the benchmark, with one line.
+# A rank that fails ends the benchmark, with one line of error.
 what='cohort bench with a rank that fails'
 for fault in 1@3:error=3 1@3:die; do
 	COHORT_FAULTS=$fault
@@ -493,7 +452,7 @@ unset COHORT_FAULTS
 what='cohort demo --json'
 run 0 demo --json --epochs 2 --verify --no-fault
 quiet "$what"
-has_keys platform ranks epochs batch lr seed accuracy loss steps seconds \
+has_keys platform ranks epochs accuracy loss steps seconds \
 	compute_seconds comm_seconds max_abs_diff_vs_single
 grep -qF '"ranks":4,' "$dir/out" || fail "$what: not four ranks"
 grep -qF '"steps":46,' "$dir/out" || fail "$what: not 46 steps"
@@ -503,14 +462,14 @@ for member in '"fault":null' '"stalled_rank":null' '"verdict_text":null' \
 	grep -qF "$member" "$dir/out" || fail "$what: no $member"
 done
 
-# On a busy machine a thread may answer late.
+# On a busy machine a thread may respond too late.
 what='the stack in a verdict'
 for _ in 1 2 3 4 5; do
 	run 0 demo --epochs 2 --stall 1@3
 	! grep -q 'stack unavailable: ' "$dir/out" || continue
 	break
 done
-# In a debug build functions that train_worker() calls have frames before it.
+# In a debug build, functions called by train_worker() come first in the stack.
 grep -qE '^ *(where +)?train_worker(\+0x[0-9a-f]+| \(train\.c:[0-9]+\))$' "$dir/out" ||
 	fail "$what: no name of the function"
 
@@ -520,7 +479,7 @@ has_keys max_abs_diff_vs_single
 grep -qE '"max_abs_diff_vs_single":null[,}]' "$dir/out" ||
 	fail "$what: a difference that was not asked for"
 
-# exact ARGUMENT...: the weights must be those of a single run
+# exact ARGUMENT... - fail unless the weights equal the weights of a single run
 exact()
 {
 	what="cohort demo $*"
@@ -530,14 +489,13 @@ exact()
 		fail "$what: differs from a single run"
 }
 
-for ranks in 1 2 3 4 8 16; do
+# The last step of an epoch has 30 images, so some of 32 ranks have none.
+for ranks in 1 2 3 4 8 16 32; do
 	exact --ranks $ranks --no-fault
 done
-exact --ranks 8 --batch 3 --no-fault
-exact --ranks 3 --batch 1438 --seed 18446744073709551615 --no-fault
 
-# A rank fails, and the report says how; also if that is at the first or the last step
-# of an epoch, or of all epochs.
+# A rank fails and the report says how, even if it fails in the first or the last step of
+# an epoch, or of all epochs.
 tells()
 {
 	for member in "$@"; do
@@ -562,7 +520,7 @@ tells '"stalled_rank":null,' '"generations":2,"final_ranks":2,'
 exact --ranks 1
 tells '"fault":null'
 
-# In several processes, one of which may be killed, or be left without a rank.
+# In several processes, one of which may be killed, or lose its only rank.
 for processes in 2 3 8; do
 	exact --ranks 8 --processes $processes --no-fault
 	tells "\"processes\":$processes," '"generations":1,"final_ranks":8,'
@@ -590,15 +548,15 @@ while [ -e "/proc/$demo/task/$demo/children" ] &&
 done
 kill -KILL "$demo"
 { wait "$demo" || :; } 2>/dev/null
-# The kernel kills them; it may take a moment.
+# Wait for the kernel to kill them, which may take a moment.
 for child in $children; do
 	while read -r _ _ state _ 2>/dev/null <"/proc/$child/stat" && [ "$state" != Z ]; do
 		:
 	done
 done
 
-# A thread that dies inside its native call leaves its generation wedged: the other
-# ranks finish the training, and the report is complete.
+# A thread that dies inside its native call leaves its generation wedged: the other ranks
+# still finish the training, and the report is complete.
 what='cohort demo with a thread that dies in its call'
 COHORT_FAULTS=1@40:die
 export COHORT_FAULTS
@@ -607,21 +565,16 @@ unset COHORT_FAULTS
 tells '"verdict_kind":"thread exited"' '"generations":2,"final_ranks":3,'
 grep -qF 'its thread has exited' "$dir/err" || fail "$what: the wedged rank is not named"
 
-# An absurd rate drives the weights out of range, and the report is JSON all the same.
-what='cohort demo --lr 1e30'
-run 0 demo --json --epochs 1 --lr 1e30 --no-fault
-has_keys loss
-
 helps demo --epochs 1 --verify
 narrow 'cohort demo'
-for word in '^verdict   busy in the program' 'rank 2 begins to wait' \
-	'the watchdog reports' 'HANG   rank 2 has not called' 'generation 2: 3 ranks go on'; do
+for word in '^verdict   busy in the program' 'rank 2 blocks in the program' \
+	'the watchdog reports' 'HANG   rank 2 has not called' 'generation 2: 3 ranks continue'; do
 	grep -q "$word" "$dir/out" || fail "cohort demo: no '$word'"
 done
 grep -q '^accuracy ' "$dir/out" || fail "cohort demo: no accuracy"
 grep -q 'single run: 0$' "$dir/out" || fail "cohort demo: no exact verify"
 
-# A failure is one line, too: more ranks than devices.
+# An error is one line, such as for more ranks than devices.
 COHORT_HOST_DEVICES=2
 export COHORT_HOST_DEVICES
 run 1 demo --ranks 3

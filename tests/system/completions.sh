@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Ask bash, zsh and fish what they offer behind a line that begins with the command $1: every
-# option of every command, and what may stand behind some of them.  A shell that is not
+# Check what bash, zsh and fish offer after a command line that starts with the command $1:
+# every option of every command, and the values of some options.  A shell that is not
 # installed is skipped.
-
-# Functions are called by their shell's name.
+#
+# Functions seem unused, because they are called by their shell's name.
 # shellcheck disable=SC2317
 
 set -eu
@@ -15,15 +15,15 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
 if ! command -v python3 >/dev/null; then
-	echo "completions are made by a script of Python, and there is no python3"
+	echo "completions are made by a Python script, but python3 is not installed"
 	exit 77
 fi
 scripts/completions.py "$cohort" "$scratch"
 mkdir "$scratch/files"
 touch "$scratch/files/a file.json"
 
-# The offers_SHELL functions read lines, and print for each line what the shell offers,
-# in one line between spaces.  Each line stands in a folder with one file.
+# Each offers_SHELL function reads command lines, and for each one prints what the shell
+# offers: one line, with words between spaces.  Each runs in a directory with one file.
 
 cat >"$scratch/ask.bash" <<'END'
 source "$1/cohort.bash"
@@ -40,14 +40,15 @@ offers_bash() {
 	bash --norc "$scratch/ask.bash" "$scratch"
 }
 
-# zsh completes in a terminal alone.
+# zsh completes only in a terminal.
 cat >"$scratch/asked.zsh" <<'END'
 unsetopt prompt_sp
 autoload -Uz compinit
 compinit -D -u
 bindkey "^I" complete-word
 bindkey "^U" kill-whole-line
-# Both lists are emptied when they are used.
+# zsh empties compprefuncs and comppostfuncs after each completion, so both functions add
+# themselves again.
 offers_begin() { print -r "<offers>"; compprefuncs=(offers_begin) }
 offers_end() { compstate[list]= compstate[insert]=; print -r "</offers>"; comppostfuncs=(offers_end) }
 compprefuncs=(offers_begin) comppostfuncs=(offers_end)
@@ -91,7 +92,7 @@ offers_fish() {
 	HOME=$scratch fish "$scratch/ask.fish" "$scratch"
 }
 
-# What each line must be offered: all options, as each command's help spells them.
+# Each command must offer all options that its help lists.
 commands=("")
 while read -r name; do
 	commands+=(" $name")
@@ -111,7 +112,7 @@ if [ "$(grep -c -- --help "$scratch/wanted")" -ne "${#commands[@]}" ]; then
 	cat "$scratch/wanted"
 	exit 1
 fi
-# What stands behind options, and what else is offered; ! what is not.
+# Values of options and other words that must be offered; "!" marks ones that must not.
 cat >>"$scratch/wanted" <<'END'
 cohort |bench run trace info
 cohort be|bench !run
@@ -124,7 +125,6 @@ cohort bench -d f|float32 float64 !int8
 cohort bench -c |0 1
 cohort bench -g 2 all_|all_reduce
 cohort bench average --only |alone flat
-cohort bench all_reduce --plot |file.json
 cohort run --nccl |auto file.json
 cohort run -n 4 --str|--strict
 cohort run -n 4 env -|!--strict
@@ -136,7 +136,7 @@ END
 failed=0
 for shell in bash zsh fish; do
 	if ! command -v $shell >/dev/null; then
-		echo "[SKIP] completion for $shell: there is no $shell"
+		echo "[SKIP] completion for $shell: $shell is not installed"
 		continue
 	fi
 	sed 's/|.*//' "$scratch/wanted" | "offers_$shell" >"$scratch/offers" 2>"$scratch/err" ||

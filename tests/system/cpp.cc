@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// cohort/cohort.hpp on the host platform.  Nothing here sleeps: what hangs waits for the
-// answers of the others, and deadlines are short.
+// Tests of cohort/cohort.hpp on the host platform.  Deadlines that must expire are short.
 
 #include <cohort/cohort.hpp>
 
@@ -21,7 +20,7 @@ namespace
 {
 
 constexpr int ranks = 3;
-std::atomic<int> failures; // in threads of ranks, too
+std::atomic<int> failures;
 
 void check(bool right, const char *what)
 {
@@ -39,7 +38,7 @@ cohort::group_options on_host()
 	return options;
 }
 
-/* Where a rank can launch before the others call. */
+/* Return options for ranks that launch before the others call. */
 cohort::group_options ahead()
 {
 	auto options = on_host();
@@ -57,7 +56,7 @@ cohort::group_options with_deadline(std::chrono::nanoseconds deadline)
 	return options;
 }
 
-/* The error that a call throws. */
+/* Return the error that a call throws. */
 template <class Call>
 std::optional<cohort::error> error_of(Call call)
 {
@@ -96,6 +95,9 @@ static_assert(type_of_v<cohort::bfloat16> == COHORT_BF16);
 static_assert(type_of_v<cohort::float8e4m3> == COHORT_F8E4M3);
 static_assert(type_of_v<cohort::float8e5m2> == COHORT_F8E5M2);
 static_assert(type_of_v<own_half> == COHORT_F16);
+static_assert(type_of_v<bool> == COHORT_BOOL);
+static_assert(type_of_v<std::int16_t> == COHORT_I16);
+static_assert(type_of_v<std::uint16_t> == COHORT_U16);
 
 template <class Handle>
 constexpr bool only_moves = std::is_nothrow_move_constructible_v<Handle> &&
@@ -188,7 +190,7 @@ void check_host_memory()
 	});
 }
 
-/* Each rank sends to the next one, in a batch with a sum. */
+/* Send from each rank to the next, in a batch with a sum. */
 void check_batch()
 {
 	cohort::group group(ranks, on_host());
@@ -331,7 +333,10 @@ void check_exception()
 	check(group.cause().rank == 1, "the group has the cause");
 }
 
-/* An error of a child communicator unwinds through the scope of that child. */
+/*
+ * Check that an error of a child communicator leaves the child's scope
+ * properly.
+ */
 void check_error_of_a_child()
 {
 	cohort::group group(3, on_host());
@@ -353,7 +358,9 @@ void check_error_of_a_child()
 	      "the rank that the child waits for is to blame");
 }
 
-/* An exception leaves memory that is in use: it is told at once. */
+/*
+ * Check an exception that leaves memory in use, which is reported immediately.
+ */
 void check_memory_in_flight()
 {
 	cohort::group group(2, ahead());
@@ -410,7 +417,7 @@ void check_worker_results()
 	      "an error with the status of success is one");
 }
 
-/* A worker that is left behind keeps what the function holds. */
+/* Check that the captures of an abandoned worker's function stay alive. */
 void check_left_behind()
 {
 	auto options = with_deadline(50ms);
@@ -458,7 +465,7 @@ void check_drop()
 		throw 1;
 	} catch (int) {
 	}
-	// With the default of a minute this test would fail by its time.
+	// With the default of a minute this test would time out.
 	options.deadlines.close_ns = 10000000;
 	cohort::abort_handle handle;
 	{
@@ -576,7 +583,9 @@ void check_dead_thread()
 	      "a rank whose thread has ended is named");
 }
 
-/* The child of a fork is told, and its destructors end. */
+/*
+ * Check that a forked child gets errors, and that its destructors return.
+ */
 void check_fork()
 {
 	cohort::group group(2, on_host());
@@ -618,7 +627,7 @@ void check_abort()
 				handle.set_value(comm.abort_handle());
 				comm.all_reduce(data, COHORT_SUM).wait();
 			} else {
-				// A rank that leaves would be to blame.
+				// If this rank returned, it would be blamed.
 				fired.get_future().wait();
 			}
 		});
@@ -670,7 +679,7 @@ void check_reducer()
 	      "and says that an exception did so");
 }
 
-/* A rank destroys its reducer before the others begin the step. */
+/* Destroy a rank's reducer before the other ranks begin the step. */
 void check_reducer_in_flight()
 {
 	cohort::group group(2, ahead());
@@ -682,7 +691,7 @@ void check_reducer_in_flight()
 			cohort::reducer reducer(
 				comm, { cohort::parameter("w", weight) });
 
-			// It waits for this rank, but not for long.
+			// Rank 0's destructor waits for this rank only briefly.
 			if (comm.rank() == 1) {
 				finished.get_future().wait();
 				destroyed.get_future().wait_for(20ms);
@@ -699,7 +708,7 @@ void check_reducer_in_flight()
 	});
 }
 
-/* The one rank never comes: the other's destructor must end all the same. */
+/* Join with one rank missing. The destructor of the other rank must return. */
 void check_join()
 {
 	struct cohort_unique_id id;
@@ -708,7 +717,7 @@ void check_join()
 	cohort::view<int> data(&in_flight, 1);
 
 	options.deadlines.close_ns = 10000000;
-	cohort::check(::cohort_unique_id(&id));
+	cohort::check(::cohort_unique_id(COHORT_PLATFORM_AUTO, &id));
 	auto other = std::async(std::launch::async, [&] {
 		return cohort::communicator::join(id, 2, 1, 1, options);
 	});

@@ -1,15 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Compile tests/system/cpp.cc, which uses cohort/cohort.hpp, strictly and beside another
-# source that includes that header, link it with the shared library in directory $1, and
-# run it.  The header is also for programs without run-time types, and for clang.
+# Compile tests/system/cpp.cc, which uses cohort/cohort.hpp, with strict warnings and
+# together with a second source that includes the header; link it with the shared library
+# in directory $1, and run it.  Also compile the header without RTTI, and with clang.
 
 set -eu
 
 lib=$1
 compiler=${CXX:-c++}
-# Only the first word: it may be a compiler with options.
+# Use only the first word, because it may be a compiler with options.
 if ! command -v "${compiler%% *}" >/dev/null; then
 	echo "there is no $compiler"
 	exit 77

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The names in a stack are looked up on this machine, never on a server.
+"""Test that names in a stack are looked up on this machine, never on a server.
 
-The symbols of a stripped command would come from the server in DEBUGINFOD_URLS, for which
-a verdict must not wait.  Here that server is a socket that accepts connections and never
-answers: no connection may come.
+The symbols of a stripped command could come from the server in DEBUGINFOD_URLS, but a
+verdict must not wait for a server.  Here that server is a socket that never answers; the
+test fails if anything connects to it.
 
 usage: debuginfod.py COHORT     exit status 0 passed, 1 failed, 77 skipped
 """
@@ -34,7 +34,7 @@ def need_libraries(cohort):
 
 
 def stall(cohort, url, cache):
-    """A demo with a stack in its verdict."""
+    """Run a demo with a stack in its verdict."""
     environment = dict(
         os.environ,
         COHORT_PLATFORM="host",

@@ -5,14 +5,14 @@
     differ.py OUT [--show] [SCENE]...
     differ.py OUT --mix SECONDS
 
-The program in tests/system/differ plays each scene twice, in processes of their
-own: with OUT/cohort run, and with OUT/cohort run --nccl auto.  What it prints must
-be the same.  A difference is allowed if the table of docs/simulator.md names the scene
-and gives a reason; an entry of that table without a difference is an error, too.  A scene
-that the table has "from 2.31" may differ from that version of NVIDIA's NCCL on.
+The program in tests/system/differ runs each scene twice, each in its own process: under
+OUT/cohort run, and under OUT/cohort run --nccl auto.  Both must print the same.  A
+difference is allowed if the table of docs/simulator.md names the scene and gives a
+reason; an entry of that table without a difference is an error.  If the table says "from
+2.31", the scene may differ from that version of NVIDIA's NCCL on.
 
---show prints all differences, with both texts.  --mix plays nothing but random programs,
-half of which are aborted, on NVIDIA's NCCL: no crash, no hang, no thread or file left.
+--show prints all differences, with both texts.  --mix only runs random programs, half of
+which are aborted, on NVIDIA's NCCL; they must not crash, hang, or leak a thread or file.
 """
 
 import concurrent.futures
@@ -27,11 +27,11 @@ DEVICES = "5"
 TABLE = "docs/simulator.md"
 HEAD = "## What differs from NVIDIA's NCCL"
 ENTRY = re.compile(r"`([^`]+)`(?: from ([0-9]+)\.([0-9]+))?")
-SKIP = re.compile("there is no libnccl.so.2|on x86-64 alone|is not known to")
+SKIP = re.compile("no libnccl.so.2|works on x86-64 only|is not supported by the simulator")
 
 
 def version(out):
-    """NVIDIA's, as two numbers."""
+    """Return the version of NVIDIA's NCCL, as two numbers."""
     result = subprocess.run(
         [out + "/cohort", "run", "--nccl", "auto", "--", out + "/cohort", "info"],
         text=True, stdout=subprocess.PIPE, check=True)
@@ -40,7 +40,7 @@ def version(out):
 
 
 def allowed(nccl):
-    """The scenes that may differ from that version, as patterns."""
+    """Return patterns of the scenes that may differ from this version."""
     with open(TABLE, encoding="utf-8") as file:
         section = file.read().split(HEAD + "\n", 1)[1].split("\n## ", 1)[0]
     rows = [line.split("|") for line in section.splitlines()
@@ -62,8 +62,8 @@ def build(out, program):
 
 
 def play(out, options, program, scene):
-    """What the scene prints, without its name."""
-    environment = dict(os.environ, COHORT_HOST_QUIET="1")
+    """Run a scene, and return what it prints, without its name."""
+    environment = dict(os.environ)
     environment.pop("COHORT_HOST_STRICT", None)
     result = subprocess.run(
         [out + "/cohort", "run", "-n", DEVICES, *options, "--", program, scene],
@@ -75,7 +75,7 @@ def play(out, options, program, scene):
 
 
 def compare(out, program, scene):
-    """Both texts.  A difference must show again: a loaded machine is slow."""
+    """Return both texts; a difference must repeat, because a loaded machine is slow."""
     for _ in range(2):
         ours = play(out, [], program, scene)
         theirs = play(out, ["--nccl", "auto"], program, scene)
@@ -85,10 +85,10 @@ def compare(out, program, scene):
 
 
 def mix(out, program, seconds):
-    """Exit status 1 if the random programs crash, hang, or leave something behind.
+    """Run the random programs; return 1 if they crash, hang or leak, else 0.
 
-    Their ranks destroy communicators at any time, beside the others' collectives: NCCL
-    frees memory then, and where that waits for kernels they may wait for each other.
+    Their ranks destroy communicators at any time, even during other ranks' collectives.
+    NCCL frees memory then; if that waits for kernels, ranks may wait for each other.
     """
     return subprocess.run(
         [out + "/cohort", "run", "-n", "4", "--nccl", "auto", "--", program, "--mix",
@@ -97,7 +97,7 @@ def mix(out, program, seconds):
 
 
 def skip(out):
-    """Why there is nothing to compare with, or None."""
+    """Return why there is nothing to compare with, or None."""
     result = subprocess.run(
         [out + "/cohort", "run", "--nccl", "auto", "--", out + "/cohort", "info"],
         text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
@@ -122,7 +122,7 @@ def main():
         if wanted:
             scenes = [s for s in scenes
                       if any(fnmatch.fnmatch(s, w) for w in wanted)]
-        # Scenes that hang sleep, so more than the processors can be under way.
+        # Scenes that hang sleep, so more of them can run than there are processors.
         with concurrent.futures.ThreadPoolExecutor(
                 (os.cpu_count() or 1) + 1) as pool:
             results = list(pool.map(
@@ -143,7 +143,7 @@ def judge(results, patterns, some):
         failed += not known
     for pattern in patterns:
         if not some and not fnmatch.filter(differing, pattern):
-            print("%s: %s does not differ any more" % (TABLE, pattern))
+            print("%s: %s no longer differs" % (TABLE, pattern))
             failed += 1
     print("%d scenes, %d differ, %d unexpectedly" % (
         len(results), len(differing), failed))

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# The drill with two ranks: all of its cells are right, its JSON is complete, and a cell
-# that is wrong is found.  Times are not tested here, because the machine may be busy:
-# see scripts/drill-load.sh and the figures of docs/benchmarks.md.
+# Test the drill with two ranks: all of its cells are right, its JSON is complete, and a
+# wrong cell is found.  Times are not checked, because the machine may be busy; see
+# scripts/drill-load.sh and the figures of docs/benchmarks.md.
 #
 # usage: drill.sh COHORT          exit status 0 passed, 1 failed, 77 skipped
 
@@ -22,7 +22,7 @@ fail()
 	failures=$((failures + 1))
 }
 
-# run STATUS ARGUMENT...: the drill must end with this status
+# run STATUS ARGUMENT... - run the drill, which must exit with STATUS
 run()
 {
 	want=$1
@@ -32,12 +32,12 @@ run()
 	[ $got -eq "$want" ] || fail "cohort drill $*: exit $got, not $want"
 }
 
-# Meanwhile, because a drill mostly waits: ranks that are spread over processes.
+# Run ranks in several processes at the same time, because a drill mostly waits.
 "$cohort" drill --processes 2 --slack 5000 >"$dir/spread" 2>&1 </dev/null &
 spread=$!
 
 run 0 --list
-[ "$(wc -l <"$dir/out")" -eq 336 ] || fail "--list: not all of the table"
+[ "$(wc -l <"$dir/out")" -eq 324 ] || fail "--list: not all of the table"
 grep -c -e '-  [A-Z].*\.$' "$dir/out" >"$dir/impossible"
 
 run 0 --ranks 2 --deadline 150 --slack 5000 --json
@@ -50,8 +50,8 @@ result = json.load(open(sys.argv[1]))
 impossible = int(open(sys.argv[2]).read())
 assert list(result) == ["cells"]
 cells = result["cells"]
-# Seven cells take more ranks than two.
-assert len(cells) == 336 - impossible - 7 >= 200, (len(cells), impossible)
+# Seven cells need more than two ranks.
+assert len(cells) == 324 - impossible - 7 >= 200, (len(cells), impossible)
 assert len({(c["where"], c["fault"]) for c in cells}) == len(cells)
 timed = 0
 for c in cells:
@@ -69,11 +69,11 @@ for c in cells:
 assert timed > 60, timed
 END
 else
-	echo '[SKIP] what the JSON has: there is no python3'
+	echo '[SKIP] contents of the JSON: python3 is not installed'
 fi
 
-# A cell whose verdict is late is wrong; and where faults are scripted already, there is
-# no drill.
+# A cell whose verdict is late is wrong.  If faults are already scripted, the drill is
+# refused.
 run 1 --only call/missing-rank --slack 0 --ranks 8
 grep -q ' rank 7; too late$' "$dir/out" || fail "a late verdict is not found"
 grep -q 'expected: busy in the program, rank 7$' "$dir/out" ||
@@ -85,10 +85,10 @@ run 1 --only wait/none
 unset COHORT_FAULTS
 grep -q 'without any fault: native error, rank 0' "$dir/err" || fail "the drill has begun"
 
-# Ranks that are spread over processes: all of the cells, of which some are in both forms.
+# Ranks in several processes: all cells, some of them in both forms.
 run 0 --processes 2 --list
-[ "$(wc -l <"$dir/out")" -eq 396 ] || fail "--processes 2 --list: not all of the table"
-possible=$((396 - $(grep -c -e '-  [A-Z].*\.$' "$dir/out")))
+[ "$(wc -l <"$dir/out")" -eq 384 ] || fail "--processes 2 --list: not all of the table"
+possible=$((384 - $(grep -c -e '-  [A-Z].*\.$' "$dir/out")))
 wait $spread || fail "--processes 2: exit $?"
 mv "$dir/spread" "$dir/out"
 grep -q "^$possible cells, $possible right, 0 wrong" "$dir/out" ||
@@ -97,9 +97,9 @@ run 1 --processes 2 --only call/process-stopped --slack 0
 grep -q 'process 0: process stopped, rank 2; too late' "$dir/out" ||
 	fail "a late verdict of one process is not found"
 run 2 --processes 3
-grep -q "'3' is not 1, 2 or 4" "$dir/err" || fail "--processes 3 is not refused"
+grep -q '"3" is not 1, 2 or 4' "$dir/err" || fail "--processes 3 is not refused"
 run 2 --processes 4
-grep -q '4 of them take 8 ranks, not 4' "$dir/err" || fail "--processes 4 is not refused"
+grep -q '4 processes need at least 8 ranks, not 4' "$dir/err" || fail "--processes 4 is not refused"
 
 run 0 --only 'send/recv/thread exit' --only group-call/native-error --slack 5000
 [ "$(grep -c '^send/recv\|^group call' "$dir/out")" -eq 2 ] || fail "--only: not two"

@@ -4,10 +4,10 @@
 
 usage: dump.py FOLDER [RANKS]
 
-Every file of a rank must have the keys and types of PyTorch's flight recorder 2.10 and
-ours; the merged file must have the entries of all ranks; and a viewer must be able to read
-the trace events: their phases are known, their times are numbers, slices of a track do not
-overlap, and asynchronous events end.  Exit status 0, or 1 with what is wrong.
+Each rank's file must have the keys and types of PyTorch's flight recorder 2.10, and ours.
+The merged file must have the entries of all ranks.  A viewer must be able to read the
+trace events: their phases are known, their times are numbers, slices of a track do not
+overlap, and asynchronous events end.  Exit status 0, or 1 with a message.
 """
 
 import ast
@@ -101,7 +101,7 @@ RANK_FACTS = {
     "recorded": int,
     "lost": int,
 }
-# The calls that an analyser knows.
+# Calls that PyTorch's analyzer knows.
 CALLS = {
     "all_reduce", "broadcast", "reduce", "all_gather", "reduce_scatter",
     "gather", "scatter", "all_to_all", "barrier", "split", "send", "recv",
@@ -112,7 +112,7 @@ CALLS = {
 def is_a(value, kind):
     if isinstance(kind, list):
         return isinstance(value, list) and all(is_a(v, kind[0]) for v in value)
-    # In Python True is an int, in JSON it is not.
+    # In Python, but not in JSON, True is an int.
     if isinstance(value, bool):
         return kind is bool
     return isinstance(value, kind)
@@ -203,7 +203,7 @@ def check_merged(path, dump, ranks):
 
 
 def check_slices(path, slices):
-    """Slices of a track must be nested, or one after the other."""
+    """Check that slices of a track are nested, or follow one another."""
     end = 0.0
     for s in sorted(slices, key=lambda s: s["ts"]):
         assert s["ts"] >= end - 0.0015, f"{path}: overlap at {s}"
@@ -251,7 +251,7 @@ def load(path):
 
 
 def check_folder(folder, wanted=None):
-    """All dumps of a folder; returns how many files there were."""
+    """Check all dumps of a directory; return how many files there were."""
     count = 0
     for path in glob.glob(os.path.join(folder, "fr_*_merged.json")):
         stem = path[: -len("merged.json")]

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Dumps as a stranger reads them: of a demo with a rank that stalls, of all kinds of
-# calls, and of a process that is killed while it writes.
+# Test dumps as a user reads them: of a demo with a rank that stalls, of all kinds of calls,
+# and of a process that is killed while it writes.
 #
 # usage: dump.sh COHORT LIB       exit status 0 passed, 1 failed, 77 skipped
 
@@ -30,9 +30,9 @@ ${CC:-cc} -std=c11 -O2 -Wall -Wextra -Werror -D_GNU_SOURCE -Iinclude \
 python3 $here/dump.py "$scratch/calls" 4
 COHORT_HOST_DEVICES=64 "$scratch/dumper" "$scratch/many" 64 2048 1 >/dev/null
 python3 $here/dump.py "$scratch/many" 64
-python3 $here/pickles.py scripts/fr2pickle.py "$scratch/calls" \
+python3 $here/pickles.py "$cohort" "$scratch/calls" \
 	"$scratch/pickled"
 "$scratch/dumper" "$scratch/few" 4 64 1 10 >/dev/null
-python3 $here/pickles.py scripts/fr2pickle.py "$scratch/few" \
+python3 $here/pickles.py "$cohort" "$scratch/few" \
 	"$scratch/pickled-few"
 python3 $here/killed.py "$scratch/dumper" "$scratch/killed" 200

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""cohort trace and fr2pickle.py on dumps that a seeded generator has changed.
+"""cohort trace and its --pickle on dumps that a seeded generator has changed.
 
 usage: dump_mutations.py COHORT [COUNT [SEED]]
                                 exit status 0 passed, 1 failed, 77 skipped
 
-Takes real dumps of a demo, and of a message that is not received, with a few entries each.
-Every key in them is left out, repeated, and set to each of VALUES, or without COUNT to 2 of
-them.  Then COUNT (default 100) more changes come from SEED (default 1): such a value anywhere,
-several such values, a file cut short, bytes changed, lines moved.  Each changed dump is read as text, as
-JSON, with --chrome and with --html, and made a pickle.  No run may end by a signal or with a
-traceback, JSON must be valid, the page's markup must be its own, and the error about a value
-of a wrong type must name its key.
+Uses real dumps, with a few entries each, of a demo and of a message that is not received.
+Removes and repeats each key, and sets it to each of VALUES (without COUNT, to two of
+them).  Then makes COUNT (default 100) random changes from SEED (default 1): such values at
+one or several places, a file cut short, bytes changed, lines moved.  Each changed dump is
+read as text, as JSON, with --chrome and with --html, and converted to a pickle.  No run may
+end by a signal or with a traceback, JSON must be valid, the dump must add no markup to the
+page, and the error about a value of a wrong type must name its key.
 """
 
 import collections
@@ -41,7 +41,7 @@ VALUES = (
 MARK = "@mark@"
 ENTRY = '{"record_id":'
 
-# The keys that cohort trace reads, by the keys around them.
+# Keys that cohort trace reads, by the keys of the enclosing objects.
 RANK = "rank device tid lost recorded last_enqueued".split()
 CALL = """record_id call first_call dtype tensors count bytes tag outcome collective
     state submitted_ns started_ns finished_ns""".split()
@@ -56,7 +56,7 @@ TOLD = {
     ("ranks", "entries"): CALL,
 }
 
-# The keys that fr2pickle.py reads, too.
+# The keys that --pickle reads, too.
 PICKLED = """group host generation world pid serial rank lost entries record_id
     collective state""".split()
 
@@ -67,9 +67,10 @@ Change = collections.namedtuple("Change", "what file text key")
 
 
 def shorten(text):
-    """Keep each rank's first entry and its last three, one on each line, and the command's
-    frames of stacks: reading the debug information of the C library in each of 1,700 runs
-    took three quarters of their time."""
+    """Keep only each rank's first entry and last three, one per line.
+
+    Of stacks, keep only the command's frames, because reading the C library's debug
+    information took three quarters of the time of 1,700 runs."""
     text = re.sub(r',?\{"path":"[^"]*/libc\.so[^}]*\}', "", text)
     text = text.replace('"frames":[,', '"frames":[')
     lines, run = [], []
@@ -90,7 +91,7 @@ def make_dumps(cohort, folder):
         ["demo", "--json"],
         ["drill", "--json", "--ranks", "2", "--only", "send/recv/missing rank"],
     ):
-        # Whether verdicts are in time does not matter here.
+        # It does not matter here whether verdicts are in time.
         subprocess.run(
             [cohort, *arguments],
             env=environment,
@@ -114,7 +115,7 @@ def make_dumps(cohort, folder):
 
 
 def places(value, path=()):
-    """The places of values: paths of keys and indices."""
+    """Return the places of all values, as paths of keys and indices."""
     items = ()
     if isinstance(value, dict):
         items = value.items()
@@ -132,7 +133,7 @@ def holder(dump, path):
 
 
 def put(text, path, raw):
-    """@text with @raw at @path; None removes the value, "twice" repeats it."""
+    """Return @text with @raw at @path; None removes the value, "twice" repeats it."""
     dump = json.loads(text)
     inside, key = holder(dump, path), path[-1]
     again = f'{json.dumps(inside[key])},"{key}":[]'
@@ -147,7 +148,7 @@ def put(text, path, raw):
 
 
 def key_to_tell(text, path, raw):
-    """The key that the error must name if @raw at @path has a wrong type."""
+    """Return the key that the error must name if @raw at @path has a wrong type."""
     *around, key = [k for k in path if isinstance(k, str)]
     if key != path[-1] or key not in TOLD.get(tuple(around), ()):
         return None
@@ -160,7 +161,7 @@ def key_to_tell(text, path, raw):
 
 
 def each_value(texts, done, choose):
-    """Changes that set every key that is not in @done to each value of choose()."""
+    """Yield changes that set each key not in @done to each value of choose()."""
     for file, text in texts.items():
         for path in places(json.loads(text)):
             name = tuple("" if isinstance(k, int) else k for k in path)
@@ -218,7 +219,7 @@ def zeros(texts, dice):
 
 
 def changes(sets, count, seed):
-    """All changes, each with the number of its set of dumps."""
+    """Yield all changes, each with the number of its set of dumps."""
     done = set()
     dice = random.Random(seed)
 
@@ -247,7 +248,7 @@ def strict(text):
 
 
 def check_page(text):
-    """The page's data are JSON, and its markup is its own."""
+    """Check that the page's data is JSON, and that dumps have added no markup."""
     data = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1]
     made = strict(data)
     calls = sum(rank["operations"] for rank in made["ranks"])
@@ -258,7 +259,7 @@ def check_page(text):
 
 
 class Try:
-    """One worker, with a place for its files."""
+    """A worker process, with a directory for its files."""
 
     def __init__(self, cohort, script, sets, folder):
         self.cohort = cohort
@@ -307,9 +308,9 @@ class Try:
         assert len(made.stdout) < 100000, len(made.stdout)
 
     def pickle(self, folder):
-        """Run fr2pickle.py; returns its exit status and its output."""
+        """Run the script of --pickle; return its exit status and its output."""
         out, error = io.StringIO(), io.StringIO()
-        sys.argv = ["fr2pickle.py", folder, self.folder + "/pickles"]
+        sys.argv = ["-c", self.folder + "/pickles", *glob.glob(folder + "/*")]
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(error):
             status = self.script.main()
         return status, error.getvalue()
@@ -323,7 +324,7 @@ class Try:
                 os.unlink(path)
             return
         assert status == 1, status
-        assert error.startswith("fr2pickle.py: ") and error.count("\n") == 1, error
+        assert error.startswith("cohort trace: --pickle: ") and error.count("\n") == 1, error
         assert not key or (file in error and f'"{key}"' in error), (key, error)
 
     def change(self, number, change):
@@ -355,7 +356,7 @@ def begin(cohort, script, sets, folder):
 
 
 def work(change):
-    """What is wrong with a change's runs, or None."""
+    """Run both programs on a change; return what is wrong, or None."""
     try:
         at_work.change(*change)
     except Exception:
@@ -363,8 +364,8 @@ def work(change):
     return None
 
 
-def check_as_program(script, folder, texts):
-    """fr2pickle.py as a program, whose exit status the shell sees."""
+def check_as_program(cohort, folder, texts):
+    """cohort trace --pickle, whose exit status the shell sees."""
     bad = f"{folder}/bad"
     os.makedirs(bad)
     file = next(f for f in texts if "rank_0" in f)
@@ -372,14 +373,15 @@ def check_as_program(script, folder, texts):
         with open(f"{bad}/{file}", "w", encoding="utf-8") as out:
             out.write(put(texts[file], ("entries", 1, "state"), raw))
         made = subprocess.run(
-            [sys.executable, script, bad, bad + "/out"],
+            [cohort, "trace", "--pickle", bad + "/out", f"{bad}/{file}"],
             capture_output=True,
             text=True,
             check=False,
         )
         assert made.returncode == status, made
         assert re.fullmatch(
-            f'fr2pickle.py: .*{re.escape(file)}: entry 1: "state" is .*\n', made.stderr
+            f'cohort trace: --pickle: .*{re.escape(file)}: entry 1: "state" is .*\n',
+            made.stderr,
         ), made.stderr
         assert not os.path.exists(bad + "/out")
 
@@ -388,7 +390,7 @@ def main():
     cohort = sys.argv[1]
     count = int(sys.argv[2]) if len(sys.argv) > 2 else 0
     seed = int(sys.argv[3]) if len(sys.argv) > 3 else 1
-    script = os.path.join(os.path.dirname(__file__), "../../scripts/fr2pickle.py")
+    script = os.path.join(os.path.dirname(__file__), "../../src/cli/trace/fr2pickle.py")
     made = subprocess.run(
         [cohort, "trace", "/dev/null"], capture_output=True, check=False
     )
@@ -397,7 +399,7 @@ def main():
         sys.exit(77)
     with tempfile.TemporaryDirectory() as folder:
         sets = make_dumps(cohort, folder + "/dumps")
-        check_as_program(script, folder, sets[0])
+        check_as_program(cohort, folder, sets[0])
         tried = failed = 0
         with multiprocessing.get_context("fork").Pool(
             os.cpu_count(), begin, (cohort, script, sets, folder)

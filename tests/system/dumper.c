@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Ranks that have made some calls, the last of which one rank does not make,
- * and dumps of them again and again: prints the milliseconds of each dump
+ * Dumps ranks repeatedly, and prints the duration of each dump in milliseconds
  *
- *	dumper FOLDER [RANKS [SLOTS [TIMES [CALLS]]]]
+ *  dumper FOLDER [RANKS [SLOTS [TIMES [CALLS]]]]
  *
- * TIMES 0: until it is killed; CALLS: sums before, more than SLOTS unless told
+ * The ranks have made CALLS sums (default: more than SLOTS). One rank does not
+ * make the last call. If TIMES is 0, the program dumps until it is killed.
  */
 
 #include <stdio.h>
@@ -43,7 +43,7 @@ static void sum(int r)
 	                       COHORT_SUM, cohort_comm_stream(comms[r]), NULL));
 }
 
-/* One call of each kind, some of which wait for others. */
+/* Make one call of each kind. Some calls wait for other ranks. */
 static int call_all(struct cohort_comm *c, void *user)
 {
 	int r = cohort_comm_rank(c), ranks = cohort_comm_size(c);
@@ -71,7 +71,7 @@ static int call_all(struct cohort_comm *c, void *user)
 	must(cohort_send(c, from, 1, COHORT_F32, r ^ 1, NULL, NULL));
 	must(cohort_recv(c, to, 1, COHORT_F32, r ^ 1, NULL, NULL));
 	must(cohort_batch_end(c, stream, NULL));
-	/* A batch on one side, and single calls on the other. */
+	/* Use a batch on one rank, and single calls on the other. */
 	if (r % 2) {
 		must(cohort_recv(c, to, 1, COHORT_F32, r - 1, stream, NULL));
 		must(cohort_recv(c, to, 1, COHORT_F32, r - 1, stream, NULL));
@@ -84,7 +84,7 @@ static int call_all(struct cohort_comm *c, void *user)
 	return 0;
 }
 
-/* Every rank's ring is full, and rank 0 does not make the last call. */
+/* Fill every rank's ring. Rank 0 does not make the last call. */
 static void fill(struct cohort_group *group, int ranks, int calls)
 {
 	int i, r;

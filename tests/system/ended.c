@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A group of two processes that opens by a table of the program's, for spread.sh; the second
- * is killed before the first looks for it, and the table waits for it for ever
+ * Opens a group of two processes by the program's own table, for spread.sh. The
+ * second process is killed before the first one watches it, and the table waits
+ * for it forever.
  *
- *	ended ROUND	it is killed once its records of so many rounds have come: 1 or 2
+ *  ended ROUND  kill the second process after its records of this many rounds
+ *               (1 or 2) have arrived
  *
- * Prints what the first is told.
+ * Prints the error that the first process gets.
  */
 
 #include <signal.h>
@@ -19,13 +21,14 @@
 #include <cohort/bootstrap.h>
 #include <cohort/cohort.h>
 
-#define MOST 4096 /* of a record */
+#define MOST 4096 /* largest size of a record, in bytes */
 
-static int rounds; /* whose records the first process has */
+static int rounds; /* number of rounds for which process 1 sends its records */
 static pid_t second;
-static int from[2], to[2]; /* pipes, as the first process sees them */
+/* pipes, named from the first process's point of view */
+static int from[2], to[2];
 
-/* One request at a time. */
+/* The request in progress, of which there is one at a time */
 static struct request {
 	int round;
 	size_t bytes;
@@ -58,7 +61,7 @@ static int gather(void *send, void *recv, size_t bytes, void *info,
 	return write(second ? to[1] : from[1], send, bytes) != (ssize_t)bytes;
 }
 
-/* In the first process. */
+/* Test a request in the first process. */
 static int test(void *request)
 {
 	int i;

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Compile each program in examples/ like a program outside the project, against the
-# shared library in directory $1, run it, and compare what it prints.
+# Compile each program in examples/ as an outside user would, with the shared library in
+# directory $1, run it, and compare its output.
 
 set -euo pipefail
 
@@ -12,15 +12,15 @@ trap 'rm -rf "$scratch"' EXIT
 failed=0
 
 skipped=" "
-# lacks TOOL EXAMPLE - true, with a line that says so, if TOOL is not installed
+# lacks TOOL EXAMPLE - true, with a message, if TOOL is not installed
 lacks() {
-	# Only the first word: it may be a compiler with options.
+	# Use only the first word, because it may be a compiler with options.
 	command -v "${1%% *}" >/dev/null && return 1
-	echo "[SKIP] $2: there is no $1"
+	echo "[SKIP] $2: $1 is not installed"
 	skipped+="$2 "
 }
 
-# compiled NAME - compile the example; false if that is skipped
+# compiled NAME - compile the example; false if it is skipped
 compiled() {
 	local name=$1
 
@@ -35,7 +35,7 @@ compiled() {
 		-o "$scratch/$name" "$source" -L"$lib" -lcohort -lm
 }
 
-# prints NAME - compare the lines that the example prints, in any order, with the input
+# prints NAME - compare the example's output with the input, in any order of lines
 prints() {
 	local name=$1
 
@@ -85,6 +85,10 @@ rank 0: 6
 rank 1: 6
 rank 2: 6
 END
+prints manual <<'END'
+generation 2: COHORT_OK
+the cause is COHORT_ABORTED, of rank -1
+END
 prints supervisor <<'END'
 generation 2, rank 0, which was 0: 56
 generation 2, rank 1, which was 2: 56
@@ -102,15 +106,15 @@ rank 1: COHORT_OK
 rank 2: COHORT_ABORTED
 END
 
-# both FEATURE COMMAND... - by COMMAND, two processes of two devices each, of which the second
-# is killed in the second run
+# both FEATURE COMMAND... - start two processes of two devices by COMMAND, twice; in the
+# second run the second process is killed
 cohort=${lib%/lib}/cohort
 both() {
 	local on=$1 kills
 
 	shift
 	for kills in '' die; do
-		# shellcheck disable=SC2016,SC2086 # for the inner shell
+		# shellcheck disable=SC2016,SC2086 # variables of the inner shell
 		COHORT_JOB=$$ COHORT_PROCESSES=2 LD_LIBRARY_PATH=$lib timeout 100 "$@" \
 			bash -c 'COHORT_PROCESS=1 "$0" 2 "$@" & COHORT_PROCESS=0 "$0" 2 "$@"' \
 			"$scratch/processes" $kills 2>/dev/null
@@ -127,7 +131,7 @@ both 'the drop-in libraries' "$cohort" run -n 4 --
 if "$cohort" run --nccl auto -- "$cohort" info 2>&1 | grep -q "NVIDIA's NCCL on Cohort"; then
 	both "NVIDIA's NCCL" "$cohort" run -n 4 --nccl auto --
 else
-	echo "[SKIP] examples/processes.c on NVIDIA's NCCL: it is not here"
+	echo "[SKIP] examples/processes.c on NVIDIA's NCCL: not installed"
 fi
 if ! lacks python3 examples/average.py; then
 	PYTHONPATH=bindings/python PYTHONDONTWRITEBYTECODE=1 LD_LIBRARY_PATH=$lib \

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What the processes of a group are told of one on another host; a launcher starts this
- * several times, and each process has two ranks
+ * Checks what the processes of a group learn about a process on another host. A
+ * launcher starts this several times. Each process has two ranks.
  *
- *	far none FILE     nothing happens
- *	far abort FILE    process 1 aborts the group
- *	far exit FILE     process 1 exits; the others go on without it
- *	far kill FILE     process 1 is killed; the others go on without it
- *	far twice FILE    the same, and then without the last, which is killed, too
- *	far stall FILE    the ranks of the last process do not call
- *	far agent FILE    somebody kills process 1 from outside; the others go on
- *	far link FILE     somebody cuts the network of the last process, and makes
- *	                  FILE.cut; nobody can go on
+ *  far none FILE     nothing happens
+ *  far abort FILE    process 1 aborts the group
+ *  far exit FILE     process 1 exits; the others continue without it
+ *  far kill FILE     process 1 is killed; the others continue without it
+ *  far twice FILE    as with kill; then the last process is killed as well
+ *  far stall FILE    the ranks of the last process do not call
+ *  far agent FILE    the test kills process 1 from outside; the others continue
+ *  far link FILE     the test cuts the network of the last process and creates
+ *                    FILE.cut; no process can continue
  *
- * FILE is for the time at which it happens.  Each process that is told prints a line, and
- * ends with status 0 if all is right.
+ * The time of the event is written to FILE. Each process that gets an error
+ * prints a line, and exits with 0 if everything is correct.
  */
 
 #include <errno.h>
@@ -32,7 +32,7 @@
 #include <cohort/cohort.h>
 
 #define MOST 16
-#define RANKS 2 /* of a process */
+#define RANKS 2 /* per process */
 #define LIMIT_NS UINT64_C(3000000000)
 
 #define CHECK(condition)                                                       \
@@ -59,7 +59,7 @@ static int64_t now_ns(void)
 	return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
 }
 
-/* Note that it happens now. */
+/* Write the current time to the file, as the time of the event. */
 static void mark_time(void)
 {
 	const int64_t now = now_ns();
@@ -70,7 +70,7 @@ static void mark_time(void)
 	close(fd);
 }
 
-/* The milliseconds since then. */
+/* Return the time since the event, in milliseconds. */
 static double elapsed_ms(void)
 {
 	const int64_t now = now_ns();
@@ -82,7 +82,8 @@ static double elapsed_ms(void)
 	return (double)(now - then) / 1e6;
 }
 
-/* Each sum is another one, so that what an older one has left is not taken for it. */
+/* Run an all-reduce. @value must be new each time, so that the result of an
+ * earlier all-reduce is detected. */
 static int sum(struct cohort_comm *comm, int32_t value)
 {
 	int32_t sum = value;
@@ -98,19 +99,19 @@ static int is_mode(const char *what)
 	return strcmp(mode, what) == 0;
 }
 
-/* Wait until the network is cut; that is when it happens. */
+/* Wait until the test has cut the network, which is the event. */
 static void await_cut(void)
 {
 	char name[4096];
 
-	mark_time(); /* somebody waits for this */
+	mark_time(); /* the test waits for this file */
 	snprintf(name, sizeof(name), "%s.cut", file);
 	while (access(name, F_OK))
 		usleep(1000);
 	mark_time();
 }
 
-/* Process 1 does what it is there for. */
+/* Act as process 1. */
 static void act(void)
 {
 	mark_time();
@@ -182,7 +183,9 @@ static void open_group(void)
 	count = cohort_group_processes(group, all, MOST);
 }
 
-/* The cause says @what of process @i.  It may have come from a third process. */
+/*
+ * Check that the cause says @what about process @i. Any process may report it.
+ */
 static void expect(int i, const char *what)
 {
 	char text[256];
@@ -192,7 +195,8 @@ static void expect(int i, const char *what)
 	CHECK(strstr(cause.text, text));
 }
 
-/* Rank @rank of @where has not called.  That process is told which others wait. */
+/* Check that rank @rank, in process @where, is blamed, and that this process
+ * knows which ranks wait. */
 static void expect_stall(int rank, const struct cohort_process *where)
 {
 	char name[128];
@@ -240,7 +244,7 @@ static void respawn(int ranks)
 	CHECK(there == ranks);
 }
 
-/* Go on without process @i: once, @is_last, or until the next one ends. */
+/* Continue without the process that has ended, until another one ends. */
 static void go_on(int ranks)
 {
 	respawn(ranks);
@@ -265,7 +269,7 @@ static void be_told(void)
 		expect_stall((count - 1) * RANKS, &all[count - 1]);
 	} else if (is_mode("link")) {
 		run_on(COHORT_STALLED);
-		/* The launcher is on the side of the first host. */
+		/* The launcher runs on the first host. */
 		expect_no_answer(process < count / 2 ? count - 1 : 0);
 	} else {
 		for (i = 0; i < count; i++)

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# make test-gpu works, as far as that can be tested without a GPU: over the drop-in
-# libraries, with its programs but without its suites.
+# Test scripts/test-gpu.sh as far as possible without a GPU: on the drop-in libraries, with
+# its programs but without its suites.
 #
 #	gpu.sh COHORT LIBRARIES WALK PROGRAM...
 
@@ -18,7 +18,7 @@ failed=0
 
 export COHORT_GPU_LIBRARIES=$libraries COHORT_HOST_DEVICES=2 TEST_PAIR=1
 
-# expect STATUS LINE PROGRAMS - the exit status, and how the last line must begin
+# expect STATUS LINE PROGRAMS - check the exit status, and the start of the last line
 expect() {
 	scripts/test-gpu.sh "$cohort" "" "$3" "$walk" "" >"$scratch/out" 2>&1
 	rc=$?
@@ -30,8 +30,8 @@ expect() {
 	fi
 }
 
-# The simulator's own NCCL loses a device at once, and two devices are too few for three
-# processes.
+# A lost device fails immediately on the simulator's own NCCL, and two devices are too few
+# for three processes.
 expect 0 "$# passed, 0 failed, 2 skipped" "$*"
 grep -q '^ *gpu  *2 ' "$scratch/out" || {
 	echo "no line of two ranks of the walk:"

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# scripts/compare-hang.sh with the command $1: its rows for cohort, for peers that are
-# not installed, for one that hangs, one that reports an error, and one that ends.
+# Test scripts/compare-hang.sh with the command $1: its rows for cohort, for systems that
+# are not installed, and for one each that hangs, reports an error, and exits.
 
 set -u
 
@@ -20,18 +20,18 @@ fail() {
 	failed=1
 }
 
-# compare ARGUMENT... - must succeed, with no tools but those in $tools
+# compare ARGUMENT... - run the script, which must succeed, with only the tools in $tools
 compare() {
 	PATH=$tools scripts/compare-hang.sh "$@" "$cohort" >"$scratch/log" 2>&1 ||
 		fail "compare-hang.sh $*: exit status $?"
 }
 
-# says PATTERN - a line of the table must match
+# says PATTERN - fail unless a line of the table matches
 says() {
 	grep -qE -e "$1" "$scratch/log" || fail "no '$1'"
 }
 
-# stand_in TOOL COMMAND - a tool that runs this command
+# stand_in TOOL COMMAND - create a tool that runs COMMAND
 stand_in() {
 	printf '#!/bin/sh\n%s\n' "$2" >"$tools/$1"
 	chmod +x "$tools/$1"
@@ -44,12 +44,13 @@ done
 stand_in "$CC" "PATH='$PATH' exec $CC \"\$@\""
 
 compare --timeout 20 --ranks 3
-# After the deadline of a second, however much later.
+# The report comes after the deadline of one second, by any delay.
 says '^\| cohort \| [1-9][0-9]*\.[0-9]+ s \| rank 2 has not called all_reduce 2 of "hang" \(.*, limit 1\.0 s\): .*; ranks 0-1 wait \| yes, goes on with 2 ranks \|$'
-says '^\| Open MPI \| - \| not tried: no mpicc.openmpi \(of Debian: openmpi-bin'
-says '^\| MPICH \| - \| not tried: no mpicc.mpich \(of Debian: mpich'
-says '^\| PyTorch, Gloo \| - \| not tried: no torch in python3'
-[ "$(wc -l <"$scratch/log")" -eq 6 ] || fail 'not six lines'
+says '^\| Open MPI \| - \| not tried: mpicc.openmpi is not installed \(Debian: openmpi-bin'
+says '^\| MPICH \| - \| not tried: mpicc.mpich is not installed \(Debian: mpich'
+says '^\| PyTorch, Gloo \| - \| not tried: torch in python3 is not installed'
+says '^\| NCCL \| - \| not tried: '
+[ "$(wc -l <"$scratch/log")" -eq 7 ] || fail 'not seven lines'
 
 stand_in mpicc.openmpi :
 stand_in mpirun.openmpi 'echo waits; exec sleep 100'
@@ -65,13 +66,13 @@ says '^\| PyTorch, Gloo \| never \| gone \| no: exit status 3 \|$'
 stand_in mpicc.openmpi 'exit 1'
 stand_in mpiexec.mpich 'exit 5'
 compare --timeout 4
-says '^\| Open MPI \| - \| not tried: mpicc.openmpi has failed'
-says '^\| MPICH \| - \| it has not come to that: exit status 5'
+says '^\| Open MPI \| - \| not tried: mpicc.openmpi failed'
+says '^\| MPICH \| - \| failed before the hang: exit status 5'
 
 for wrong in '--timeout 0' '--ranks 1' '--ranks x' '--bogus 3'; do
 	# shellcheck disable=SC2086
 	if scripts/compare-hang.sh $wrong "$cohort" >"$scratch/log" 2>&1; then
-		fail "compare-hang.sh $wrong: is not refused"
+		fail "compare-hang.sh $wrong is not refused"
 	fi
 done
 exit $failed

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The public headers in strict C11, as a program outside the project would use
- * them; header.cc includes this file as C++17.
+ * Compiles the public headers as strict C11, as an outside program would.
+ * header.cc includes this file as C++17.
  *
- * They are the first include, so that they must include all they need.
+ * The headers come first, so that they must include everything they need.
  */
 
 #include <cohort/sim.h>
@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The lists, expanded as a caller may. */
+/* Expand the lists, as a caller may do. */
 static const char *status_name(int status)
 {
 	switch (status) {

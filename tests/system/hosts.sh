@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Groups of several hosts with networks of their own, which cohort launch starts on NVIDIA's
-# NCCL: what their processes are told when ranks do not call, a process or the agent of one is
-# killed, a host is cut off, and the link to a host is slow.  The hosts are network namespaces
-# of this machine, on a bridge.
+# Test groups on several hosts with their own networks, which cohort launch starts on
+# NVIDIA's NCCL: what their processes learn if ranks do not call, a process or the agent of
+# one is killed, a host is cut off, or the link to a host is slow.  The hosts are network
+# namespaces of this machine, on a bridge.
 #
 # usage: hosts.sh COHORT LIB   exit status 0 passed, 1 failed, 77 skipped
 
@@ -19,20 +19,20 @@ leaves_out() {
 	exit 77
 }
 
-# In a network, and with a folder for the names of networks, of this script's own.
+# Run this script in its own network and mount namespaces, with its own directory of networks.
 if [ -z "${HOSTS_INSIDE-}" ]; then
-	command -v ip >/dev/null || leaves_out 'no ip (of Debian, the package iproute2)'
+	command -v ip >/dev/null || leaves_out 'ip is not installed (Debian: iproute2)'
 	unshare --net --mount --uts --pid --fork true 2>/dev/null ||
-		leaves_out 'no namespaces for this user'
+		leaves_out 'this user cannot create namespaces'
 	"$cohort" run --nccl auto -- "$cohort" launch -n 1 true >/dev/null 2>&1 ||
-		leaves_out "no NCCL of NVIDIA's, or no libpmix.so.2"
+		leaves_out "NVIDIA's NCCL or libpmix.so.2 is not installed"
 	HOSTS_INSIDE=1 exec unshare --net --mount --pid --fork --kill-child --mount-proc \
 		"$0" "$@"
 fi
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 mount -t tmpfs none /run
-# NCCL leaves its files there when a process is killed.
+# NCCL leaves files here when a process is killed.
 mount -t tmpfs none /dev/shm
 
 fail() {
@@ -42,8 +42,8 @@ fail() {
 }
 
 ip link set lo up
-# With an address of its own: else it has that of some host's link, and another one when that
-# link is replaced, which the hosts find out after a minute.
+# Give the bridge its own address.  Otherwise it has that of some host's link, and gets
+# another one when that link is replaced, which the hosts notice only after a minute.
 ip link add bridge address 02:00:00:00:00:01 type bridge 2>/dev/null ||
 	leaves_out 'the kernel has no bridges'
 ip address add 10.77.0.1/24 dev bridge
@@ -74,7 +74,8 @@ export LD_LIBRARY_PATH=$lib NCCL_SOCKET_IFNAME=eth0
 processes=4
 delay=0 # of a frame to or from the second host, in ms
 
-# far STATUS MODE N TEXT [COMMAND]... - N processes say that; meanwhile the command is run
+# far STATUS MODE N TEXT [COMMAND]... - run far, and COMMAND at the same time; fail unless N
+# processes report TEXT
 far() {
 	local want=$1 mode=$2 n=$3 text=$4 dir=$scratch/$2-$delay got=0 launcher times least
 	shift 4
@@ -93,7 +94,7 @@ far() {
 	[ "$least" -ge "$delay" ] || fail "$mode: too early"
 }
 
-# await COMMAND... - until it succeeds
+# await COMMAND... - repeat COMMAND until it succeeds
 await() {
 	local until=$((SECONDS + 60))
 	until "$@"; do
@@ -103,7 +104,7 @@ await() {
 }
 kill_agent() {
 	await test -s "$1"
-	# The second one on that host; its oldest process.
+	# Of this host's agents, kill the second one, by order of process ids.
 	pgrep -f '^unshare .* sh east ' | sort -n | sed -n 2p | xargs kill -KILL
 }
 cut_off() {
@@ -112,12 +113,12 @@ cut_off() {
 	touch "$1.cut"
 }
 
-# The relay goes before the other programs: one that waits for a core makes the link slower.
+# Run the relay with priority, because waiting for a core would make the link slower.
 has_relay() {
 	: <>/dev/net/tun && chrt --fifo 1 true
 }
 
-# slow_down MS - the second host gets a link with that delay
+# slow_down MS - give the second host a link with this delay
 slow_down() {
 	delay=$1
 	ip link delete west

@@ -2,14 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Install into an empty directory, build a program against the installed files, with the
-# shared library and with the archive, look up the manual and completions, and uninstall
-# everything.  CMake finds the files there, and in a prefix whose libraries are in another
-# folder.
+# shared library and with the archive, look up the pages, examples, manual and completions,
+# and uninstall everything.  CMake must find the files, also with libraries in another folder.
 
 set -eu
 
-# As part of make test: keep the variables of make's command line, so that nothing is
-# built anew, but not its jobs, which it does not share.
+# In make test, keep the variables of make's command line, so that nothing is rebuilt, but not
+# its job server, which it does not share.
 case ${MAKEFLAGS-} in
 *'-- '*) export MAKEFLAGS="-- ${MAKEFLAGS#*-- }" ;;
 *) unset MAKEFLAGS ;;
@@ -40,7 +39,7 @@ if command -v pkg-config >/dev/null; then
 	export PKG_CONFIG_SYSROOT_DIR=$root
 	read -ra flags < <(pkg-config --cflags --libs cohort)
 	build "${flags[@]}"
-	# A program of NCCL, for the simulator; the headers need python3.
+	# A program for NCCL, for the simulator, whose headers need python3.
 	if command -v python3 >/dev/null; then
 		read -ra flags < <(pkg-config --cflags --libs cohort-simulator)
 		$compiler tests/system/programs/threads.c -o "$root/program" "${flags[@]}" \
@@ -49,7 +48,7 @@ if command -v pkg-config >/dev/null; then
 		rm "$root/program"
 	fi
 else
-	echo '[SKIP] cohort.pc, cohort-simulator.pc: there is no pkg-config'
+	echo '[SKIP] cohort.pc, cohort-simulator.pc: pkg-config is not installed'
 fi
 
 if command -v cmake >/dev/null; then
@@ -61,10 +60,10 @@ if command -v cmake >/dev/null; then
 	tests/system/cmake.sh "$root/direct"
 	"$make" --no-print-directory uninstall "${direct[@]}"
 else
-	echo '[SKIP] cohortConfig.cmake: there is no cmake'
+	echo '[SKIP] cohortConfig.cmake: cmake is not installed'
 fi
 
-# page NAME SECTION TEXT - the installed page is there, and says TEXT
+# page NAME SECTION TEXT - fail unless the installed page exists and contains TEXT
 page() {
 	local file=$root$prefix/share/man/man$2/$1.$2
 
@@ -72,13 +71,34 @@ page() {
 		echo "there is no page $1($2)"
 		exit 1
 	fi
-	# Without what makes letters bold or underlined.
+	# Remove the sequences that make letters bold or underlined.
 	if [ -n "$reader" ] && ! MANWIDTH=80 $reader "$file" | sed 's/.\x08//g' |
 		tr -s '[:space:]' ' ' | grep -qF -- "$3"; then
 		echo "$reader $file does not say '$3'"
 		exit 1
 	fi
 }
+
+doc=$root$prefix/share/doc/cohort
+for file in README.md docs/index.md docs/trace.png examples/supervisor.c; do
+	if [ ! -s "$doc/$file" ]; then
+		echo "there is no $doc/$file"
+		exit 1
+	fi
+done
+# Each page that a page links to exists.
+for page in "$doc"/*.md "$doc"/docs/*.md; do
+	while read -r link; do
+		if [ ! -e "$(dirname "$page")/$link" ]; then
+			echo "$page: there is no $link"
+			exit 1
+		fi
+	done < <(grep -oE '\]\((\.\./)?((docs|examples)/)?[A-Za-z-]+\.(md|c|cc|py|svg|png)' "$page" |
+		sed 's/^](//')
+done
+$compiler "$doc/examples/supervisor.c" -o "$root/program" -I"$root$prefix/include" \
+	"$root$prefix/lib/libcohort.a" -pthread -ldl -lm
+rm "$root/program"
 
 if command -v python3 >/dev/null; then
 	reader=
@@ -87,15 +107,16 @@ if command -v python3 >/dev/null; then
 	elif command -v man >/dev/null; then
 		reader='man -l'
 	else
-		echo '[SKIP] how pages look: there is neither mandoc nor man'
+		echo '[SKIP] appearance of manual pages: neither mandoc nor man is installed'
 	fi
 	page cohort 1 'cohort-drill(1)'
 	page cohort-bench-average 1 '--shapes FILE'
-	page cohort 7 'cohort_group_close(3) closes those that are left.'
-	page cohort-options 7 'LAUNCHING TOGETHER'
+	page cohort 7 'cohort_group_close(3) closes all that are left.'
+	page cohort-options 7 'struct cohort_group_options'
 	page cohort_wait 3 'int cohort_wait(struct cohort_comm *comm, uint64_t ticket,'
-	# A function that shares its page with others.
-	page cohort_comm_size 3 'number of ranks'
+	page cohort_comm_size 3 'RETURN VALUES 1 or more, or -1'
+	page cohort_broadcast 3 'COHORT_OK the operation is queued' # as cohort_all_reduce()
+	page cohort_abort_fire 3 'EXAMPLES static struct cohort_abort *handle;'
 	count=0 reader=
 	while read -r name; do
 		page "$name" 3 ''
@@ -111,7 +132,7 @@ if command -v python3 >/dev/null; then
 		fi
 	done
 else
-	echo '[SKIP] manual pages, completions and headers of the simulator: there is no python3'
+	echo '[SKIP] manual pages, completions and headers of the simulator: python3 is not installed'
 fi
 
 "$make" --no-print-directory uninstall "${places[@]}"
@@ -120,5 +141,5 @@ if [ -n "$left" ]; then
 	echo "uninstall left $left"
 	exit 1
 fi
-# Build for the usual prefix again.
+# Rebuild for the usual prefix.
 "$make" --no-print-directory all >/dev/null

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A process that is killed while it dumps leaves whole files.
+"""Test that a process that is killed while it dumps leaves complete files.
 
 usage: killed.py DUMPER FOLDER TIMES
 
-DUMPER dumps into FOLDER again and again; after its first dump it is killed at a random
-moment.  Every file with the name of a dump must then be complete, the old or the new one.
+DUMPER dumps into FOLDER repeatedly, and is killed at a random moment after its first dump.
+Then every file with the name of a dump must be complete, either the old or the new one.
 """
 
 import json

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What cohort launch starts: each process is told once of each other that ends
+ * Checks that each process of cohort launch is notified, once, of every other
+ * process that ends
  *
- *	launch ends    of those there are, the first is killed, the second exits and is a
- *	               client, the third finalizes, and the fourth exits and is none; the
- *	               others, one or more, are told of each
- *	launch abort   the last process ends process 1 with PMIx_Abort(), and lives on
- *	launch lives F two are not told of before they end: the first, two children of
- *	               which are clients that end, and the second, which finalizes; F:
- *	               where they make files
+ *  launch ends    process 0 is killed, process 1 exits without finalizing,
+ *                 process 2 finalizes, and process 3 exits without having been
+ *                 a client; all other processes are notified of each end
+ *  launch abort   the last process ends process 1 by PMIx_Abort(), and
+ *                 continues to run
+ *  launch lives F no process is notified while these two continue to run:
+ *                 process 0, two of whose children are clients that end, and
+ *                 process 1, which finalizes; the processes create files in
+ *                 directory F
  *
- * Prints one line for each event.  It knows nothing of the library but its table of
- * libpmix's functions.
+ * The program prints one line for each event. It uses nothing of the library
+ * but the table of libpmix's functions.
  */
 
 #include <dlfcn.h>
@@ -41,7 +44,10 @@ enum { MOST = 16, SECONDS = 60 };
 
 static int number, count;
 
-/* Atomic; events about each process, and about nobody or with another job. */
+/*
+ * Atomic. Number of events about each process, and number of events about no
+ * process or another job.
+ */
 static atomic_int events[MOST];
 static atomic_int wrong;
 
@@ -64,9 +70,9 @@ static void *find(const char *name)
 
 static struct pmix_proc own;
 
-static bool lives; /* the code does not matter */
+static bool any_code; /* any exit code is accepted */
 
-/* The code that the end of process @i has. */
+/* Return the exit code of process @i. */
 static int code_of(int i)
 {
 	return i == 2 || i == 3 ? PMIX_ABI_EVENT_PROC_TERMINATED
@@ -88,7 +94,7 @@ static void on_event(size_t id, int code, const struct pmix_proc *source,
 			affected = info[i].value.data.proc;
 	if (affected && affected->rank < (uint32_t)count &&
 	    strcmp(affected->nspace, own.nspace) == 0 &&
-	    (lives || code == code_of((int)affected->rank))) {
+	    (any_code || code == code_of((int)affected->rank))) {
 		if (atomic_fetch_add(&events[affected->rank], 1) == 0)
 			printf("process %d: %u, event %d\n", number,
 			       affected->rank, code);
@@ -140,8 +146,8 @@ static void init(void)
 	                              size_t))(&own, NULL, 0) == 0);
 }
 
-/* End well.  exit() writes what is buffered without a lock, twice if on_event() is writing
- * it. */
+/* Exit with success. exit() writes buffered output without a lock, so the
+ * output would appear twice if on_event() is writing it. */
 static void leave(const char *test)
 {
 	printf("process %d of %d: %s\n", number, count, test);
@@ -170,7 +176,7 @@ static void begin(void)
 
 /* ---- ends -------------------------------------------------------------- */
 
-/* Without those that end at first, and without process 3. */
+/* Fence with the processes from @first on, except process 3. */
 static void meet(int first)
 {
 	struct pmix_proc others[MOST];
@@ -185,8 +191,10 @@ static void meet(int first)
 	fence(others, n);
 }
 
-/* Processes 0 to 2 end one after the other, so that each order is tried; process 3 at
- * once. */
+/*
+ * End processes 0 to 2 one after another, so that each way of ending is tested
+ * alone. Process 3 ends immediately.
+ */
 static void test_ends(void)
 {
 	int i;
@@ -208,10 +216,12 @@ static void test_ends(void)
 		await(&events[i], 1);
 	}
 	await(&events[3], 1);
-	/* What would come twice has come when a fence that begins now ends. */
+	/* A duplicate event would arrive before the end of this fence. */
 	meet(4);
-	/* libpmix may tell a process twice that asks for an event when it comes, as it
-	 * may that of process 3. */
+	/*
+	 * Do not count events about process 3: libpmix may deliver an event
+	 * twice to a process that registers for events while it arrives.
+	 */
 	for (i = 0; i < 3; i++)
 		CHECK(atomic_load(&events[i]) == 1);
 	CHECK(atomic_load(&wrong) == 0);
@@ -269,7 +279,7 @@ static void await_file(const char *name)
 	CHECK(access(path, F_OK) == 0);
 }
 
-/* A child is the same client for a while. */
+/* Fork a child that acts as the same client for a while. */
 static void be_client(bool finalizes)
 {
 	int status;
@@ -287,8 +297,10 @@ static void be_client(bool finalizes)
 	CHECK(finalizes ? status == 0 : WIFSIGNALED(status));
 }
 
-/* Make a file, and wait for those of the processes from @first on.  libpmix's fences do
- * not wait for a process whose child has been a client. */
+/*
+ * Create a file, and wait for the files of the processes from @first on. A
+ * fence of libpmix does not wait for a process whose child has been a client.
+ */
 static void meet_by_files(const char *what, int first)
 {
 	char name[32];
@@ -307,7 +319,7 @@ static void meet_by_files(const char *what, int first)
 static void test_lives(void)
 {
 	CHECK(count > 2);
-	lives = true;
+	any_code = true;
 	if (number == 0) {
 		be_client(true);
 		be_client(false);
@@ -320,7 +332,8 @@ static void test_lives(void)
 	}
 	if (number >= 2) {
 		await_file("finalized");
-		/* What was sent before has come when the server answers. */
+		/* When the server replies, events that were sent earlier have
+		 * arrived. */
 		fence(&own, 1);
 		CHECK(atomic_load(&events[0]) == 0);
 		CHECK(atomic_load(&events[1]) == 0);

@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# cohort launch: what it refuses, what its processes find, their exit statuses, signals,
-# and that each process is told once of each other that ends; on this machine, and on
-# several hosts, which are namespaces of this machine.  There also what the processes of a
-# group on NVIDIA's NCCL are told, and how they go on.
+# Test cohort launch: what it refuses, what its processes find, their exit statuses,
+# signals, and that each process is notified once of every other one that ends; on this
+# machine, and on several hosts, which are namespaces of this machine.  Between hosts, also
+# check what the processes of a group on NVIDIA's NCCL learn, and how they continue.
 #
-# usage: launch.sh COHORT LIB WHOLE   WHOLE: the library's objects
+# usage: launch.sh COHORT LIB WHOLE   (WHOLE is an archive of the library's objects)
 #                                     exit status 0 passed, 1 failed, 77 skipped
 
 set -eu
@@ -19,7 +19,7 @@ scratch=$(mktemp -d)
 begin=$scratch/begin
 : >"$begin"
 trap 'scripts/sweep-nccl.sh "$begin"; rm -rf "$scratch"' EXIT
-# Where the launcher's folder is looked for.
+# Where the launcher creates its directory.
 export TMPDIR=$scratch/tmp
 mkdir "$TMPDIR"
 unset PMIX_NAMESPACE PMIX_RANK
@@ -30,7 +30,7 @@ fail() {
 	exit 1
 }
 
-# launch STATUS ARGUMENT... - the command ends with this status, and leaves no folder
+# launch STATUS ARGUMENT... - run the command, which must exit with STATUS and leave no files
 launch() {
 	local want=$1 got=0
 	shift
@@ -40,15 +40,16 @@ launch() {
 	[ -z "$(ls -A "$TMPDIR")" ] || fail "cohort launch $*: left $(ls -A "$TMPDIR")"
 }
 
-# says N TEXT - N lines of the standard output have it; and of the standard error
+# says N TEXT - fail unless N lines of the standard output contain TEXT
 says() {
 	[ "$(grep -cE -e "$2" "$scratch/out")" -eq "$1" ] || fail "not $1 times '$2'"
 }
+# complains N TEXT - fail unless N lines of stderr contain TEXT
 complains() {
 	[ "$(grep -cE -e "$2" "$scratch/err")" -eq "$1" ] || fail "not $1 times '$2'"
 }
 
-# refuses STATUS TEXT ARGUMENT... - in one line
+# refuses STATUS TEXT ARGUMENT... - fail unless the command refuses in one line
 refuses() {
 	local status=$1 text=$2
 	shift 2
@@ -57,7 +58,7 @@ refuses() {
 	[ "$(wc -l <"$scratch/err")" -eq 1 ] || fail "$*: not one line"
 }
 
-# await COMMAND... - until it succeeds
+# await COMMAND... - repeat COMMAND until it succeeds
 await() {
 	local until=$((SECONDS + 60))
 	until "$@"; do
@@ -66,19 +67,19 @@ await() {
 	done
 }
 
-# ---- wrong use ---------------------------------------------------------------
+# ---- invalid usage -----------------------------------------------------------
 
 for n in 0 1025 two; do
-	refuses 2 "--processes: '$n'" -n "$n" true
+	refuses 2 "--processes: \"$n\"" -n "$n" true
 done
 refuses 2 'no number of processes' true
 refuses 2 'no program' -n 2
-refuses 2 "--hosts: 'a,,b' has an empty name" -n 3 --hosts a,,b true
-refuses 2 "--hosts: '-x' has a host that begins with '-'" -n 3 --hosts -x true
-refuses 2 "--hosts: 'a,b,c' names 3 hosts for 2 processes" -n 2 --hosts a,b,c true
-refuses 2 "--agent: ' ' is no command" -n 2 --agent ' ' true
-refuses 2 "--agent: '$scratch/none -x'" -n 2 --hosts a --agent "$scratch/none -x" true
-refuses 2 "--interface: 'none0'" -n 2 --interface none0 true
+refuses 2 '--hosts: "a,,b" has an empty name' -n 3 --hosts a,,b true
+refuses 2 '--hosts: "-x" has a host that starts with -' -n 3 --hosts -x true
+refuses 2 '--hosts: "a,b,c" names 3 hosts for 2 processes' -n 2 --hosts a,b,c true
+refuses 2 '--agent: " " is not a command' -n 2 --agent ' ' true
+refuses 2 "--agent: \"$scratch/none -x\"" -n 2 --hosts a --agent "$scratch/none -x" true
+refuses 2 '--interface: "none0"' -n 2 --interface none0 true
 refuses 127 "$scratch/none: No such file" -n 2 "$scratch/none"
 refuses 127 'no-such-program: No such file' -n 2 no-such-program
 refuses 126 "$scratch: Permission denied" -n 2 "$scratch"
@@ -92,17 +93,17 @@ rc=0
 "$scratch/pmix" refused >/dev/null || rc=$?
 if [ "$rc" -eq 77 ]; then
 	refuses 1 'cannot open libpmix.so.2' -n 1 true
-	echo "[SKIP] libpmix.so.2: not installed (of Debian, the package libpmix2)"
+	echo "[SKIP] libpmix.so.2: not installed (Debian: libpmix2)"
 	exit 77
 fi
 
 # ---- one machine -------------------------------------------------------------
 
-# PMIx itself cannot start.
+# PMIx cannot start.
 PMIX_MCA_bfrops=none launch 1 -n 2 true
 complains 1 '^cohort launch: PMIx_server_init: '
 
-# shellcheck disable=SC2016 # for the processes' shell
+# shellcheck disable=SC2016 # variables of the processes' shell
 print='echo "process $COHORT_PROCESS/$COHORT_PROCESSES local \
 $COHORT_LOCAL_PROCESS/$COHORT_LOCAL_PROCESSES rank $PMIX_RANK $1 in $PWD on $(uname -n)
 $COHORT_JOB" && [ "$COHORT_JOB" = "$PMIX_NAMESPACE" ]'
@@ -113,7 +114,7 @@ done
 says 3 '^cohort-[0-9a-f]{32}$'
 [ "$(grep '^cohort-' "$scratch/out" | sort -u | wc -l)" -eq 1 ] || fail 'several jobs'
 
-# Process 0 alone reads.
+# Only process 0 reads standard input.
 echo line >"$scratch/in"
 # shellcheck disable=SC2016
 "$cohort" launch -n 2 -- sh -c 'echo "$COHORT_PROCESS:$(cat)"' <"$scratch/in" >"$scratch/out" \
@@ -121,10 +122,10 @@ echo line >"$scratch/in"
 says 1 '^0:line$'
 says 1 '^1:$'
 
-# The system would reap what is started, and tell nothing.
+# With SIGCHLD ignored, the kernel would reap the processes without their exit status.
 (trap '' CHLD; launch 3 -n 2 -- sh -c 'exit 3')
 
-# The others go on.
+# The other processes continue.
 # shellcheck disable=SC2016
 launch 3 -n 3 -- sh -c '[ $COHORT_PROCESS != 1 ] || exit 3; sleep 0.1; echo went on'
 complains 1 '^cohort launch: process 1 \(pid [0-9]+\) has exited with status 3$'
@@ -134,7 +135,7 @@ launch 137 -n 3 -- sh -c '[ $COHORT_PROCESS != 2 ] || kill -9 $$; sleep 0.1; ech
 complains 1 '^cohort launch: process 2 \(pid [0-9]+\) was ended by signal 9 \(Killed\)$'
 says 2 'went on'
 
-# How it ended can be seen as long as the launcher lives.
+# A process's exit status can be read as long as the launcher runs.
 # shellcheck disable=SC2016
 launch 137 -n 2 -- sh -c 'if [ $COHORT_PROCESS = 1 ]; then
 		echo $$ >"$0/pid.new" && mv "$0/pid.new" "$0/pid" && kill -9 $$
@@ -150,7 +151,7 @@ says 3 ' of 3: gather'
 launch 0 -n 2 -- "$scratch/pmix" children
 says 2 ' of 2: children'
 
-# What each of the last two is told, when four have ended in four ways.
+# Check the events that the last two processes get after four others ended in four ways.
 ends() {
 	local i
 	launch 137 "$@" -n 6 -- "$scratch/launch" ends
@@ -179,12 +180,12 @@ complains 1 'process 2 has called PMIx_Abort\(\) with status 7: why'
 have_written() {
 	[ "$(find "$scratch" -maxdepth 1 -name 'is.*' | wc -l)" -eq 2 ]
 }
-# All that is started has the folder among its arguments.
+# Every started process has the launcher's directory among its arguments.
 have_ended() {
 	! pgrep -f "$scratch" >"$scratch/left"
 }
 
-# interrupt SIGNAL STATUS ARGUMENT... - while two processes run, which say so
+# interrupt SIGNAL STATUS ARGUMENT... - send SIGNAL once two processes report that they run
 interrupt() {
 	local signal=$1 want=$2 got=0 launcher
 	shift 2
@@ -210,8 +211,8 @@ interrupt KILL 137 -- sh -c "$runs" "$scratch"
 
 # ---- several hosts -----------------------------------------------------------
 
-# A host is a namespace of names and one of processes: it has a name of its own, and sees no
-# process of the others.
+# A host is a UTS and a PID namespace: it has its own name, and does not see processes of
+# other hosts.
 cat >"$scratch/agent" <<'END'
 #!/bin/sh
 [ "$1" = -x ] || exit 99
@@ -220,7 +221,7 @@ exec unshare --uts --pid --fork --kill-child --mount-proc \
 END
 chmod +x "$scratch/agent"
 if ! unshare --uts --pid --fork --mount-proc hostname a 2>/dev/null; then
-	echo '[SKIP] several hosts: no namespaces for this user'
+	echo '[SKIP] several hosts: this user cannot create namespaces'
 	exit 0
 fi
 hosts=(--hosts "east,west" --agent "$scratch/agent -x")
@@ -240,11 +241,11 @@ complains 1 '^cohort launch: process 1 \(host west\) has exited with status 3$'
 launch 127 "${hosts[@]}" -n 2 -- "$scratch/none"
 complains 2 'has exited with status 127$'
 
-# A name that looks like an assignment.
+# A host name that looks like an assignment.
 cp "$scratch/launch" "$scratch/a=b"
 launch 2 "${hosts[@]}" -n 2 -- "$scratch/a=b"
 complains 2 'usage: launch'
-# Nobody else may read the name of the job.
+# Only the user may read the name of the job.
 # shellcheck disable=SC2016
 launch 0 "${hosts[@]}" -n 2 -- sh -c '! grep -lF "$COHORT_JOB" /proc/[0-9]*/cmdline'
 launch 0 "${hosts[@]}" -n 4 -- "$scratch/pmix" gather
@@ -265,12 +266,12 @@ interrupt KILL 137 "${hosts[@]}" -- sh -c "$runs" "$scratch"
 # ---- groups between hosts ----------------------------------------------------
 
 if ! "$cohort" run --nccl auto -- true >/dev/null 2>&1; then
-	echo "[SKIP] groups between hosts: no NCCL of NVIDIA's"
+	echo "[SKIP] groups between hosts: NVIDIA's NCCL is not installed"
 	exit 0
 fi
 compile -o "$scratch/far" tests/system/far.c -L"$lib" -lcohort
 export LD_LIBRARY_PATH=$lib
-# far STATUS MODE N TEXT - N processes say that
+# far STATUS MODE N TEXT - fail unless N processes report TEXT
 far() {
 	launch "$1" "${hosts[@]}" -n 4 -- "$cohort" run -n 8 --nccl auto -- "$scratch/far" "$2" \
 		"$scratch/time"

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Stand-ins for libcudart.so.13 (-DCUDART) and libnccl.so.2 (-DNCCL), for the
- * loader of the gpu platform: every function exists, except one that all
- * libraries must have (-DWITHOUT) or one that only newer ones have (-DOLDER),
- * and answers as on a machine in some state
+ * Stand-ins for libcudart.so.13 (-DCUDART) and libnccl.so.2 (-DNCCL), which
+ * test the loader of the GPU platform
  *
- * cudaGetDeviceCount() answers the error of LOADER_ERROR, if set, else success
- * and LOADER_DEVICES devices.  The version is -DVERSION.  -DDROP_IN, -DHIP and
- * -DMSCCL add the symbols that show what a library really is.
+ * Every function exists, except one that all libraries must have (-DWITHOUT) or
+ * one that only newer libraries have (-DOLDER). cudaGetDeviceCount() returns
+ * the error in LOADER_ERROR if that is set, otherwise success and
+ * LOADER_DEVICES devices. The version is -DVERSION. -DDROP_IN, -DHIP and
+ * -DMSCCL add the symbols that identify other libraries.
  */
 
 #include <stdlib.h>
@@ -85,7 +85,7 @@ const char *cudaGetErrorString(cudaError_t error)
 	return error_text((int)error);
 }
 
-/* The driver's functions are one that does nothing. */
+/* Return success. Stands for all functions of the driver. */
 static int answer_success(void)
 {
 	return 0;

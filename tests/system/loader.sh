@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# What the command $1 says about the gpu platform when its libraries are missing, broken
-# or incomplete, or find no driver or devices: each state has its own code, and the text
-# names what is missing.  Stand-ins for the libraries are built from loader.c.
+# Test what the command $1 reports about the gpu platform if its libraries are missing,
+# broken or incomplete, or find no driver or devices: each state has its own code, and the
+# text names what is missing.  loader.c is built into stand-ins for the libraries.
 
 set -eu
 
@@ -12,7 +12,7 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 failed=0
 
-# library DIR FILE OPTION... - build a stand-in
+# library DIR FILE OPTION... - build a stand-in library
 library() {
 	local dir=$scratch/$1 file=$2
 	shift 2
@@ -22,7 +22,7 @@ library() {
 		-o "$dir/$file" tests/system/loader.c
 }
 
-# broken DIR FILE... - files that are no libraries, and hide those of the system
+# broken DIR FILE... - create files that are not libraries, and that hide the system's
 broken() {
 	local dir=$scratch/$1
 	shift
@@ -33,7 +33,7 @@ broken() {
 	done
 }
 
-# expect DIR STATUS TEXT [VARIABLE=VALUE...] - what `cohort info --json` must say
+# expect DIR STATUS TEXT [VARIABLE=VALUE...] - check the output of `cohort info --json`
 expect() {
 	local dir=$scratch/$1 status=$2 text=$3 said
 	shift 3
@@ -50,8 +50,8 @@ expect() {
 	esac
 }
 
-# chosen DIR PATTERN [VARIABLE=VALUE...] - the reason it must give for its choice;
-# nothing, with the same arguments - it must give no such reason
+# chosen DIR PATTERN [VARIABLE=VALUE...] - check the reason that it gives for its choice
+# nothing DIR PATTERN [VARIABLE=VALUE...] - check that it gives no such reason
 chosen() {
 	local dir=$scratch/$1 text=$2
 	shift 2
@@ -79,7 +79,7 @@ nothing() {
 cudart="libcudart.so.13 libcudart.so.12 libcudart.so"
 nccl="libnccl.so.2 libnccl.so"
 
-# cuda DIR [OPTION...], nccl DIR [OPTION...] - a usable CUDA runtime, a usable NCCL
+# cuda DIR [OPTION...], nccl DIR [OPTION...] - build a usable CUDA runtime, or NCCL
 cuda() {
 	local dir=$1
 	shift
@@ -108,7 +108,7 @@ nccl() {
 	expect no-driver -9 "cudaGetDeviceCount: some text (100)"
 	expect no-driver -10 "cudaGetDeviceCount: some text (719)" \
 		LOADER_ERROR=719
-	# The other library is named, but not what is wrong with it.
+	# The other library is named, but not its error.
 	library no-driver libnccl.so.2 -DNCCL -DVERSION=21903
 	expect no-driver -9 "cudaGetDeviceCount: some text (100)"
 	expect no-driver -9 "no-driver/libnccl.so.2"
@@ -160,10 +160,10 @@ nccl() {
 	cuda usable -DDROP_IN
 	nccl usable -DDROP_IN
 	expect usable 0 '"drop_in":true' LOADER_DEVICES=2
-	# None of the notes on NVIDIA's own NCCL.
+	# There must be no note about NVIDIA's own NCCL.
 	expect usable 0 '"notes":""}' LOADER_DEVICES=2
 
-	# The host platform was not asked for, and the machine has a driver.
+	# The host platform was not requested, and the machine has a driver.
 	if [ ! -e /dev/nvidiactl ] && [ ! -e /dev/nvhost-ctrl-gpu ] &&
 		[ ! -e /usr/lib/wsl/lib/libcuda.so.1 ]; then
 		detour="NVIDIA's libraries are here"
@@ -177,7 +177,7 @@ nccl() {
 		nothing usable "$detour"
 	fi
 
-	# Only the folder of the environment is searched.
+# Only the directory in the environment is searched.
 	expect usable -7 "cannot open libcudart.so.13: " \
 		COHORT_GPU_LIBRARIES="$scratch/no-such"
 	expect usable -6 "old-cuda/libcudart.so.13 is CUDA 11.8" \

@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Run programs for NCCL and the CUDA runtime with NVIDIA's own NCCL on the simulator's
-# devices, if there is one: cohort run --nccl auto, or the one that is given.
+# devices: the one that cohort run --nccl auto finds, or LIBRARY.
 #
 #	nccl.sh OUT [LIBRARY]
 #
 # Each program is one of tests/system/programs, linked with the libraries in
-# OUT/lib/drop-in.  It must print OK.
+# OUT/lib/drop-in, and must print OK.
 
 set -u
 
@@ -23,21 +23,21 @@ skip() {
 }
 
 if ! "$out/cohort" run --nccl "$nccl" -- true 2>"$scratch/err"; then
-	if ! grep -q 'there is no libnccl.so.2\|on x86-64 alone' "$scratch/err"; then
+	if ! grep -q 'no libnccl.so.2\|works on x86-64 only' "$scratch/err"; then
 		cat "$scratch/err"
 		exit 1
 	fi
 	skip "$(sed 's/^cohort run: //' "$scratch/err")"
 fi
 
-# build PROGRAM - $scratch/PROGRAM
+# build PROGRAM - build $scratch/PROGRAM
 build() {
 	${CC:-cc} -std=gnu11 -O1 -Wall -Wextra -Werror -Isrc \
 		-Isrc/sim/include "tests/system/programs/$1.c" \
 		-o "$scratch/$1" -L"$out/lib/drop-in" -lnccl -lcudart -pthread -lm
 }
 
-# try PROGRAM RANKS [VARIABLE=VALUE]... - it prints OK, and nothing else
+# try PROGRAM RANKS [VARIABLE=VALUE]... - run it; it must print OK and nothing else
 try() {
 	local program=$1 ranks=$2
 	shift 2
@@ -47,7 +47,7 @@ try() {
 		[ ! -s "$scratch/err" ] && [ "$(cat "$scratch/out")" = OK ]; then
 		return
 	fi
-	if grep -q 'is not known to the simulator' "$scratch/err"; then
+	if grep -q 'is not supported by the simulator' "$scratch/err"; then
 		skip "$(cat "$scratch/err")"
 	fi
 	echo "$program, $ranks ranks, $*:"
@@ -62,11 +62,11 @@ for program in exchange groups graph nonblocking registered ring scaled split th
 	try "$program" 4
 done
 
-# Trees, which only some collectives have.  The init connects them: in the first call one
-# rank's kernel may wait for another whose connections wait for that kernel.
+# Trees, which only some collectives have.  They are connected by the init, because in a
+# first call one rank's kernel may wait for a rank whose connections wait for that kernel.
 tree=('NCCL_ALGO=ring;allreduce:tree' NCCL_RUNTIME_CONNECT=0)
 
-# Random calls, by each protocol, and beside a ring a tree where there is one.
+# Random calls, with each protocol, and with a tree in addition to a ring if there is one.
 build fuzz || exit 1
 for protocol in LL LL128 Simple; do
 	try fuzz 2 "NCCL_PROTO=$protocol"
@@ -74,7 +74,7 @@ for protocol in LL LL128 Simple; do
 done
 try fuzz 4 NCCL_MAX_NCHANNELS=4
 
-# Other ways to the memory of a peer: the runtime's, and shared memory.
+# Other ways to access a peer's memory: through the runtime, and through shared memory.
 for setting in NCCL_CUMEM_ENABLE=0 NCCL_P2P_DISABLE=1 NCCL_MAX_NCHANNELS=4; do
 	try threads 4 "$setting"
 	try ring 4 "$setting"
@@ -83,13 +83,13 @@ done
 try threads 4 "${tree[@]}"
 try groups 4 "${tree[@]}"
 
-# A rank that never calls.  The first collective of ranks that are not connected yet
-# would wait for it in the host's code.
+# A rank that never calls.  Connect ranks first, because the first collective would wait
+# for that rank in host code.
 build abort || exit 1
 try abort 2 NCCL_RUNTIME_CONNECT=0
 try abort 4 NCCL_RUNTIME_CONNECT=0
 
-# A buffer that was freed is an error of its device, which is said.
+# A freed buffer is an error of its device, which is reported.
 build freed || exit 1
 if ! timeout 120 "$out/cohort" run -n 3 --nccl "$nccl" -- "$scratch/freed" \
 	>"$scratch/out" 2>"$scratch/err" || [ "$(cat "$scratch/out")" != OK ] ||
@@ -99,10 +99,10 @@ if ! timeout 120 "$out/cohort" run -n 3 --nccl "$nccl" -- "$scratch/freed" \
 	failed=1
 fi
 
-# A group that loses a rank, and goes on without it.
+# A group that loses a rank and continues without it.
 if ! timeout 120 "$out/cohort" run -n 4 --nccl "$nccl" -- \
 	"$out/cohort" demo --ranks 4 >"$scratch/out" 2>&1 ||
-	! grep -q 'generation 2: 3 ranks go on' "$scratch/out"; then
+	! grep -q 'generation 2: 3 ranks continue' "$scratch/out"; then
 	echo "cohort demo:"
 	cat "$scratch/out"
 	failed=1
@@ -116,12 +116,12 @@ if ! grep -q "NVIDIA's NCCL on Cohort's drop-in libraries" "$scratch/out" ||
 	failed=1
 fi
 
-# What would go wrong: the simulator's copies have a dead path, which NVIDIA's NCCL does not
-# take, and a variable is misspelt.
+# Errors that must not matter: a dead path of the simulator's copies, which NVIDIA's NCCL
+# does not use, and a misspelled variable.
 COHORT_FAULTS=0@1:path NCCL_SOCKET_IFNAMES=lo timeout 120 "$out/cohort" run -n 3 \
 	--nccl "$nccl" -- "$out/cohort" check --json --deadline 5 >"$scratch/out" 2>"$scratch/err"
 if [ $? -ne 1 ] || ! grep -q '"what":"gpu, 3 devices.*on simulated devices' "$scratch/out" ||
-	! grep -q '"subject":"0-1","what":"a copy .*advertised and dead' "$scratch/out" ||
+	! grep -q '"subject":"0-1","what":"a copy .*advertised but dead' "$scratch/out" ||
 	! grep -q '"peer-copy","result":"ok".*"2 of 3 pairs' "$scratch/out" ||
 	! grep -q '"all-reduce","result":"ok".*"3 of 3 pairs' "$scratch/out" ||
 	! grep -q '_IFNAMES","what":.*"Did you mean NCCL_SOCKET_IFNAME?' "$scratch/out"; then
@@ -130,7 +130,7 @@ if [ $? -ne 1 ] || ! grep -q '"what":"gpu, 3 devices.*on simulated devices' "$sc
 	failed=1
 fi
 
-# refused WHY LIBRARY - the program is told that it cannot have that NCCL
+# refused WHY LIBRARY - check that the program is refused this NCCL
 refused() {
 	if "$out/cohort" run --nccl "$2" -- "$scratch/threads" \
 		>"$scratch/out" 2>"$scratch/err" ||
@@ -142,7 +142,7 @@ refused() {
 }
 
 refused 'No such file' "$scratch/none"
-refused 'is one of the simulator' "$out/lib/drop-in/libnccl.so.2"
+refused 'it belongs to the simulator' "$out/lib/drop-in/libnccl.so.2"
 # fake NAME VERSION - $scratch/NAME/libnccl.so.2, which says that it is that version
 fake() {
 	mkdir -p "$scratch/$1"
@@ -154,13 +154,13 @@ fake unknown 22707
 fake stripped 22809
 strip "$scratch/stripped/libnccl.so.2"
 fake other 23102
-refused 'NCCL 2.27.7 is not known to the simulator; these are: 2.28.9' \
+refused 'NCCL 2.27.7 is not supported by the simulator, which supports 2.28.9' \
 	"$scratch/unknown/libnccl.so.2"
 refused 'is stripped' "$scratch/stripped/libnccl.so.2"
-refused 'is NCCL 2.31.2, but not the build that is known: ncclDevFuncRowToId' \
+refused 'is NCCL 2.31.2, but not the supported build: the size of ncclDevFuncRowToId' \
 	"$scratch/other/libnccl.so.2"
 
-# What the loader finds first gives way to one that is known.
+# A known library is preferred to the first one that the loader finds.
 if [ "$nccl" = auto ] && ! LD_LIBRARY_PATH=$scratch/unknown "$out/cohort" run \
 	--nccl auto -- "$scratch/threads" >"$scratch/out" 2>&1; then
 	echo "--nccl auto beside an unknown version:"
@@ -168,7 +168,7 @@ if [ "$nccl" = auto ] && ! LD_LIBRARY_PATH=$scratch/unknown "$out/cohort" run \
 	failed=1
 fi
 
-refused 'does not begin as ELF' tests/system/nccl.sh
+refused 'has no ELF header' tests/system/nccl.sh
 refused 'not a regular file' "$out/lib"
 
 exit $failed

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# bench/peers.py with the command $1, without any MPI, and with stand-ins that print
-# given times: how it reports them, and that the ratios are right.
+# Test bench/peers.py with the command $1, without any MPI, and with stand-ins that print
+# given times: what it reports, and that its ratios are right.
 
 set -u
 
@@ -29,18 +29,18 @@ fail() {
 	failed=1
 }
 
-# peers ARGUMENT... - must succeed, with no tools but those in $tools
+# peers ARGUMENT... - run the script, which must succeed, with only the tools in $tools
 peers() {
 	PATH=$tools:$scratch/nowhere bench/peers.py --out "$scratch/out" "$@" \
 		>"$scratch/log" 2>&1 </dev/null || fail "peers.py $*: exit status $?"
 }
 
-# says TEXT - the output must have it
+# says TEXT - fail unless the output contains TEXT
 says() {
 	grep -qF -e "$1" "$scratch/log" || fail "no '$1'"
 }
 
-# stand_in COMPILER RUN NS - an MPI that takes that long for 1024 bytes
+# stand_in COMPILER RUN NS - create an MPI that takes NS nanoseconds for 1024 bytes
 stand_in() {
 	cat >"$tools/$1" <<-'END'
 		#!/bin/sh
@@ -53,15 +53,15 @@ stand_in() {
 }
 
 peers --rounds 1 --ranks 2 --sizes 4 "$cohort"
-says 'Open MPI: no mpicc.openmpi: not measured (of Debian, the packages openmpi-bin'
-says 'MPICH: no mpicc.mpich: not measured (of Debian, the packages mpich libmpich-dev)'
+says 'Open MPI: not measured: mpicc.openmpi is not installed (Debian: openmpi-bin'
+says 'MPICH: not measured: mpicc.mpich is not installed (Debian: mpich libmpich-dev)'
 says '2 ranks, rewrite'
 
 stand_in mpicc.openmpi mpirun.openmpi 1e12
 stand_in mpicc.mpich mpiexec.mpich 2e12
 peers --rounds 3 --ranks 2,3 --sizes 4,1K "$cohort"
 says '3 ranks, loop'
-says 'no gnuplot: no figure (of Debian, the package gnuplot-nox)'
+says 'no figure: gnuplot is not installed (Debian: gnuplot-nox)'
 python3 - "$scratch/out/peers.json" <<'END' || fail "peers.json is not right"
 import json, statistics, sys
 
@@ -78,7 +78,7 @@ for ranks in 2, 3:
                 assert abs(c["faster_than " + peer] / want - 1) < 1e-9
 END
 
-# An MPI that fails is reported, and the others are measured.
+# An MPI that fails is reported, and the others are still measured.
 printf '#!/bin/sh\necho it cannot >&2\nexit 3\n' >"$tools/mpirun.openmpi"
 peers --rounds 1 --ranks 2 --sizes 1K "$cohort"
 says 'exit status 3'

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Check that torchfrtrace can load and match the files of fr2pickle.py.
+"""Check that torchfrtrace can load and match the files of cohort trace --pickle.
 
-usage: pickles.py FR2PICKLE DUMPS SCRATCH
+usage: pickles.py COHORT DUMPS SCRATCH
 
-Loads the files as torchfrtrace's loader does, with the rank from the name after the common
-prefix, and checks what its analysis needs: the process groups agree, and the entries of
-one number are one call on all ranks, with sizes that match.  If PyTorch is installed, its
-own analysis runs, too.  Exit status 0, or 1.
+Loads the files as torchfrtrace does, with the rank taken from the name after the common
+prefix, and checks what its analysis needs: the process groups agree, and entries with the
+same number are the same call on all ranks, with matching sizes.  If PyTorch is installed,
+runs its own analysis as well.  Exit status 0 or 1.
 """
 
 import ast
@@ -75,7 +75,7 @@ def check_groups(dump, ranks):
 
 
 def check_numbers(numbered, ranks):
-    """Every number is one call, which all members have made if any has completed it."""
+    """Check that each number is one call, made by all members if any has completed it."""
     unmatched = []
     for key, made in numbered.items():
         name = key[0][0]
@@ -89,7 +89,7 @@ def check_numbers(numbered, ranks):
             continue
         assert all(e["state"] != "completed" for e in made.values()), (key, made)
         unmatched.append((kinds, set(ranks) - set(made)))
-    # The last call of the dumper, which rank 0 does not make.
+    # Rank 0 does not make the dumper's last call.
     assert unmatched == [({"all_reduce"}, {0})], unmatched
 
 
@@ -100,7 +100,7 @@ def check(ranks):
         check_groups(dump, ranks)
         for counts in dump["pg_status"].values():
             assert all(isinstance(n, int) for n in counts.values()), counts
-        # The analyser drops entries before the latest first entry of any rank.
+        # The analyzer drops entries older than the newest first entry of any rank.
         numbers = [e["record_id"] for e in dump["entries"]]
         assert numbers == list(range(len(numbers))), numbers
         for e in dump["entries"]:
@@ -116,36 +116,42 @@ def check(ranks):
     return numbered
 
 
-def refuses(script, *arguments):
+def make(cohort, out, *files):
+    subprocess.run([cohort, "trace", "--pickle", out, *files], check=True,
+                   stdout=subprocess.DEVNULL)
+    return load(out)
+
+
+def refuses(cohort, out, told, *files):
     made = subprocess.run(
-        [sys.executable, script, *arguments], capture_output=True, text=True
+        [cohort, "trace", "--pickle", out, *files], capture_output=True, text=True
     )
     assert made.returncode == 1, made
-    assert made.stderr.startswith("fr2pickle.py: "), made.stderr
+    assert re.search("cohort trace: --pickle: .*" + told, made.stderr), made.stderr
+    assert not os.path.exists(out)
 
 
-def check_refusals(script, dumps, scratch):
-    refuses(script, scratch + "/nothing", scratch + "/out2")
-    refuses(script, "--group", "no such", dumps, scratch + "/out2")
+def check_refusals(cohort, dumps, scratch):
+    out = scratch + "/out2"
+    refuses(cohort, out, "needs the files of the ranks", *glob.glob(dumps + "/fr_*_merged.json"))
     several = scratch + "/several"
     shutil.copytree(dumps, several)
     path = glob.glob(several + "/fr_*_rank_0.json")[0]
+    other = path.replace("fr_", "fr_x", 1)
     with open(path, encoding="utf-8") as file:
         text = file.read()
-    with open(path.replace("fr_", "fr_x", 1), "w", encoding="utf-8") as file:
+    with open(other, "w", encoding="utf-8") as file:
         file.write(text.replace('"group":"', '"group":"x'))
-    refuses(script, several, scratch + "/out2")
-    again = text.replace('"serial":', '"serial":9')
-    with open(path.replace("fr_", "fr_x", 1), "w", encoding="utf-8") as file:
-        file.write(again)
-    refuses(script, several, scratch + "/out2")
-    refuses(script, "--of", "nowhere", several, scratch + "/out2")
+    refuses(cohort, out, "these files are of ", path, other)
+    with open(other, "w", encoding="utf-8") as file:
+        file.write(text.replace('"serial":', '"serial":9'))
+    refuses(cohort, out, "rank 0 is in dumps of two processes", path, other)
     with open(path, "w", encoding="utf-8") as file:
         file.write(text[: len(text) // 2])
-    refuses(script, several, scratch + "/out2")
+    refuses(cohort, out, re.escape(path), several)
 
 
-def check_names(script, dumps, scratch):
+def check_names(cohort, dumps, scratch):
     """Folders, groups and unknown keys may have any names and contents."""
     folder = scratch + "/[1]"
     shutil.copytree(dumps, folder)
@@ -156,12 +162,12 @@ def check_names(script, dumps, scratch):
             text = file.read()
         with open(path, "w", encoding="utf-8") as file:
             file.write(text.replace('"desc":', f'"x":{"[" * 900}{"]" * 900},"desc":', 1))
-    subprocess.run([sys.executable, script, folder, scratch + "/out5"], check=True)
-    check(load(scratch + "/out5"))
+    files = glob.glob(glob.escape(folder) + "/fr_*.json")
+    check(make(cohort, scratch + "/out5", *(f for f in files if "_chrome" not in f)))
 
 
-def check_verdict(script, dumps, scratch):
-    """A verdict's dump is preferred to one on demand."""
+def check_verdict(cohort, dumps, scratch):
+    """The dump of a verdict is preferred to a requested one."""
     folder = scratch + "/verdict"
     shutil.copytree(dumps, folder)
     for path in glob.glob(folder + "/fr_*_asked_rank_*.json"):
@@ -172,15 +178,14 @@ def check_verdict(script, dumps, scratch):
         with open(path.replace("_asked_", "_"), "w", encoding="utf-8") as file:
             json.dump(dump, file)
     for choice, wanted in (("", True), ("_asked", False)):
-        out = scratch + "/out4" + choice
-        subprocess.run([sys.executable, script, "--of", choice, folder, out], check=True)
-        ranks = load(out)
+        ranks = make(cohort, scratch + "/out4" + choice,
+                     *glob.glob(f"{folder}/fr_*{choice}_rank_*.json"))
         check(ranks)
         for dump in ranks.values():
             assert (dump["comm_lib_version"] == "a verdict's") == wanted, choice
 
 
-def check_open_batch(script, dumps, scratch):
+def check_open_batch(cohort, dumps, scratch):
     """Copy the dumps, changed as if rank 1 still waited for a batch of rank 0."""
     folder = scratch + "/open"
     shutil.copytree(dumps, folder)
@@ -195,12 +200,11 @@ def check_open_batch(script, dumps, scratch):
         last.update(state="started", time_discovered_completed_ns=0)
         with open(path, "w", encoding="utf-8") as file:
             json.dump(dump, file)
-    subprocess.run([sys.executable, script, folder, scratch + "/out3"], check=True)
-    check(load(scratch + "/out3"))
+    check(make(cohort, scratch + "/out3", folder))
 
 
 def has_fr_trace():
-    """Whether there is a PyTorch with its own reader (2.4)."""
+    """Return whether there is a PyTorch with its own reader (2.4 or newer)."""
     try:
         return importlib.util.find_spec("torch.distributed.flight_recorder.fr_trace")
     except ModuleNotFoundError:
@@ -208,16 +212,15 @@ def has_fr_trace():
 
 
 def main():
-    script, dumps, scratch = sys.argv[1:]
+    cohort, dumps, scratch = sys.argv[1:]
     os.makedirs(scratch)
     out = os.path.join(scratch, "out")
-    subprocess.run([sys.executable, script, dumps, out], check=True)
-    ranks = load(out)
+    ranks = make(cohort, out, dumps)
     numbered = check(ranks)
-    check_refusals(script, dumps, scratch)
-    check_open_batch(script, dumps, scratch)
-    check_verdict(script, dumps, scratch)
-    check_names(script, dumps, scratch)
+    check_refusals(cohort, dumps, scratch)
+    check_open_batch(cohort, dumps, scratch)
+    check_verdict(cohort, dumps, scratch)
+    check_names(cohort, dumps, scratch)
     if has_fr_trace():
         subprocess.run(
             [sys.executable, "-m", "torch.distributed.flight_recorder.fr_trace",

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What a PMIx launcher starts several times: the processes gather through its server
+ * Tests gathering by the server of a PMIx launcher, which starts this program
+ * several times
  *
- *	pmix gather    in several rounds, for two groups of one name, and for groups
- *	               of two names at once
- *	pmix absent    the last process does not come at first, and is behind then
- *	pmix stopped   the server is stopped while a process opens (mpirun is the
- *	               parent, and the server)
- *	pmix children  children do not keep the connection to the server
- *	pmix refused   without a server
+ *  pmix gather    gather in several rounds, for two groups with one name, and
+ *                 for groups with two names at the same time
+ *  pmix absent    the last process does not call at first, and falls behind
+ *  pmix stopped   the server is stopped while a process opens (mpirun is the
+ *                 parent and the server)
+ *  pmix children  children do not keep the connection to the server
+ *  pmix refused   there is no server
  *
- * Prints one line, and ends with status 0 if all was right, 77 without libpmix.so.2.
+ * The program prints one line. It exits with 0 if everything is correct, and
+ * with 77 without libpmix.so.2.
  */
 
 #include <arpa/inet.h>
@@ -49,7 +51,7 @@ static const struct patience soon = { SOON, NULL };
 		}                                                              \
 	} while (0)
 
-static int number = -1, count; /* of this process, and how many there are */
+static int number = -1, count; /* this process, and number of processes */
 
 struct group {
 	struct cohort_bootstrap table;
@@ -73,7 +75,10 @@ static void leave(struct group *g)
 	g->own->free(g->table.info);
 }
 
-/* A server does not tell other machines what a process that has exited has put. */
+/*
+ * Wait until all processes reach this point. A process must not exit earlier,
+ * because a server then no longer sends that process's data to other machines.
+ */
 static void await_all(void)
 {
 	void *library = dlopen("libpmix.so.2", RTLD_NOW | RTLD_LOCAL);
@@ -84,7 +89,7 @@ static void await_all(void)
 	CHECK(fence(NULL, 0, NULL, 0) == 0);
 }
 
-/* Gather @own; what the last test has answered. */
+/* Gather @own. Return the result of the last test. */
 static int gather(struct group *g, int own, int *all, uint64_t timeout_ns)
 {
 	const uint64_t deadline = clock_deadline(timeout_ns);
@@ -101,7 +106,7 @@ static int gather(struct group *g, int own, int *all, uint64_t timeout_ns)
 	return answer;
 }
 
-/* What has kept the last request from being done, in @text. */
+/* Store in @text why the last request is not done. */
 static void explain(const struct group *g, char text[REASON])
 {
 	text[0] = '\0';
@@ -123,7 +128,7 @@ static void gather_well(struct group *g, int add)
 		CHECK(all[i] == i + add);
 }
 
-/* Wait until that is what keeps the request. */
+/* Wait until @reason is why the request is not done. */
 static void await_reason(const struct group *g, const char *reason)
 {
 	const uint64_t deadline = clock_deadline(SOON);
@@ -161,7 +166,7 @@ static void test_gather(void)
 	CHECK(pmix_bootstrap_create("g", sizeof(int), &soon, &table, &own) ==
 	      COHORT_STATE);
 	gather_well(&first, 0);
-	second = enter("g"); /* once all have the first */
+	second = enter("g"); /* when all processes have the first group */
 	gather_well(&first, 10);
 	gather_well(&second, 20);
 	gather_well(&first, 30);
@@ -169,7 +174,7 @@ static void test_gather(void)
 	gather_well(&second, 40);
 	leave(&second);
 
-	/* Not in the same order in all processes. */
+	/* The order of the names differs between processes. */
 	CHECK(!pthread_create(&thread, NULL, gather_name,
 	                      number % 2 ? "a" : "b"));
 	gather_name(number % 2 ? "b" : "a");
@@ -177,9 +182,9 @@ static void test_gather(void)
 	await_all();
 }
 
-/* ---- absent ------------------------------------------------------------ */
+/* ---- absent processes -------------------------------------------------- */
 
-/* Open a group in two rounds, as often as needed. */
+/* Open a group in two rounds. Return the number of attempts. */
 static int open_group(const char *name)
 {
 	struct group g;
@@ -211,7 +216,7 @@ static void test_absent(void)
 
 	gather_well(&g, 0);
 	last = count - 1;
-	snprintf(reason, sizeof(reason), "; process %d has not come", last);
+	snprintf(reason, sizeof(reason), "; process %d has not arrived", last);
 	if (number != last) {
 		other = enter("other");
 		CHECK(gather(&other, 1, all, 0) == 1);
@@ -219,14 +224,14 @@ static void test_absent(void)
 		leave(&other);
 	}
 	gather_well(&g, 1);
-	/* The last one comes to the opening that the others have left. */
+	/* The last process joins the opening that the others have abandoned. */
 	CHECK(open_group("other") == (number == last ? 2 : 1));
 	CHECK(open_group("other") == 1);
 	leave(&g);
 	await_all();
 }
 
-/* ---- stopped ----------------------------------------------------------- */
+/* ---- stopped server ---------------------------------------------------- */
 
 static void test_stopped(void)
 {
@@ -251,7 +256,7 @@ static void test_stopped(void)
 	CHECK(kill(server, SIGCONT) == 0);
 }
 
-/* ---- refused ----------------------------------------------------------- */
+/* ---- refused without a server ------------------------------------------ */
 
 static void test_refused(void)
 {
@@ -272,14 +277,15 @@ static void test_refused(void)
 	CHECK(pmix_bootstrap_create("g", 4, &soon, &table, &own) ==
 	      COHORT_SYSTEM);
 	CHECK(strstr(cohort_last_error(), "PMIx_Init: "));
-	/* PMIx does not start twice. */
+	/* PMIx does not start a second time. */
 	CHECK(pmix_bootstrap_create("g", 4, &soon, &table, &own) ==
 	      COHORT_SYSTEM);
 }
 
 /* ---- children ---------------------------------------------------------- */
 
-/* The connections of this process to its server; those that exec() keeps, too. */
+/* Count this process's connections to its server or, if @only_kept is true,
+ * those that exec() keeps. */
 static int count_connections(bool only_kept)
 {
 	const char *host = strstr(getenv("PMIX_SERVER_URI41"), "tcp4://");

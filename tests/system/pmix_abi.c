@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What the library takes libpmix for is what pmix.h says. */
+/* Checks that the library's declarations of libpmix match pmix.h. */
 
 #include <pmix.h>
 #include <pmix_server.h>
 
-/* The library's names for the same types. */
+/* The library's names for the same types */
 #define pmix_proc own_proc
 #define pmix_value own_value
 #define pmix_info own_info
@@ -48,7 +48,7 @@ SAME(offsetof(struct own_info, value), offsetof(pmix_info_t, value));
 SAME(sizeof(uint8_t), sizeof(pmix_scope_t));
 SAME(sizeof(int), sizeof(pmix_status_t));
 
-/* What a launcher takes it for. */
+/* The constants of a launcher */
 SAME(PMIX_ABI_ERR_NOT_SUPPORTED, PMIX_ERR_NOT_SUPPORTED);
 SAME(PMIX_ABI_OPERATION_SUCCEEDED, PMIX_OPERATION_SUCCEEDED);
 SAME(PMIX_ABI_EVENT_ACTION_COMPLETE, PMIX_EVENT_ACTION_COMPLETE);

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The shared library from another language, with nothing but ctypes.
+"""Test the shared library from another language, with only ctypes.
 
 usage: python.py LIBCOHORT.SO
 
-Two ranks on the host platform, each on a Python thread, make one all-reduce; and errors
-arrive as codes and texts.  Exit status 0, or 1 with what was wrong.
+Two ranks on the host platform, each on a Python thread, make one all-reduce.  Errors must
+arrive as codes and texts.  Exit status 0, or 1 with a message.
 """
 
 import ctypes
@@ -20,7 +20,7 @@ COUNT = 1001
 
 
 class Options(ctypes.Structure):
-    """The first of them, and room for the others."""
+    """The first options, and room for the others."""
     _fields_ = [
         ("size", ctypes.c_size_t),
         ("name", ctypes.c_char_p),
@@ -107,7 +107,7 @@ def open_group(lib, ranks):
 
 
 def be_a_rank(lib, comm, rank, problems):
-    """Sum i * (rank + 1) over the ranks, on memory of the device."""
+    """Sum i * (rank + 1) over the ranks, in device memory."""
     try:
         floats = ctypes.c_float * COUNT
         mine = floats(*[i * (rank + 1) for i in range(COUNT)])
@@ -145,7 +145,7 @@ def check_all_reduce(lib, comms):
 
 
 def check_error(lib, comm):
-    """A bad type: a code, a text that names it, and nothing queued."""
+    """Check that an invalid type gives a code and a text that names it, and queues nothing."""
     x = ctypes.c_float(1)
     rc = lib.cohort_all_reduce(comm, ctypes.byref(x), ctypes.byref(x), 1, 77,
                                SUM, lib.cohort_comm_stream(comm), None)

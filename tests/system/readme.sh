@@ -1,19 +1,19 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Try what README.md and the pages in docs/ say, on the host platform, with the shared
-# library in directory $1.
+# Try what README.md, CONTRIBUTING.md and the pages in docs/ show, on the host platform, with
+# the shared library in directory $1.
 #
 #  ```c    A block with main() is a program, which is compiled and run.  Any other block
-#          is a fragment, which is compiled inside a function that has the names below.
+#          is a fragment, which is compiled inside a function that defines the names below.
 #  ```sh   Each line is a command, which is run once, even if several pages have it.
 #          A command that ends in "# needs WHAT" is skipped and counted, because this
 #          machine may lack WHAT.  Commands that are tests themselves, or that measure
 #          for minutes, are left out.
 #  ```text printed-by: COMMAND
-#          Part of what that command, which some page must have, prints.  Numbers may
-#          differ, and what only some systems say about a thread.  A line "..." stands
-#          for any lines.
+#          Part of the output of COMMAND, which some page must have.  Numbers may differ,
+#          and so may what only some systems report about a thread.  A line "..." stands
+#          for any number of lines.
 
 set -eu
 
@@ -21,11 +21,11 @@ lib=$1
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 export COHORT_PLATFORM=host
-pages=(README.md docs/*.md)
+pages=(README.md CONTRIBUTING.md docs/*.md)
 programs=0 fragments=0 count=0 run=0 printed=0
-rm -f build/threads # of an earlier run
+rm -f build/threads # from an earlier run
 
-# Write each block to a file of its own, whose first line says where it is from.
+# Write each block to its own file, whose first line says where it is from.
 for page in "${pages[@]}"; do
 	name=${page//\//.}
 	awk -v base="$scratch/block.$name." -v page="$page" '
@@ -49,7 +49,7 @@ fail() {
 
 # ---- C ------------------------------------------------------------------------
 
-# The names that fragments may use.
+# Names that fragments may use.
 cat >"$scratch/names.h" <<'END'
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,7 +69,7 @@ for block in "$scratch"/block.*.c; do
 	where=$(head -n 1 "$block")
 	sed -i 1d "$block"
 	if grep -q 'int main(' "$block"; then
-		# shellcheck disable=SC2086 # a compiler with options
+		# shellcheck disable=SC2086 # compiler with options
 		${CC:-cc} -std=c11 -Wall -Wextra -Werror -Iinclude "$block" \
 			-o "$scratch/program" -L"$lib" -lcohort -pthread
 		LD_LIBRARY_PATH=$lib "$scratch/program" >"$scratch/out" ||
@@ -101,7 +101,7 @@ done
 
 # ---- commands -----------------------------------------------------------------
 
-# What a program is compiled with after make install, without installing.
+# Set what a program is compiled with after make install, without installing.
 sed -e "s|@includedir@|$PWD/include|" -e "s|@libdir@|$PWD/$lib|" \
 	-e 's|@prefix@||; s|@version@|0|; s|@libs@||' src/cohort.pc.in >"$scratch/cohort.pc"
 mkdir "$scratch/lib"
@@ -110,8 +110,8 @@ sed -e "s|@includedir@|$scratch/include|" -e "s|@libdir@|$scratch/lib|; s|@versi
 	src/cohort-simulator.pc.in >"$scratch/cohort-simulator.pc"
 
 declare -A seen
-# plain TEXT - as one line, without its numbers, and without what only some systems say
-# about a thread
+# plain TEXT - print TEXT as one line, without numbers, and without what only some systems
+# report about a thread
 plain() {
 	sed '/^ *where  [^ ]/,/^ *since /{/^ *since /!d}' | tr -s '[:space:]' ' ' |
 		sed 's/): asleep in [a-z_]*;/);/
@@ -142,11 +142,11 @@ for block in "$scratch"/block.*.sh; do
 		fi
 		case $command in
 		'make bench'* | 'make test'* | 'make asan'* | 'make tsan'* | \
-			'make fuzz'* | 'make lint'* | 'make model'* | \
-			'make soak'* | scripts/drill-load.sh* | bench/peers.py* | \
+			'make aarch64'* | 'make fuzz'* | 'make lint'* | 'make release'* | \
+			scripts/drill-load.sh* | bench/peers.py* | \
 			'.ci/run'*) continue ;;
 		'build/cohort trace'*)
-			# The command may have been built without what it needs.
+			# The command may have been built without the library that it needs.
 			if build/cohort trace /dev/null 2>&1 | grep -q json-c; then
 				skip "built without json-c"
 				continue
@@ -154,13 +154,13 @@ for block in "$scratch"/block.*.sh; do
 			;;
 		scripts/*.py* | bench/*.py*)
 			if ! command -v python3 >/dev/null; then
-				skip "there is no python3"
+				skip "python3 is not installed"
 				continue
 			fi
 			;;
 		*cohort-simulator*)
 			if ! command -v pkg-config >/dev/null || ! command -v python3 >/dev/null; then
-				skip "there is no pkg-config, or no python3"
+				skip "pkg-config or python3 is not installed"
 				continue
 			fi
 			scripts/sim_headers.py "$scratch/include/cohort-simulator"
@@ -169,7 +169,7 @@ for block in "$scratch"/block.*.sh; do
 			;;
 		*pkg-config*)
 			if ! command -v pkg-config >/dev/null; then
-				skip "there is no pkg-config"
+				skip "pkg-config is not installed"
 				continue
 			fi
 			command="export PKG_CONFIG_PATH=$scratch
@@ -187,7 +187,7 @@ for block in "$scratch"/block.*.sh; do
 			;;
 		source*)
 			if ! command -v python3 >/dev/null; then
-				skip "there is no python3"
+				skip "python3 is not installed"
 				continue
 			fi
 			;;
@@ -205,7 +205,7 @@ for block in "$scratch"/block.*.sh; do
 done
 [ "$run" -ge 20 ] || fail "only $run commands were found"
 
-# ---- what they print ------------------------------------------------------------
+# ---- output of commands ---------------------------------------------------------
 
 for by in "$scratch"/block.*.by; do
 	block=${by%.by}

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Groups where there is no GPU, for real.sh: opening one on the gpu platform,
- * which REAL_PLATFORM or COHORT_PLATFORM may select, is refused any number of
- * times, and the host platform works as before.  Prints OK.
+ * Tests groups on a machine without a GPU, for real.sh. Opening a group on the
+ * GPU platform, which REAL_PLATFORM or COHORT_PLATFORM can select, is refused
+ * every time, and the host platform works afterwards. Prints OK.
  */
 
 #include <stdio.h>

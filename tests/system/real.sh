@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# The gpu platform with the real NCCL and CUDA libraries of PREFIX on a machine
-# without a GPU: it says what is missing, names the libraries, and breaks nothing.
+# Test the gpu platform with the real NCCL and CUDA libraries of PREFIX on a machine without
+# a GPU: it reports what is missing, names the libraries, and breaks nothing.
 #
 #	real.sh COHORT LIB [PREFIX]
 
@@ -36,7 +36,7 @@ done
 
 unset COHORT_PLATFORM COHORT_GPU_LIBRARIES LD_LIBRARY_PATH
 
-# told NAME VARIABLE=VALUE - what cohort info must say if they are found in this way
+# told NAME VARIABLE=VALUE - check cohort info if the libraries are found in this way
 told() {
 	if ! env "$2" "$cohort" info >"$scratch/text" ||
 		! env "$2" "$cohort" info --json >"$scratch/json"; then
@@ -52,7 +52,7 @@ told() {
 		cat "$scratch/text"
 		failed=1
 	done
-	# COHORT_NO_DEVICE
+	# The status must be COHORT_NO_DEVICE.
 	grep -q '"name":"gpu","usable":false,"status":-9,' "$scratch/json" &&
 		return
 	echo "$1: not status -9:"
@@ -66,7 +66,7 @@ told "in the folder" COHORT_GPU_LIBRARIES="$folder"
 ${CC:-cc} -std=gnu11 -Wall -Wextra -Werror -Iinclude tests/system/real.c \
 	-o "$scratch/real" -L"$lib" -lcohort || exit 1
 
-# refused VARIABLE=VALUE... - a group on the gpu platform must be refused
+# refused VARIABLE=VALUE... - fail unless a group on the gpu platform is refused
 refused() {
 	env LD_LIBRARY_PATH="$lib" COHORT_GPU_LIBRARIES="$folder" "$@" \
 		timeout 300 "$scratch/real" >"$scratch/out" 2>&1

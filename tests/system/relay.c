@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A slow link, for kernels without netem: two tap devices, each of which gets the frames
- * that are sent to the other one, in order, so many milliseconds later
+ * Emulates a slow link, for kernels without netem: two tap devices, each of
+ * which receives the frames sent to the other one, in order, MS milliseconds
+ * later
  *
- *	relay MS ONE OTHER
+ *  relay MS ONE OTHER
  *
- * Exit status 0 once both devices are there.  They stay for as long as the process which
- * this leaves in the background, and may be moved to other networks.
+ * Exits with 0 once both devices exist. They exist as long as the background
+ * process that this starts, and can be moved to other network namespaces.
  */
 
 #include <err.h>
@@ -25,11 +26,14 @@
 
 #define QUEUE_BYTES (1 << 20)
 
-/* In a pipe, which is a queue with a bound.  Less than PIPE_BUF, and so in one piece. */
+/*
+ * A frame in the pipe, which serves as a bounded queue. It is smaller than
+ * PIPE_BUF, so that it is written atomically.
+ */
 struct late {
 	struct timespec due;
 	ssize_t bytes;
-	char frame[1600]; /* of a device whose MTU is 1500 */
+	char frame[1600]; /* for devices with an MTU of 1500 */
 };
 
 struct way {
@@ -64,7 +68,10 @@ static struct timespec due_time(void)
 	return t;
 }
 
-/* A full queue leaves frames with the device, which drops what is too much for it. */
+/*
+ * Queue frames. If the queue is full, frames stay in the device, which drops
+ * some of them.
+ */
 static void *take_frames(void *arg)
 {
 	const struct way *way = arg;
@@ -80,7 +87,10 @@ static void *take_frames(void *arg)
 	}
 }
 
-/* A frame that a device does not take, because it is down, is lost. */
+/*
+ * Deliver frames. If a device refuses a frame because it is down, the frame is
+ * lost.
+ */
 static void *give_frames(void *arg)
 {
 	const struct way *way = arg;

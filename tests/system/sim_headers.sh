@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# The headers that make install installs for programs of the simulator: they say the same as
-# the project's own, which tests/system/abi compares with NVIDIA's; every program in programs/
-# compiles with them, and one of C and one of C++ run.
+# Test the headers that make install provides for programs of the simulator: they agree with
+# the project's own, which tests/system/abi compares with NVIDIA's; every program in
+# programs/ compiles with them; and one C and one C++ program run.
 #
 #	sim_headers.sh OUT
 
@@ -14,7 +14,7 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
 if ! command -v python3 >/dev/null; then
-	echo "the headers are made by a script of Python, and there is no python3"
+	echo "the headers are made by a script of Python, and python3 is not installed"
 	exit 77
 fi
 scripts/sim_headers.py "$scratch/include"
@@ -30,7 +30,7 @@ fi
 	strict="-Wall -Wextra -Wpedantic -Werror"
 	headers="-isystem $scratch/include"
 
-	# Constants, sizes, offsets and signatures.
+	# Compare constants, sizes, offsets and signatures.
 	tests/system/abi/declared.sh src/platform/*_abi.h >"$scratch/declared.h"
 	facts="$c -std=gnu11 -DABI_NO_DRIVER -Isrc -I$scratch -c tests/system/abi/facts.c"
 	$facts -DABI_OURS -o "$scratch/ours.o"
@@ -39,7 +39,7 @@ fi
 		-o "$scratch/abi"
 	"$scratch/abi"
 
-	# Each header alone, with other forms of functions, too.
+	# Compile each header alone, and with the other forms of functions.
 	for header in "$scratch"/include/*.h; do
 		for form in -DNOTHING -DCUDA_API_PER_THREAD_DEFAULT_STREAM; do
 			$c -std=c11 $strict $form -I"$scratch/include" -fsyntax-only \
@@ -66,6 +66,6 @@ fi
 			"$out/cohort" run -n 2 --strict -- "$scratch/program" | grep -x OK
 		done
 	else
-		echo "[SKIP] programs of C++: there is no $cxx"
+		echo "[SKIP] C++ programs: $cxx is not installed"
 	fi
 }

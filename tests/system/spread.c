@@ -1,28 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * One of the processes of a group, for spread.sh
+ * Runs one process of a group, for spread.sh
  *
- *	spread DEVICES sums N		N sums
- *	spread DEVICES stall N		the last process's first rank misses the last sum
- *	spread DEVICES stop N		the last process is stopped before its last sum
- *	spread DEVICES close N		that rank closes its communicator before it
- *	spread DEVICES part N		the last process closes its ranks of two splits
- *	spread DEVICES pause N		that rank pauses for twice the deadline before it
- *	spread DEVICES chain N		each rank waits for the next in a split of the two; the
- *					last rank, for none
- *	spread DEVICES circle N		and that waits for the first
- *	spread DEVICES eddy N		a later rank waits for the one before it
- *	spread DEVICES relay N		each rank receives from the next; the last sends nothing
- *	spread DEVICES ring N		and receives from the first
- *	spread DEVICES gather N		rank 0 receives from all in one batch; the last
- *					process's first rank sends nothing
- *	spread DEVICES behind N		and rank 1, which waits for rank 0, has the deadline
- *	spread DEVICES gone N		process 1's first rank closes its communicator instead
- *	spread DEVICES exchange N	each rank sends to the next and receives from the one
- *					before it, in one batch, but for that rank
- *	spread DEVICES same N		all processes open the same devices
- *	spread DEVICES die N		process 1 is killed before its last sum
+ *  spread DEVICES MODE N
+ *
+ * The group makes N sums. MODE says what else happens before the last sum:
+ *
+ *  sums      nothing
+ *  stall     the last process's first rank does not call
+ *  stop      the last process is stopped by a signal
+ *  close     the last process's first rank closes its communicator
+ *  part      the last process closes its ranks of two splits
+ *  pause     the last process's first rank pauses for twice the deadline
+ *  chain     each rank waits for the next one in a split of the two; the last
+ *            rank waits for none
+ *  circle    as with chain, but the last rank waits for the first one
+ *  eddy      as with chain, but a later rank waits for the previous one
+ *  relay     each rank receives from the next one; the last sends nothing
+ *  ring      as with relay, but the last rank receives from the first one
+ *  gather    rank 0 receives from all in one batch; the last process's first
+ *            rank sends nothing
+ *  behind    as with gather, but rank 1, which waits for rank 0, has the
+ *            deadline
+ *  gone      as with gather, but process 1's first rank closes its communicator
+ *  exchange  each rank sends to the next and receives from the previous one in
+ *            one batch, except the last process's first rank
+ *  same      all processes open the same devices
+ *  away      process 3 is stopped while rank 0 waits in a pair for a message
+ *            of rank 3, the pair's rank 1; process 1 has closed its group
+ *  die       process 1 is killed
+ *  drop      as with stall, and the others go on without the last process,
+ *            which lives until process 0 has ended
  *
  * Process 0 prints what has happened.
  */
@@ -38,22 +47,29 @@
 #include <cohort/bootstrap.h>
 #include <cohort/cohort.h>
 
-#define MOST 64 /* devices of a process */
+#define MOST 64 /* largest number of devices of a process */
 #define SOON UINT64_C(60000000000)
 
 static struct run {
 	int process, processes;
-	int first; /* the first rank of the last process */
+	int first; /* first rank of the last process */
 	int sums;
-	int stalls, stops, dies, closes, parts, pauses;
+	int stalls, stops, dies, closes, parts, pauses, drops, away;
 	int chains, is_closed, by_messages, gathers, exchanges;
 	int gone;    /* the rank that does not send, or -1 */
 	int hurried; /* the rank that has a deadline */
-	int eddy;    /* the rank that waits for the one before it, or -1 */
+	int eddy;    /* the rank that waits for the previous one, or -1 */
 } run;
 
-/* The sum of all ranks' numbers, as they were in the first generation; or an error.  A
- * simulated device's memory is the process's own. */
+static const struct cohort_deadlines soon = {
+	.join_ns = UINT64_C(1000000000),
+	.exec_ns = UINT64_C(1000000000),
+};
+
+/*
+ * Sum the ranks' numbers in the first generation, or return an error. A
+ * simulated device's memory is private to its process.
+ */
 static int sum(struct cohort_comm *comm, int32_t *memory)
 {
 	uint64_t ticket;
@@ -67,7 +83,7 @@ static int sum(struct cohort_comm *comm, int32_t *memory)
 	return rc == COHORT_OK ? *memory : rc;
 }
 
-/* Closes @closed, NULL: nothing, and stays until the others have given up. */
+/* Close @closed unless it is NULL, then wait until the others have given up. */
 static int stay_outside(struct cohort_comm *comm, struct cohort_comm *closed)
 {
 	struct cohort_abort *handle = cohort_comm_abort_handle(comm);
@@ -79,7 +95,7 @@ static int stay_outside(struct cohort_comm *comm, struct cohort_comm *closed)
 	return rc;
 }
 
-/* Pauses, for longer than the deadline. */
+/* Pause for longer than the deadline. */
 static int pause_for_long(struct cohort_comm *comm)
 {
 	const struct timespec two_seconds = { 2, 0 };
@@ -90,7 +106,8 @@ static int pause_for_long(struct cohort_comm *comm)
 	return rc == COHORT_OK ? cohort_resume(comm) : rc;
 }
 
-/* The sum of the numbers in the group of the ranks of @part; -1 if one is not known. */
+/* Return the sum of the group ranks of the members of @part, or -1 if one is
+ * unknown. */
 static int sum_of(struct cohort_comm *part, int size)
 {
 	const int n = cohort_comm_size(part);
@@ -105,7 +122,7 @@ static int sum_of(struct cohort_comm *part, int size)
 	return all;
 }
 
-/* Receives a number from rank @from, which sends none. */
+/* Receive a number from rank @from, which sends none. */
 static int receive(struct cohort_comm *comm, int32_t *memory, int from)
 {
 	uint64_t ticket;
@@ -138,20 +155,16 @@ static int exchange(struct cohort_comm *comm, int32_t *memory)
 
 static int wait_for_next(struct cohort_comm *comm, int32_t *memory)
 {
-	const struct cohort_deadlines soon = {
-		.join_ns = UINT64_C(1000000000),
-		.exec_ns = UINT64_C(1000000000),
-	};
 	const int rank = cohort_comm_rank(comm);
 	const int ranks = cohort_comm_size(comm);
 	struct cohort_comm *part[2];
 	int rc = COHORT_OK, i;
 
-	/* With the next rank, and with the one before. */
+	/* Split with the next rank, and with the previous one. */
 	for (i = 0; rc == COHORT_OK && i < 2; i++)
 		rc = cohort_comm_split(comm, (rank + i) / 2 % (ranks / 2), 0,
 		                       &part[i]);
-	/* All have split before any waits. */
+	/* Wait until all ranks have split before any of them waits. */
 	if (rc == COHORT_OK)
 		rc = sum(comm, memory);
 	if (rc >= 0 && rank == run.hurried)
@@ -178,12 +191,26 @@ static int wait_for_next(struct cohort_comm *comm, int32_t *memory)
 	                       : sum(part[rank % 2], memory);
 }
 
+static int wait_in_pair(struct cohort_comm *comm, int32_t *memory)
+{
+	const int rank = cohort_comm_rank(comm);
+	struct cohort_comm *pair;
+	int rc = cohort_comm_split(comm, rank % 3, 0, &pair);
+
+	if (rc == COHORT_OK)
+		rc = sum(comm, memory);
+	if (rc < 0 || rank == 1)
+		return rc < 0 ? rc : COHORT_OK;
+	if (rank == 2)
+		return stay_outside(comm, NULL);
+	if (rank == 3)
+		raise(SIGSTOP);
+	rc = cohort_deadline_push(pair, &soon);
+	return rc == COHORT_OK && rank == 0 ? receive(pair, memory, 1) : rc;
+}
+
 static int work(struct cohort_comm *comm, void *unused)
 {
-	const struct cohort_deadlines soon = {
-		.join_ns = UINT64_C(1000000000),
-		.exec_ns = UINT64_C(1000000000),
-	};
 	const int origin = cohort_comm_origin(comm);
 	const int lasts = cohort_comm_generation(comm) > 1;
 	const int size = cohort_comm_size(comm);
@@ -194,15 +221,17 @@ static int work(struct cohort_comm *comm, void *unused)
 
 	(void)unused;
 	rc = cohort_alloc(comm, MOST * sizeof(int32_t), &memory);
-	if (rc == COHORT_OK && (run.stalls || run.stops || run.pauses))
-		rc = cohort_deadline_push(comm, &soon);
 	if (rc == COHORT_OK && run.chains)
 		return wait_for_next(comm, memory);
+	if (rc == COHORT_OK && run.away)
+		return wait_in_pair(comm, memory);
 	if (rc == COHORT_OK && run.parts)
 		rc = cohort_comm_split(comm, origin % 2, 0, &part);
 	for (i = 0; rc >= 0 && i < run.sums; i++) {
 		is_last = i == run.sums - 1;
 		is_it = is_last && origin == run.first;
+		if (is_last && (run.stalls || run.stops || run.pauses))
+			rc = cohort_deadline_push(comm, &soon);
 		if (run.stalls && is_it)
 			return stay_outside(comm, NULL);
 		if ((run.closes && is_it) ||
@@ -225,7 +254,6 @@ static int work(struct cohort_comm *comm, void *unused)
 	return rc < 0 ? rc : 0;
 }
 
-/* A line of /proc/self/status, without its name. */
 static long status_of(const char *name)
 {
 	char line[128];
@@ -240,7 +268,7 @@ static long status_of(const char *name)
 	return value;
 }
 
-/* Say which process is the last one, and let it continue. */
+/* Report which process is the last one, and let it continue. */
 static void resume_last(struct cohort_group *group)
 {
 	struct cohort_process all[MOST];
@@ -251,24 +279,50 @@ static void resume_last(struct cohort_group *group)
 	kill((pid_t)all[last].pid, SIGCONT);
 }
 
+/* Wait until process 0 has ended. */
+static void outlive_first(struct cohort_group *group)
+{
+	struct cohort_process first;
+
+	cohort_group_processes(group, &first, 1);
+	while (kill((pid_t)first.pid, 0) == 0)
+		sched_yield();
+}
+
+/* Respawn the group without the lost ranks.  Return true on success. */
+static bool respawned(struct cohort_group *group)
+{
+	int lost[MOST], rc;
+
+	rc = cohort_group_respawn(group, lost,
+	                          cohort_group_lost(group, lost, MOST));
+	if (!run.drops || run.process < run.processes - 1)
+		return rc == COHORT_OK;
+	if (rc == COHORT_STATE &&
+	    cohort_group_respawn(group, NULL, 0) == COHORT_STATE)
+		outlive_first(group);
+	return false;
+}
+
 static int worked(struct cohort_group *group)
 {
 	struct cohort_cause cause;
 	int rc;
 
 	while ((rc = cohort_group_run(group, work, NULL, &cause)) ==
-	       COHORT_PROCESS_EXITED) {
-		if (cohort_group_respawn(group, NULL, 0) != COHORT_OK)
+	               COHORT_PROCESS_EXITED ||
+	       (run.drops && rc == COHORT_STALLED)) {
+		if (!respawned(group))
 			return 1;
 	}
 	if (run.process == 0 && rc != COHORT_OK)
 		printf("%s\n", cause.text);
 	if (run.process == 0 && run.stops)
 		resume_last(group);
-	return rc !=
-	       (run.stalls || run.stops || run.closes || run.parts || run.chains
-	                ? COHORT_STALLED
-	                : COHORT_OK);
+	return rc != ((run.stalls && !run.drops) || run.stops || run.closes ||
+	                              run.parts || run.chains
+	                      ? COHORT_STALLED
+	                      : COHORT_OK);
 }
 
 int main(int argc, char **argv)
@@ -287,8 +341,10 @@ int main(int argc, char **argv)
 	run.process = atoi(getenv("COHORT_PROCESS"));
 	run.processes = atoi(getenv("COHORT_PROCESSES"));
 	run.first = (run.processes - 1) * n;
-	run.stalls = strcmp(argv[2], "stall") == 0;
-	run.stops = strcmp(argv[2], "stop") == 0;
+	run.drops = strcmp(argv[2], "drop") == 0;
+	run.stalls = run.drops || strcmp(argv[2], "stall") == 0;
+	run.away = strcmp(argv[2], "away") == 0;
+	run.stops = run.away || strcmp(argv[2], "stop") == 0;
 	run.closes = strcmp(argv[2], "close") == 0;
 	run.parts = strcmp(argv[2], "part") == 0;
 	run.pauses = strcmp(argv[2], "pause") == 0;

@@ -1,14 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Groups whose ranks are spread over processes, on the simulator's own NCCL: 100 ranks in 10
-# processes, of which one misses a call; a process that is stopped; ranks that close or pause;
-# groups that come and go while one of their processes is killed, none of which leaves anything;
-# and processes that are killed as a group opens.
-# Random waits of ranks for each other, which all lead to one.
+# Test groups whose ranks are in several processes, on the simulator's own NCCL: 100 ranks in
+# 10 processes, one of which misses a call; a process that is stopped; ranks that close or
+# pause; groups that are created and closed while one of their processes is killed, which must
+# leak nothing; processes that are killed while a group opens; and random waits of ranks for
+# each other that all lead to one rank.
 #
-# usage: spread.sh LIB   SPREAD_GROUPS: how many come and go, 100 if unset
-#                        MAZE_ROUNDS: how many random waits, 10 if unset; MAZE_SEED: which
+# usage: spread.sh LIB   SPREAD_GROUPS is the number of such groups (100), MAZE_ROUNDS the
+#                        number of random waits (10), MAZE_SEED their seed
 #                        exit status 0 passed, 1 failed, 77 skipped
 
 set -eu
@@ -27,8 +27,8 @@ fail() {
 	exit 1
 }
 
-# left - what groups could leave in this machine: shared memory, and sockets without a name
-# in the file system
+# left - list what groups could leak on this machine: shared memory, and sockets without a
+# name in the file system
 left() {
 	{
 		find /dev/shm -name 'cohort*'
@@ -36,13 +36,13 @@ left() {
 	} | sort
 }
 
-# spread PROCESSES DEVICES ARGUMENT... - the exit status of process 0; a killed one is told
-# by the others
+# spread PROCESSES DEVICES ARGUMENT... - run spread.c in these processes; fail unless process
+# 0 succeeds, which reports it if another process is killed
 spread() {
 	run spread "$@"
 }
 
-# run PROGRAM PROCESSES DEVICES ARGUMENT...
+# run PROGRAM PROCESSES DEVICES ARGUMENT... - as spread, for any program
 run() {
 	local i program=$scratch/$1 processes=$2
 
@@ -56,7 +56,7 @@ run() {
 	wait
 }
 
-# says TEXT - process 0 has printed it
+# says TEXT - fail unless process 0 has printed TEXT
 says() {
 	grep -qF -- "$1" "$scratch/out" || fail "no \"$1\""
 }
@@ -71,25 +71,25 @@ spread 10 10 sums 1000
 says '100 ranks, generation 1: 1000 sums, the last is 4950'
 cat "$scratch/err"
 spread 10 10 stall 100
-# Whichever process is the first to tell, and whether it says what the others' ranks do.
+# Any process may report first, and may or may not know what other processes' ranks do.
 grep -qE '(^|: )rank 90 (has not|of other processes may not have) called all_reduce 100 ' "$scratch/out" ||
 	fail 'not rank 90 alone is missing'
 spread 4 2 stop 100
 says "process $(sed -n 's/^the last process is //p' "$scratch/out"), which drives ranks 6-7, is stopped ("
 grep -qE '; ranks? [0-5](-[0-5])? waits? in all_reduce 100 ' "$scratch/out" || fail 'no rank waits'
-# At once: the deadline is 300 s.
+# Must end immediately; the deadline is 300 s.
 spread 4 1 close 100
 says 'rank 3 has left: its communicator was closed ('
 spread 4 2 part 100
 why='(rank [67] \(3 in "cohort.[01]"\) has left: its|which drove rank [67], has closed the) communicator'
 grep -qE "$why" "$scratch/out" ||
 	fail 'no rank of the last process has left'
-# From process to process, of which those in between know the others' communicators only by
-# asking.
+# A chain through several processes; those in between learn about the others' communicators
+# only by queries.
 while read -r processes devices last split eddy; do
 	all="ranks 0-$((processes * devices - 1)) wait for each other in a cycle ("
 	spread "$processes" "$devices" chain 1
-	says "rank $last (1 there) has not called all_reduce 1 of \"cohort.$split\" ("
+	says "rank $last has not called all_reduce 1 of \"cohort.$split\", where it is rank 1 ("
 	spread "$processes" "$devices" circle 1
 	says "$all"
 	spread "$processes" "$devices" eddy 1
@@ -113,11 +113,13 @@ end
 spread 4 2 behind 1
 says 'rank 6 has not called send 1 to rank 0 of "cohort" ('
 says '; rank 1 waits; rank 0 waits in recv from rank 6'
-for shape in '5 1' '3 3' '2 4'; do
+# With the last seed, a rank waits in a third communicator before its call, which is not a
+# wrong order of calls.
+for shape in "5 1 $rounds $seed" "3 3 $rounds $seed" "2 4 $rounds $seed" '2 4 1 17244'; do
 	truncate -s 0 "$scratch/waited"
 	truncate -s $((4 * rounds)) "$scratch/waited"
-	# shellcheck disable=SC2086 # two words
-	run maze $shape "$rounds" "$seed" "$scratch/waited"
+	# shellcheck disable=SC2086 # four words
+	run maze $shape "$scratch/waited"
 	if grep '^seed ' "$scratch/others"; then
 		fail "$shape: another rank is named"
 	fi
@@ -130,10 +132,14 @@ says '8 ranks, generation 1: 100 sums, the last is 28'
 		fail 'two processes have opened one device'
 	fi
 	pids='\(pids [0-9]+ and [0-9]+\)'
-	why='\(LOCAL_RANK is not set\): '
-	grep -qE "processes 0 and 1 $pids have both opened device 0 $why" "$scratch/err" ||
+	why='but each process needs its own devices \(LOCAL_RANK is not set\): '
+	grep -qE "processes 0 and 1 $pids have both opened device 0, $why" "$scratch/err" ||
 		fail 'the device of two processes is not named'
 )
+spread 4 1 away 1
+says "which drives rank 3, is stopped ("
+spread 4 1 drop 100
+says '3 ranks, generation 2: 100 sums, the last is 3'
 spread 4 2 die 100 2>/dev/null
 says '6 ranks, generation 2: 100 sums, the last is 23'
 
@@ -142,13 +148,13 @@ for ((n = 0; n < groups; n++)); do
 	says '1 ranks, generation 2: 3 sums, the last is 0'
 done
 
-# A process that is killed as the group opens, where the program's own table waits for it.
+# A process is killed while the group opens, where the program's own table waits for it.
 for round in 1 2; do
 	COHORT_HOST_DEVICES=2 COHORT_HOST_SHARED=1 timeout 120 "$scratch/ended" $round \
 		>"$scratch/out" 2>"$scratch/err" || fail "ended $round: exit status $?"
 	says 'while the generation was being opened: process '
 done
-# Groups of other tests come and go meanwhile; what is left stays.
+# Other tests create and close groups at the same time; a leak is what stays.
 new=$(comm -13 <(echo "$before") <(left))
 for ((n = 0; n < 300 && ${#new}; n++)); do
 	sleep 0.1

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The drop-in libraries where they differ from NCCL and CUDA: kernels, missing
- * functions, an environment that cannot be read, and other libraries beside
- * them. standin.sh runs each case and checks stderr.
+ * Tests the drop-in libraries where they differ from NCCL and CUDA: kernels,
+ * missing functions, an invalid environment, and other libraries in the
+ * process. standin.sh runs each case and checks stderr.
  */
 
 #include <cohort/cohort.h>
@@ -23,8 +23,7 @@ struct grid {
 };
 
 /*
- * The functions that nvcc's output calls, not all of which CUDA's headers
- * declare.
+ * Functions that nvcc's output calls. CUDA's headers declare only some of them.
  */
 void **__cudaRegisterFatBinary(void *binary);
 void __cudaRegisterFatBinaryEnd(void **handle);
@@ -48,7 +47,7 @@ cudaError_t cudaFuncGetAttributes(void *attributes, const void *kernel);
 cudaError_t cudaProfilerStart(void);
 cudaError_t cudaProfilerStop(void);
 
-/* The host's side of scale<<<...>>>(). */
+/* Do what the host side of scale<<<...>>>() does. */
 static void scale(void)
 {
 	struct grid grid, block;
@@ -75,7 +74,7 @@ static void kernels(void)
 {
 	static char binary, variable;
 	void **handle = __cudaRegisterFatBinary(&binary);
-	char name[] = "_Z5scalePf"; /* gone by the time it is used */
+	char name[] = "_Z5scalePf"; /* out of scope when it is used */
 
 	__cudaRegisterFunction(handle, (const char *)scale, name, name, -1,
 	                       NULL, NULL, NULL, NULL, NULL);
@@ -100,6 +99,13 @@ static void kernels(void)
 
 cudaError_t cudaCreateTextureObject(void *object, const void *resource,
                                     const void *texture, const void *view);
+ncclResult_t ncclCommGrow(ncclComm_t comm, int ranks, const ncclUniqueId *id,
+                          int rank, ncclComm_t *grown, ncclConfig_t *config);
+struct team {
+	int nRanks, rank, stride;
+};
+struct team ncclTeamWorld(ncclComm_t comm);
+void ncclResetDebugInitInternal(void);
 
 static void absent(void)
 {
@@ -109,9 +115,16 @@ static void absent(void)
 		CHECK(cudaCreateTextureObject(NULL, NULL, NULL, NULL) ==
 		      cudaErrorNotSupported);
 	CHECK(cudaGetLastError() == cudaErrorNotSupported);
+	/* Functions of NCCL do not change CUDA's last error. */
+	for (i = 0; i < 2; i++)
+		CHECK(ncclCommGrow(NULL, 0, NULL, 0, NULL, NULL) ==
+		      ncclInvalidUsage);
+	CHECK(ncclTeamWorld(NULL).nRanks == 0);
+	ncclResetDebugInitInternal();
+	CHECK(cudaGetLastError() == cudaSuccess);
 }
 
-/* ---- an environment that cannot be read ------------------------------- */
+/* ---- an invalid environment ------------------------------------------- */
 
 static void *refused_thread(void *start)
 {
@@ -130,7 +143,7 @@ static void *refused_thread(void *start)
 	return NULL;
 }
 
-/* Several threads make the first use. */
+/* Make the first use from several threads. */
 static void refused(void)
 {
 	pthread_t threads[4];
@@ -147,7 +160,7 @@ static void refused(void)
 
 /* ---- forks ------------------------------------------------------------ */
 
-/* A child must not use its parent's platform; one of its own it can use. */
+/* Check that a child cannot use its parent's platform, but can use its own. */
 static void fork_and_expect(cudaError_t error, ncclResult_t result)
 {
 	int devices, status;
@@ -171,7 +184,7 @@ static void forks(void)
 	count_devices();
 }
 
-/* ---- beside others ---------------------------------------------------- */
+/* ---- other libraries in the process ----------------------------------- */
 
 static void *find(void *library, const char *name)
 {
@@ -182,7 +195,10 @@ static void *find(void *library, const char *name)
 	return address;
 }
 
-/* Both major versions: each says what it is, and they share one platform. */
+/*
+ * Load both major versions. Each reports its own version, and they share one
+ * platform.
+ */
 static void majors(void)
 {
 	static const struct {
@@ -207,7 +223,7 @@ static void majors(void)
 		*(void **)&get_device = find(library, "cudaGetDevice");
 		CUDA(get_device(&device));
 		CHECK(device == 1);
-		/* The libraries' code stays for the life of the process. */
+		/* The libraries' code stays mapped after this. */
 		CHECK(!dlclose(library));
 	}
 	CUDA(get_device(&device));
@@ -217,8 +233,8 @@ static void majors(void)
 }
 
 /*
- * A program may put a function in front of NCCL's and call that one by its
- * other name.
+ * Interpose a function of NCCL, and call NCCL's own function by its other name,
+ * as a program may do.
  */
 static int interposed;
 ncclResult_t pncclGetVersion(int *version);
@@ -236,7 +252,7 @@ static void in_front(void)
 	CHECK(version > 20000 && interposed == 1);
 }
 
-/* CUDA 12's cudaGetDeviceProperties() has another layout. */
+/* Call CUDA 12's cudaGetDeviceProperties(), which has another layout. */
 static void properties(void)
 {
 	void *library = dlopen("libcudart.so.12", RTLD_NOW | RTLD_LOCAL);
@@ -263,7 +279,7 @@ static int one(struct cohort_comm *comm, void *user)
 	return cohort_barrier(comm, NULL, NULL);
 }
 
-/* The host platform that is built into libcohort is a separate one. */
+/* Check that the host platform built into libcohort is a separate one. */
 static void beside(void)
 {
 	struct cohort_group_options options;
@@ -285,7 +301,7 @@ static void beside(void)
 	CHECK(devices == 4);
 }
 
-/* A rank with its own memory, stream and native call. */
+/* Run a rank that uses its memory, stream and native call directly. */
 static int share(struct cohort_comm *comm, void *user)
 {
 	int32_t value = cohort_comm_rank(comm) + 1, *memory;
@@ -311,7 +327,10 @@ static int share(struct cohort_comm *comm, void *user)
 	return 0;
 }
 
-/* Under cohort run, the program's calls and libcohort's use one platform. */
+/*
+ * Under cohort run, use one platform for the calls of the program and of
+ * libcohort.
+ */
 static void together(void)
 {
 	struct cohort_platform_info info = { .size = sizeof(info) };
@@ -324,7 +343,7 @@ static void together(void)
 	CHECK(cohort_group_close(group) == COHORT_OK);
 }
 
-/* The platforms are separate by default. */
+/* Without cohort run, check that the platforms are separate. */
 static void apart(void)
 {
 	struct cohort_platform_info info = { .size = sizeof(info) };

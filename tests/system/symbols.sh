@@ -1,11 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# The libraries in directory $1 must export what the headers declare and src/cohort.map
-# and bindings/cohort_abi.json list, no more and no less; if clang is installed, all of
-# that file must be what the headers say.  The drop-in libraries must export the functions
-# in their lists, and those for CUDA's libraries what these export, which is also compared
-# with the libraries in prefix $2, if it has them.
+# Check the symbols of the libraries in directory $1.
+#
+# - libcohort must export exactly the functions that the headers declare; src/cohort.map and
+#   bindings/cohort_abi.json must list the same functions.  If clang is installed, everything
+#   else in bindings/cohort_abi.json must match the headers too.
+# - The drop-in libraries must export the functions in their lists.  The drop-in libraries for
+#   CUDA must export what CUDA's libraries export; if prefix $2 has the real libraries, those
+#   are compared as well.
 
 set -eu
 
@@ -21,7 +24,7 @@ cat include/cohort/*.h | tr '\n\t' '  ' |
 	sort -u >"$scratch/headers"
 sed -n 's/^[[:space:]]*\(cohort_[a-z_0-9]*\);$/\1/p' src/cohort.map |
 	sort >"$scratch/map"
-# The names of versions are absolute symbols (A), not functions.
+# Names of versions are absolute symbols (A), not functions.
 nm -D --defined-only "$lib/libcohort.so" | awk '$2 != "A" { print $3 }' |
 	sed 's/@.*//' | sort >"$scratch/shared"
 nm -g --defined-only "$lib/libcohort.a" | awk 'NF == 3 { print $3 }' |
@@ -46,18 +49,17 @@ if command -v python3 >/dev/null; then
 	[ $rc -eq 0 ] || [ $rc -eq 77 ] || differ=1
 fi
 
-# names TEXT - TEXT after the preprocessor, a sorted list of names
+# names TEXT - print the names in TEXT after preprocessing, as a sorted list
 names() {
 	printf '%s\n' '#include "platform/functions.h"' \
-		'#include "sim/dropin/nvml_abi.h"' \
+		'#include "sim/nccl_exports.h"' \
 		'@' \
-		'#define NVML(name, ...) name' \
 		'#define LISTED(since, result, name, parameters, arguments) name' "$1" |
 		${CC:-cc} -E -P -Isrc -Iinclude -x c - | sed '1,/^@/d' |
 		tr -s '[:space:]' '\n' | grep . | sort -u
 }
 
-# exports LIBRARY - its functions, without the names of versions
+# exports LIBRARY - print its functions, without the names of versions
 exports() {
 	nm -D --defined-only "$1" | awk '$2 != "A" { print $3 }' | sed 's/@.*//' | sort
 }
@@ -68,19 +70,22 @@ printf '%s\n' cohort_host_calls cohort_host_knobs cohort_host_may_use \
 	cohort_host_set_launcher |
 	same "the host's functions" - "$scratch/host"
 
-names 'NCCL_FUNCTIONS(LISTED) ncclResetDebugInit' >"$scratch/listed"
+names 'NCCL_EXPORTS(LISTED)' >"$scratch/listed"
 sed 'p; s/^/p/' "$scratch/listed" | sort - <(echo cohort_drop_in) >"$scratch/nccl"
 exports "$drop_in/libnccl.so.2" >"$scratch/got"
 same "NCCL's functions" "$scratch/nccl" "$scratch/got"
 
-names 'NVML_FUNCTIONS(NVML) NVML_OLDER_NAMES(NVML)' |
-	sort - <(printf '%s\n' cohort_drop_in nvmlErrorString) >"$scratch/nvml"
-exports "$drop_in/libnvidia-ml.so.1" >"$scratch/got"
-same "NVML's functions" "$scratch/nvml" "$scratch/got"
+exports "$lib/watch/libnccl.so.2" | comm -23 - "$scratch/listed" |
+	same "functions of cohort watch that NCCL lacks" /dev/null -
+exports "$lib/watch/libcohort-audit.so" | same "the loader's hook" - <(printf '%s\n' la_objsearch \
+	la_version)
 
-# cuda LIBRARY REAL SUM - LIBRARY exports what CUDA's does: the file REAL, or as cksum says
-# of its sorted names.  Each of them is in a list of functions or in one of absent names; the
-# linker refuses one that is in both.
+exports "$drop_in/libnvidia-ml.so.1" | grep -v '^nvml[A-Z]' |
+	same "functions that are not NVML's" <(echo cohort_drop_in) -
+
+# cuda LIBRARY REAL SUM - check that LIBRARY exports what CUDA's does: the file REAL, or by
+# the cksum of the sorted names.  Each name is in a list of functions or in a list of absent
+# functions; the linker refuses a name that is in both.
 cuda() {
 	exports "$drop_in/$1" | grep -vx cohort_drop_in >"$scratch/got"
 	if [ "$(cksum <"$scratch/got")" != "$3" ]; then
@@ -96,8 +101,10 @@ cuda libcudart.so.13 "$real/lib/libcudart.so.13" '2337893388 10705'
 cuda libcudart.so.12 "$real/lib/libcudart.so.12" '715888009 11559'
 if [ -e "$real/lib/libnccl.so.2" ]; then
 	exports "$real/lib/libnccl.so.2" >"$scratch/real"
-	grep -vx cohort_drop_in "$scratch/nccl" | comm -23 - "$scratch/real" |
+	names 'NCCL_FUNCTIONS(LISTED)' | comm -23 - "$scratch/real" |
 		same "functions that NCCL lacks" /dev/null -
+	comm -13 "$scratch/nccl" "$scratch/real" |
+		same "functions of NCCL that libnccl.so.2 lacks" /dev/null -
 fi
 echo "$(wc -l <"$scratch/headers") functions"
 exit $differ

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""cohort top on running groups: as text, as JSON, and on a terminal.
+"""Test cohort top on running groups: as text, as JSON, and on a terminal.
 
 usage: top.py COHORT          exit status 0 passed, 1 failed, 77 skipped
 
-A demo whose rank stalls, and a benchmark, are watched as a user would.  The rest is about
-programs that are hard to have at the right moment: a thread here reads the FIFO, and writes
-the dumps that such a program would.  What reaches the terminal goes to a small model of one,
-which has its own entry in a terminfo database.
+A demo with a rank that stalls, and a benchmark, are watched as a user would.  Other states
+are hard to reach at the right moment, so a thread here reads the FIFO and writes the dumps
+that such a program would write.  Terminal output goes to a small model of a terminal, which
+has its own entry in a terminfo database.
 """
 
 import concurrent.futures
@@ -28,11 +28,11 @@ import termios
 import threading
 import time
 
-# A safety, which no test waits for.
+# Seconds before a test fails; no passing test waits this long.
 LONG = 60
 
 
-# A job like a shell's: without a parent in its session it would not stop.
+# A job as a shell starts it; without a parent in its session it would not stop.
 JOB = {"process_group": 0} if sys.version_info >= (3, 11) else {"preexec_fn": os.setpgrp}
 
 
@@ -40,7 +40,7 @@ JOB = {"process_group": 0} if sys.version_info >= (3, 11) else {"preexec_fn": os
 
 
 class Screen:
-    """What the model shows of the bytes it gets; it knows the sequences of TERMINFO."""
+    """A model of a terminal's screen, which understands only the sequences of TERMINFO."""
 
     TERMINFO = r"""
 model|a terminal with few abilities,
@@ -114,7 +114,7 @@ model|a terminal with few abilities,
 
 
 class Terminal:
-    """cohort top on a terminal."""
+    """A cohort top that runs on a terminal."""
 
     def __init__(self, cohort, *arguments, size=(24, 80), **environment):
         self.screen = Screen(*size)
@@ -140,7 +140,7 @@ class Terminal:
         self.process.send_signal(signal.SIGWINCH)
 
     def read(self, seconds=0.05):
-        """Feed the screen what has come; false if that was nothing."""
+        """Feed new output to the screen; false if there was none."""
         if not select.select([self.master], [], [], seconds)[0]:
             return False
         piece = os.read(self.master, 1 << 16).decode("latin-1")
@@ -149,7 +149,7 @@ class Terminal:
         return True
 
     def drain(self):
-        """Read what is on its way."""
+        """Read until no more output arrives."""
         while self.read(0.3):
             pass
 
@@ -160,7 +160,7 @@ class Terminal:
             self.read()
 
     def see(self, pattern):
-        """Wait until a line has the pattern; returns the line."""
+        """Wait until a line matches the pattern, and return that line."""
         self.wait(lambda s: any(re.search(pattern, line) for line in s.lines()), pattern)
         return next(line for line in self.screen.lines() if re.search(pattern, line))
 
@@ -168,7 +168,7 @@ class Terminal:
         os.write(self.master, keys.encode())
 
     def end(self):
-        """Wait for the end, and check that the terminal is as it was before."""
+        """Wait for the exit, and check that the terminal has its old settings."""
         end = time.monotonic() + LONG
         while self.process.poll() is None:
             assert time.monotonic() < end, self.screen.lines()
@@ -182,11 +182,11 @@ class Terminal:
         return self.process.returncode
 
 
-# ---- a program that answers ------------------------------------------------------
+# ---- a program that writes dumps ------------------------------------------------------
 
 
 class Program:
-    """Answers each write to the FIFO with the dumps that answer() returns."""
+    """A program that writes the dumps of its groups each time the FIFO is written to."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -207,7 +207,7 @@ class Program:
             os.read(self.descriptor, 65536)
             self.asked += 1
             groups = [] if self.is_silent else self.groups
-            # All at once: the command does not wait long for a second group.
+            # Rename all at once, because the command waits only briefly for a second group.
             for names in [group.prepare(self.folder) for group in groups]:
                 os.rename(*names)
 
@@ -222,7 +222,7 @@ class Group:
     """The dumps of one group in one process."""
 
     def __init__(self, name="made", ranks=3, pid=None, serial=1, first=0, world=None):
-        # Ours, which lives.
+        # The pid of this process, which is alive.
         self.name, self.pid, self.serial = name, pid or os.getpid(), serial
         self.generation, self.cause = 1, None
         self.world = world or ranks
@@ -245,7 +245,7 @@ class Group:
         os.rename(*self.prepare(folder, mark))
 
     def prepare(self, folder, mark="_asked"):
-        """Write the dump under another name; return this and its own."""
+        """Write the dump under a temporary name; return that name and the final one."""
         now = time.monotonic_ns()
         head = {
             "version": "2.10",
@@ -303,7 +303,7 @@ def run(cohort, *arguments, status=0, **environment):
 
 
 def check_stall(cohort):
-    """The demo's stall, and its cause at the end."""
+    """Check the demo's stall, and its cause at the end."""
     with tempfile.TemporaryDirectory() as folder:
         watch_stall(cohort, folder)
 
@@ -334,6 +334,9 @@ def watch_stall(cohort, folder):
     assert stalled[-1]["ranks"][2]["state"] in ("outside", "between")
     assert stalled[-1]["ranks"][0]["in_flight"] > 0
     assert stalled[-1]["ranks"][2]["last_call"]["call"] == "copy"
+    busy = [f["ranks"][2] for f in stalled if f["ranks"][2]["state"] == "outside"]
+    assert busy and all(r["frame"].startswith("train_worker") for r in busy), busy
+    assert all(r["thread"].startswith("asleep") for r in busy), busy
     ended = [f for f in first if f["cause"]]
     assert ended, found
     assert ended[0]["cause"]["kind"] == "busy in the program"
@@ -349,7 +352,7 @@ def await_fifo(process, path):
 
 @contextlib.contextmanager
 def bench(cohort):
-    """A benchmark, which is killed in the end, and its folder."""
+    """Run a benchmark, yield its directory, and kill it at the end."""
     folder = tempfile.mkdtemp()
     places = {
         "COHORT_PLATFORM": "host",
@@ -378,7 +381,7 @@ def check_rates(cohort):
         assert len(blocks) == 3 and not blocks[2], text
         assert re.match(r'"bench" generation 1, 2 ranks; host .*, process \d+\n', text)
         # "-": the ranks' records have no collective in common.
-        row = re.search(r"^ +1 \w+ .* (\S+)  +(\S+) +\d+ +(?:\d+%|-) +1 all_reduce 64",
+        row = re.search(r"^ +1 \w+ .* (\S+)  +(\S+) +(?:\d+%|-) +\d+ +1 all_reduce 64",
                         blocks[1], re.M)  # fmt: skip
         assert row and row[1] != "0" and row[2] != "0", text
         lines = subprocess.Popen(
@@ -387,7 +390,7 @@ def check_rates(cohort):
             text=True,
         )
         lines.stdout.readline()
-        # It is waited for later: older systems then forget how it ended.
+        # Do not wait for it yet, because older kernels then forget how it ended.
         process.kill()
         last = json.loads(lines.communicate()[0].splitlines()[-1])
         told = f"process {process.pid} was killed by signal 9"
@@ -403,7 +406,7 @@ def terminal_kill(cohort):
         assert f"process {process.pid} was killed by signal 9" in "".join(terminal.pieces)
 
 
-# ---- what a user sees ------------------------------------------------------------
+# ---- views ------------------------------------------------------------
 
 
 def terminal_frames(cohort):
@@ -413,21 +416,21 @@ def terminal_frames(cohort):
         group.calls[7] = 3
         top = Terminal(cohort, "--interval", "0.1", made.fifo)
         top.see(r'^"made" generation 1, 30 ranks; host .*, process \d+$')
-        top.see(r"^RANK STATE   BEHIND    AGO COLL/S BYTES/S FLIGHT LAST DEV LAST CALL$")
+        top.see(r"^RANK STATE   BEHIND    AGO COLL/S BYTES/S LAST LAST CALL$")
         top.see(r"^   7 \w+ +2 .* all_reduce 4000$")
         last = top.see("30  q quit  space pause  sort: r rank, l last, c rate .rank.")
         assert top.screen.lines()[23] == last
         assert last.startswith("1-19 of 30"), last
         assert top.screen.alternate and top.screen.hidden and top.screen.cleared == 1
         assert 33 in top.screen.colors
-        # Only what has changed is sent.
+        # Only changes are sent.
         before = len(top.pieces)
         group.calls = dict.fromkeys(group.ranks, 6)
         top.see("collective 6")
         sent = "".join(top.pieces[before:])
         assert '"made"' not in sent and "RANK" not in sent and "q quit" not in sent, sent
         press_keys(top, made)
-        # No frame of the old size may be on its way.
+        # Pause, so that no frame of the old size is in flight.
         top.press(" ")
         top.see("^PAUSED")
         top.drain()
@@ -437,7 +440,7 @@ def terminal_frames(cohort):
         assert max(map(len, top.screen.lines())) <= 44
         top.resize(24, 80)
         top.see("all_reduce 4000")
-        # Not for each frame.
+        # The screen is not cleared for each frame.
         cleared = top.screen.cleared
         group.calls = dict.fromkeys(group.ranks, 7)
         top.press(" ")
@@ -474,13 +477,24 @@ def press_keys(top, made):
     top.wait(lambda s: made.asked > asked, "goes on")
 
 
+def terminal_history(cohort):
+    """The empty rows have the earlier refreshes, the newest first."""
+    with program() as made:
+        made.groups[0].calls[1] = 3
+        top = Terminal(cohort, "--interval", "0.1", made.fifo)
+        top.see("^HISTORY$")
+        top.see(r"^\d\d:\d\d:\d\d .* coll/s .* bytes/s  rank 0: \w+, 3 behind")
+        top.press("q")
+        assert top.end() == 0
+
+
 def terminal_signals(cohort):
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         with program() as made:
             top = Terminal(cohort, "--interval", "0.1", made.fifo)
             top.see('"made"')
             if number == signal.SIGINT:
-                # As Ctrl-C does.
+                # Ctrl-C must still send a signal.
                 assert termios.tcgetattr(top.slave)[3] & termios.ISIG
             assert not termios.tcgetattr(top.slave)[3] & (termios.ECHO | termios.ICANON)
             top.process.send_signal(number)
@@ -488,7 +502,7 @@ def terminal_signals(cohort):
 
 
 def terminal_stop(cohort):
-    """Ctrl-Z gives the terminal back, and what follows takes it again."""
+    """Check that Ctrl-Z restores the terminal, and that continuing takes it again."""
     with program() as made:
         top = Terminal(cohort, "--interval", "0.1", made.fifo)
         top.see('"made"')
@@ -497,7 +511,7 @@ def terminal_stop(cohort):
         assert not top.screen.hidden
 
         def takes_it_again(screen):
-            # Has no effect before the process has stopped.
+            # SIGCONT has no effect before the process has stopped.
             top.process.send_signal(signal.SIGCONT)
             return screen.alternate and screen.hidden
 
@@ -518,7 +532,7 @@ def check_hostile(cohort):
 
 
 def terminal_stopped_end(cohort):
-    """A signal that comes while the command is stopped ends it."""
+    """Check that a signal sent while the command is stopped ends it."""
     with program() as made:
         top = Terminal(cohort, "--interval", "0.1", made.fifo)
         top.see('"made"')
@@ -540,7 +554,7 @@ def terminal_hostile(cohort):
         group.tag = "\x1b[2J\u4e2d"
         group.calls[1] = 1
         top = Terminal(cohort, "--interval", "0.1", made.fifo, NO_COLOR="1")
-        # The model refuses all other bytes.
+        # The model rejects all other control characters.
         top.see(r'^"\?\]0;x\?.*2J.*" generation 1')
         top.see(r'^   1 .* "\?\[2J')
         assert 33 not in top.screen.colors
@@ -564,7 +578,7 @@ def terminal_ends(cohort):
         group.generation, group.serial = 2, 2
         top.see("generation 2")
         top.see("running")
-        # A process that ends: its verdict is in a file, and nobody answers any more.
+        # A process has exited: its verdict is in a file, and it no longer writes dumps.
         child = subprocess.Popen(["sleep", "100"])
         group = made.groups[0] = Group(pid=child.pid)
         other = Terminal(cohort, "--interval", "0.1", "--group", "made", made.fifo)
@@ -606,8 +620,8 @@ def check_groups(cohort):
             text = run(cohort, "--count", "1", "--group", name, made.folder).stdout
             assert text.startswith(f'"{name}" '), text
         told = run(cohort, "--count", "1", "--group", "x", made.folder, status=2).stderr
-        assert "no group that answers has this name" in told, told
-        # A group and what was split from it: the group is meant.
+        assert "no responding group has this name" in told, told
+        # With a group and a communicator split from it, the group is chosen.
         made.groups = made.groups[1:]
         assert run(cohort, "--count", "1", made.folder).stdout.startswith('"two" ')
         # Two processes of one group.
@@ -620,13 +634,13 @@ def check_groups(cohort):
         child.kill()
         child.wait()
         assert [r["pid"] for r in json.loads(text)["ranks"]] == [os.getpid()] * 2 + [child.pid] * 2
-        # A process that has not answered.
+        # A process that has written no dump.
         text = run(cohort, "--count", "1", made.folder, "--pid", str(os.getpid())).stdout
         assert '"made"' in text
 
 
 def check_closed(cohort):
-    """A group is closed while its process goes on with another one."""
+    """Check a group that is closed while its process continues with another one."""
     with program() as made:
         made.groups = [Group(name="one", serial=1), Group(name="two", serial=2)]
         with subprocess.Popen(
@@ -645,14 +659,14 @@ def check_errors(cohort):
     with program() as made:
         made.is_silent = True
         told = run(cohort, "--count", "1", made.fifo, status=1).stderr
-        assert re.search("no answer for 2.*s from FIFO '.*fifo', for dumps in '", told), told
+        assert re.search("no answer for 2.*s from FIFO '.*fifo': no new dump in '", told), told
         assert "the group has not answered" in told, told
         plain = made.folder + "/plain"
         with open(plain, "w", encoding="utf-8"):
             pass
         for operands, told in (
             ([made.folder + "/none"], "/none': No such file or directory"),
-            ([plain], "/plain': neither a FIFO nor the directory of dumps"),
+            ([plain], "/plain' is neither a FIFO nor a directory"),
             ([made.fifo, "/nowhere"], "'/nowhere': No such file or directory"),
             (["/"], "no running group has a FIFO in '/', and COHORT_DUMP_FIFO is not set"),
         ):
@@ -668,17 +682,16 @@ def check_errors(cohort):
             assert "Permission denied" in run(cohort, folder + "/fifo", status=1).stderr
     assert "no FIFO: name it, or set COHORT_DUMP_FIFO" in run(cohort, status=2).stderr
     for wrong, told in (
-        (("--interval", "0"), "--interval: '0' is not a number of seconds from 0.1 to 3600"),
-        (("--interval", "nan"), "--interval: 'nan'"),
-        (("--count", "0"), "--count: '0'"),
-        (("--sort", "x"), "--sort: 'x' is neither rank, last nor rate"),
-        (("--pid", "0"), "--pid: '0'"),
+        (("--interval", "0"), '--interval: "0" is not a number of seconds from 0.1 to 3600'),
+        (("--interval", "nan"), '--interval: "nan"'),
+        (("--count", "0"), '--count: "0"'),
+        (("--pid", "0"), '--pid: "0"'),
     ):
         assert told in run(cohort, *wrong, status=2).stderr, wrong
 
 
 def find_terminals(cohort, folder):
-    """Why there are none, or None."""
+    """Install the model's terminfo entry; return why that is impossible, or None."""
     with program() as made:
         top = Terminal(cohort, made.fifo, TERM="unknown")
         assert top.end() == 1
@@ -687,7 +700,7 @@ def find_terminals(cohort, folder):
             assert re.fullmatch(r"cohort top: .*install libncurses-dev .*--plain\r\n", told), told
             return "cohort was built without ncurses"
         assert told == (
-            "cohort top: TERM: no terminfo entry for 'unknown': set another TERM, or use --plain\r\n"
+            "cohort top: TERM: no terminfo entry for \"unknown\": set another TERM, or use --plain\r\n"
         ), told
     if not shutil.which("tic"):
         return "there is no tic"
@@ -713,7 +726,7 @@ def main():
         if reason:
             print(f"[SKIP] on a terminal: {reason}")
         begins = ("check_",) if reason else ("check_", "terminal_")
-        # They wait more than they compute.
+        # The checks mostly wait, so run them in parallel.
         checks = [check for name, check in globals().items() if name.startswith(begins)]
         with concurrent.futures.ThreadPoolExecutor(len(checks)) as pool:
             for made in [pool.submit(check, cohort) for check in checks]:

@@ -1,19 +1,25 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""cohort trace on the dumps of a demo with a rank that stalls, whole and damaged.
+"""Test cohort trace on intact and damaged dumps of a demo with a rank that stalls.
 
 usage: trace.py COHORT          exit status 0 passed, 1 failed, 77 skipped
 """
 
+import fcntl
 import glob
 import json
 import os
+import pickle
+import pty
 import random
 import re
 import resource
+import shutil
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 
 sys.dont_write_bytecode = True
 import dump as checks
@@ -85,7 +91,7 @@ def check_whole(trace):
 
 
 def check_figures(trace, found):
-    """The figures, computed here once more."""
+    """Check the figures against ones computed here."""
     calls, lates = 0, {}
     arrivals = {}
     for path in trace.files("rank_*"):
@@ -124,6 +130,77 @@ def check_text(trace):
         assert len(line) <= 79 or "call" in line or "addr2line" in line, line
 
 
+def on_terminal(trace, columns, *arguments):
+    """The lines that cohort trace prints on a terminal of a width."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    text = b""
+    with subprocess.Popen([trace.cohort, "trace", *arguments], stdout=slave):
+        os.close(slave)
+        try:
+            while part := os.read(master, 65536):
+                text += part
+        except OSError:
+            pass  # the other end is closed
+    os.close(master)
+    return text.decode().replace("\r", "").splitlines()
+
+
+def check_width(trace):
+    """Lines take the width of the terminal."""
+    path = trace.path("merged")
+    assert on_terminal(trace, 80, path) == trace.run(path).stdout.splitlines()
+    wide = [line for line in on_terminal(trace, 160, path) if line.startswith(">")]
+    assert len(wide) == 1 and "the first of 10 float32, sum  >" in wide[0], wide
+    narrow = on_terminal(trace, 60, path)
+    row = [line for line in narrow if line.startswith(">")]
+    assert len(row) == 1 and re.search(r" >>\.>$", row[0]), "marks without times"
+    assert all(len(line) < 60 for line in narrow[:narrow.index("")]), narrow
+
+
+def check_folder(trace):
+    """Of a folder the newest dump is read, and no file of another one."""
+    files = [f for f in trace.files() if "_chrome" not in f]
+    whole = trace.json(*files)
+    assert trace.json(trace.folder) == whole
+    folder = trace.folder + "/several"
+    os.makedirs(folder)
+
+    def copy(old, new, age, keep=lambda path: True):
+        for path in filter(keep, files):
+            made = f"{folder}/{os.path.basename(path).replace(old, new, 1)}"
+            text = read(path)
+            if new == "_g2_":
+                text = text.replace('"generation":1', '"generation":2', 1)
+            write(made, text)
+            os.utime(made, ns=(10**18 - age * 10**9,) * 2)
+
+    copy("demo", "demo", 1000)
+    assert trace.json(folder) == whole
+    copy("_g1_", "_g2_", 2000)
+    assert trace.json(folder) == whole, "an older generation"
+    copy("_g1_", "_g2_", 0)
+    assert trace.json(folder)["generation"] == 2, "a newer generation"
+    shutil.rmtree(folder)
+    os.makedirs(folder)
+    assert f"{folder}: no dump (fr_*_merged.json) in this folder" in trace.run(
+        folder, status=1).stderr
+    # Ranks 2 and 3 are of another process.
+    of, other = os.path.basename(files[0]).rsplit("_", 1)[0].rsplit(".", 1)
+    copy("demo", "demo", 0, lambda path: "rank_0" in path or "rank_1" in path)
+    merged = json.loads(read(trace.path("merged")))
+    for age, missing in ((70, [2, 3]), (50, [])):
+        for ranks, serial, seconds in (((0, 1), other, 0), ((2, 3), "77", age)):
+            made = f"{folder}/{of}.{serial}_merged.json"
+            serial = int(serial)
+            write(made, json.dumps(dict(
+                merged, cohort=dict(merged["cohort"], serial=serial),
+                ranks=[r for r in merged["ranks"] if r["rank"] in ranks])))
+            os.utime(made, ns=(10**18 - seconds * 10**9,) * 2)
+        assert trace.json(folder)["missing_ranks"] == missing, age
+    shutil.rmtree(folder)
+
+
 def stack_of(found, rank):
     stacks = [s for s in found["stacks"] if s["rank"] == rank]
     assert len(stacks) == 1, found["stacks"]
@@ -131,7 +208,7 @@ def stack_of(found, rank):
 
 
 def changed_stack(trace, to, change):
-    """Trace a merged file after @change(frame) for each frame of its stack."""
+    """Apply @change(frame) to each frame of a merged file's stack, and trace it."""
     dump = json.loads(read(trace.path("merged")))
     for stack in dump["cohort"]["stacks"]:
         for frame in stack["frames"]:
@@ -141,7 +218,7 @@ def changed_stack(trace, to, change):
 
 
 def check_stacks(trace):
-    """Frames are named from files of the same build, and a command names the others."""
+    """Check that files of the same build name frames, and a command is shown otherwise."""
     stack = stack_of(trace.json(*trace.files()), 2)
     named = [f for f in stack["frames"] if (f["function"] or "").startswith("train_worker")]
     assert len(named) == 1, stack
@@ -157,7 +234,7 @@ def check_stacks(trace):
     found, text = changed_stack(trace, other, lambda f: f.update(build_id="00"))
     assert all(not f["function"] for f in stack_of(found, 2)["frames"]), found
     assert re.search(command, text), text
-    assert "(with the file of build ID 00: this one is another)" in text, text
+    assert "(with the file of build ID 00: this file is of another build)" in text, text
     found, text = changed_stack(trace, other, lambda f: f.update(path="/no such/file's"))
     assert all(not f["function"] for f in stack_of(found, 2)["frames"]), found
     assert "addr2line -e '/no such/file'\\''s' -f -C 0x" in text, text
@@ -173,7 +250,7 @@ def check_stacks(trace):
 
 
 def check_parts(trace):
-    """The merged file alone, and the files of all ranks but one."""
+    """Check the merged file alone, and the files of all ranks but one."""
     whole = trace.json(*trace.files())
     merged = trace.json(trace.path("merged"))
     for key in ("verdict", "stalled_at", "window", "missing_ranks"):
@@ -186,7 +263,7 @@ def check_parts(trace):
 
 
 def check_asked(trace):
-    """A verdict's dump counts, not one on demand, in whatever order they come."""
+    """Check that a verdict's dump counts, not one on demand, in any order of files."""
     whole = trace.json(*trace.files())
     files = trace.files("rank_*") + trace.files("merged")
     asked = []
@@ -208,7 +285,7 @@ def check_asked(trace):
 
 
 def check_processes(trace):
-    """The verdict of a process whose ranks are left out does not count for others."""
+    """Check that the verdict of a process counts only if its ranks are included."""
     path = trace.folder + "/other.json"
     dump = json.loads(read(trace.path("rank_0")))
     dump["cohort"].update(serial=9, verdict_number=0, verdict=None, cause=None)
@@ -229,7 +306,7 @@ def check_chrome(trace):
 
 
 def change_entries(trace, path, change):
-    """Rank 0's dump with the entries that @change makes of one of them."""
+    """Write rank 0's dump with the entries that @change makes of one of its entries."""
     dump = json.loads(read(trace.path("rank_0")))
     one = next(e for e in dump["entries"] if e["finished_ns"] and e["collective"])
     dump["entries"] = change(one)
@@ -243,7 +320,7 @@ def numbered(one, i, **other):
 
 
 def check_kinds(trace):
-    """Tags that differ only in numbers are one kind of calls, other tags are not."""
+    """Check that calls whose tags differ only in numbers are one kind of calls."""
     path = trace.folder + "/kinds.json"
     tags = ["step 8 of epoch 3", "step 9 of epoch 3", "step 10 of epoch 3", "eval 1"]
     change_entries(
@@ -255,13 +332,13 @@ def check_kinds(trace):
     assert 'tag "step # of epoch 3", 30 calls' in text, text
 
 
-# The keys of an entry that are read, so that the others take no time.
+# Keys of an entry that are read; others are omitted, so that they take no time.
 READ = """record_id call first_call dtype reduce_op root peer tensors count bytes tag label
           outcome collective state submitted_ns started_ns finished_ns""".split()
 
 
 def seconds_of_kinds(trace, n, **other):
-    """The processor time for @n calls, each of a different kind."""
+    """Return the processor time for @n calls, each of a different kind."""
 
     def make(one):
         one = {key: one[key] for key in READ}
@@ -276,14 +353,14 @@ def seconds_of_kinds(trace, n, **other):
 
 
 def check_many_kinds(trace, **other):
-    """Four times as many kinds take four times as long, not sixteen times."""
+    """Check that four times as many kinds take about four times as long, not 16 times."""
     few = max(seconds_of_kinds(trace, 10000, **other) for _ in range(2))
     many = min(seconds_of_kinds(trace, 40000, **other) for _ in range(2))
     assert many < 8 * few, (few, many)
 
 
 def check_front(trace):
-    """A stall is at the first collective that no rank has done."""
+    """Check that a stall is at the first collective that no rank has completed."""
     path = trace.folder + "/kinds.json"
     change_entries(
         trace,
@@ -300,7 +377,7 @@ def check_front(trace):
         lambda e: [numbered(e, i, state="started", finished_ns=0) for i in range(9)],
     )
     assert trace.json(path)["stalled_at"] == 1
-    # Nothing stalls if all of it is done.
+    # Nothing stalls if all collectives are done.
     change_entries(trace, path, lambda e: [numbered(e, i, state="completed") for i in range(9)])
     assert trace.json(path)["stalled_at"] == 0
     assert not re.search(r"^>\d", trace.run(path).stdout, re.M)
@@ -317,26 +394,32 @@ def check_damaged(trace):
     assert any("1 of rank 0's" in p for p in found["problems"]), found
     assert found["verdict"]["rank"] == 2
     write(path, "{}")
-    assert "is not a dump" in trace.run(path, status=1).stderr
+    assert "not a Cohort dump (fr_*.json)\n" in trace.run(path, status=1).stderr
     write(path, "nothing")
-    assert "its head cannot be read" in trace.run(path, status=1).stderr
+    assert "not a Cohort dump (fr_*.json)\n" in trace.run(path, status=1).stderr
+    write(path, lines[0][:200])
+    assert "the head of a dump, is damaged: left out" in trace.run(path, status=1).stderr
+    for other in (b'{"version":"2.10","pg_config":{},"entries":[]}',
+                  pickle.dumps({"version": "2.10", "pg_config": {}, "entries": []})):
+        with open(path, "wb") as file:
+            file.write(other)
+        assert "torchfrtrace reads it" in trace.run(path, status=1).stderr
     assert "No such file" in trace.run(path + "x", status=1).stderr
-    assert "is a directory: give the" in trace.run(trace.folder, status=1).stderr
     assert "has trace events for viewers" in trace.run(
         trace.path("chrome"), status=1
     ).stderr
-    assert "\nproblems  " in trace.run(trace.folder, trace.path("merged")).stdout
+    assert "\nproblems  " in trace.run(trace.path("chrome"), path, trace.path("merged")).stdout
     other = read(trace.path("rank_1")).replace('"group":"demo"', '"group":"other"')
     write(path, other)
     found = trace.json(*trace.files("rank_*"), path)
-    assert any('is from group "other"' in p for p in found["problems"]), found
+    assert any('a dump of group "other"' in p for p in found["problems"]), found
     write(path, read(trace.path("rank_1")).replace('"serial":', '"serial":9'))
     found = trace.json(*trace.files("rank_*"), path)
     assert any("rank 1 is from" in p for p in found["problems"]), found
 
 
 def change(trace, what, old, new):
-    """The report on a dump with one changed value."""
+    """Return the report on a dump with one changed value."""
     path = trace.folder + "/wrong.json"
     text = read(trace.path(what))
     assert old in text, old
@@ -345,7 +428,7 @@ def change(trace, what, old, new):
 
 
 def check_wrong(trace):
-    """A wrong value is reported with its key, and the rest is read."""
+    """Check that a wrong value is reported with its key, and the rest is read."""
     count = len(json.loads(read(trace.path("rank_0")))["entries"])
     found = change(trace, "rank_0", '"generation":1', '"generation":[]')
     assert '"generation" is an array, not a whole number' in found["problems"][0]
@@ -359,7 +442,7 @@ def check_wrong(trace):
     for old, new, told in (
         ('"submitted_ns":', '"submitted_ns":-', '"submitted_ns" is -'),
         ('"count":', '"count":1.0,"x":', '"count" is 1.0, not a whole number'),
-        ('"dtype":"', '"dtype":"x', "which is no type"),
+        ('"dtype":"', '"dtype":"x', "which is not a type"),
         ('"tensors":', '"x":', '"tensors" is missing'),
     ):
         found = change(trace, "rank_0", old, new)
@@ -370,11 +453,11 @@ def check_wrong(trace):
     write(path, '{"cohort":{},"ranks":5}')
     assert '"ranks" is 5, not an array' in trace.run(path, status=1).stderr
     write(path, read(trace.path("rank_1")) + "{}")
-    assert "has data behind its end" in trace.json(path)["problems"][0]
+    assert "data after the end of the dump is ignored" in trace.json(path)["problems"][0]
 
 
 def check_characters(trace):
-    """Text is cut between characters, and has no control characters."""
+    """Check that text is cut between characters, and has no control characters."""
     for text, told in (
         ("e" * 62 + "\u00e9", "e" * 62),
         ("\u65e5" * 40, "\u65e5" * 21),
@@ -387,7 +470,7 @@ def check_characters(trace):
 
 
 def check_huge(trace):
-    """Numbers near 2^64 are refused as numbers of collectives, and no loop is endless."""
+    """Check that collective numbers near 2^64 are refused, and no loop is endless."""
     text = re.sub(r'("verdict":.*?"collective":)\d+', rf"\g<1>{2**64 - 4}",
                   read(trace.path("rank_0")), count=1)
     head, entries = text.split("\n", 1)
@@ -405,7 +488,7 @@ def check_huge(trace):
 
 
 def check_once(trace):
-    """A file that is given twice counts once; a whole one is preferred to a damaged one."""
+    """Check that a repeated file counts once, and an intact one beats a damaged one."""
     whole = trace.json(*trace.files())
     again = trace.json(*trace.files(), *trace.files())
     assert again == whole
@@ -418,12 +501,12 @@ def check_once(trace):
     lines = text.split("\n")
     write(path, "\n".join([lines[0], lines[1], *lines[1:]]))
     found = trace.json(path)
-    assert "1 operation of rank 1 is there twice" in found["problems"][0], found
+    assert "1 operation of rank 1 is in the file twice" in found["problems"][0], found
     assert found["ranks"][0]["operations"] == len(lines) - 3
 
 
 def check_merged_head(trace):
-    """Entries behind the damaged head of a rank are not taken for another rank's."""
+    """Check that entries after a rank's damaged head are not given to another rank."""
     path = trace.folder + "/merged.json"
     text = read(trace.path("merged"))
     write(path, text.replace('{"rank":1,', '{"rank":1,,', 1))
@@ -435,32 +518,28 @@ def check_merged_head(trace):
 
 
 def check_hostile_names(trace):
-    """What a file is called must not reach the terminal as what a terminal obeys."""
+    """Check that escape sequences in a file's name do not reach the terminal."""
     path = trace.folder + "/\x1b]0;owned\x07\x9b2J\x7f.json"
     made = trace.run(path, status=1)
     assert "?]0;owned???2J?.json: No such file" in made.stderr, made
     write(path, "")
     for made in (trace.run(path, status=1), trace.run(path, trace.path("merged"))):
         told = made.stdout + made.stderr
-        assert "?]0;owned???2J?.json: is empty" in told, told
+        assert "?]0;owned???2J?.json: the file is empty" in told, told
         assert all(c == "\n" or " " <= c < "\x7f" for c in told), ascii(told)
-    assert f"{path}: is empty" in trace.json(path, trace.path("merged"))["problems"]
+    assert f"{path}: the file is empty" in trace.json(path, trace.path("merged"))["problems"]
 
 
 def check_no_files(trace):
-    """Files that do not exist, are empty, or are no regular files."""
+    """Check files that do not exist, are empty, or are not regular files."""
     path = trace.folder + "/fifo"
     os.mkfifo(path)
     empty = trace.folder + "/empty"
     write(empty, "")
     for file, told in (
-        (path, "is empty"),
-        (empty, "is empty"),
-        ("/dev/null", "is empty"),
-        (
-            trace.folder,
-            "is a directory: give the fr_*_merged.json of one dump in it",
-        ),
+        (path, "the file is empty"),
+        (empty, "the file is empty"),
+        ("/dev/null", "the file is empty"),
         ("", "No such file or directory"),
         (trace.folder + "/" + "x" * 300, "File name too long"),
     ):
@@ -481,7 +560,7 @@ def check_no_files(trace):
 
 
 def check_truncated(trace, what):
-    """A file may be cut anywhere: there is a report on the rest, or an error."""
+    """Check that a file cut anywhere gives a report on the rest, or an error."""
     path = trace.folder + "/cut.json"
     with open(trace.path(what), "rb") as file:
         whole = file.read()
@@ -497,7 +576,7 @@ def check_truncated(trace, what):
         if what == "merged" and whole.index(b'"entries":[') > n:
             continue
         found = trace.json(path)
-        assert any("damaged, or ends" in p for p in found["problems"]), (n, found)
+        assert any("damaged or cut short" in p for p in found["problems"]), (n, found)
         kept = sum(r["operations"] for r in found["ranks"])
         assert kept <= whole[:n].count(b'"record_id"'), (n, kept)
         assert kept >= whole[:n].count(b'"record_id"') - 1, (n, kept)
@@ -505,7 +584,7 @@ def check_truncated(trace, what):
 
 
 def check_garbage(trace):
-    """Random changes of bytes never end the process by a signal."""
+    """Check that random changes of bytes never end the process by a signal."""
     path = trace.folder + "/garbage.json"
     with open(trace.path("rank_3"), "rb") as file:
         whole = file.read()
@@ -530,6 +609,8 @@ def main():
         make_dumps(sys.argv[1], folder)
         check_whole(trace)
         check_text(trace)
+        check_width(trace)
+        check_folder(trace)
         check_stacks(trace)
         check_parts(trace)
         check_asked(trace)

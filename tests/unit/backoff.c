@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Deadlines and waits; where a test depends on how long something takes, it is compared with
- * something else
+ * Tests of deadlines and waits
+ *
+ * Checks of time compare two measured durations, so that they hold on any
+ * machine.
  */
 
 #include <criterion/criterion.h>
@@ -13,13 +15,13 @@
 
 TestSuite(backoff, .timeout = 30);
 
-Test(backoff, a_timeout_of_for_ever_never_expires)
+Test(backoff, deadline_of_an_infinite_timeout_never_expires)
 {
 	cr_assert_eq(clock_deadline(UINT64_MAX), UINT64_MAX);
 	cr_assert_eq(clock_deadline(UINT64_MAX - 1), UINT64_MAX);
 }
 
-Test(backoff, deadlines_come_after_now)
+Test(backoff, deadline_is_no_earlier_than_now_plus_the_timeout)
 {
 	uint64_t before = clock_now();
 
@@ -27,7 +29,7 @@ Test(backoff, deadlines_come_after_now)
 	cr_assert_leq(before, clock_now());
 }
 
-Test(backoff, waits_end)
+Test(backoff, repeated_backoff_waits_reach_their_deadline)
 {
 	uint64_t deadline = clock_deadline(2 * 1000 * 1000);
 	struct backoff b = BACKOFF;
@@ -37,13 +39,14 @@ Test(backoff, waits_end)
 	cr_assert_geq(clock_now(), deadline);
 }
 
-/* A backoff that would sleep for an hour, but for the bounds of a nap. */
+/* Return a backoff that has waited for a long time, so that its naps are the
+ * longest. */
 static struct backoff late(void)
 {
 	return (struct backoff){ .started_ns = 1, .rounds = 1000 };
 }
 
-/* How long 1,000 waits take that have waited for long. */
+/* Return the duration of 1,000 waits with the longest nap. */
 static uint64_t time_waits(struct waited_word *w, uint64_t value)
 {
 	const uint64_t began = clock_now();
@@ -55,17 +58,19 @@ static uint64_t time_waits(struct waited_word *w, uint64_t value)
 	return clock_now() - began;
 }
 
-Test(backoff, a_word_that_has_changed_is_not_slept_on)
+Test(backoff, backoff_wait_returns_at_once_if_the_word_has_changed)
 {
 	struct waited_word w = { .word = 8 };
 	const uint64_t asleep_ns = time_waits(NULL, 0);
 
 	cr_assert_lt(10 * time_waits(&w, 7), asleep_ns);
-	/* The upper half is not looked at. */
+	/* Words are compared by their low 32 bits only, so these waits
+	 * sleep. */
 	cr_assert_lt(asleep_ns, 10 * time_waits(&w, (UINT64_C(1) << 32) + 8));
 }
 
-/* Whose turn it is. */
+/* Number of turns so far. It is odd on one thread's turns, even on the
+ * other's. */
 static struct waited_word turns;
 
 static void take_turns(uint64_t mine)
@@ -90,8 +95,9 @@ static void *take_odd_turns(void *unused)
 	return NULL;
 }
 
-/* Each wait lasts until the other thread's change, not until the end of a nap. */
-Test(backoff, a_change_wakes_the_thread_that_sleeps_on_the_word)
+/* Each wait must end when the other thread changes the word, not when a nap
+ * ends. */
+Test(backoff, backoff_wake_wakes_a_thread_that_waits_on_the_word)
 {
 	const uint64_t began = clock_now();
 	pthread_t thread;

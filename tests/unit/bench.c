@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The values that cohort bench expects, and that it finds wrong results
+ * Tests of cohort bench: the results that it expects, and its detection of
+ * wrong results
  */
 
 #include "cli/bench/bench.h"
@@ -12,13 +13,13 @@
 
 #include <cohort/cohort.h>
 
-#include "cli/bench/data.h"
 #include "cli/common/cli.h"
 #include "support/reference.h"
 
 /* ---- values ----------------------------------------------------------- */
 
-/* The reference's reductions round, so the expected values must be exact. */
+/* Check the expected result against the reference. The reference rounds, so its
+ * result must be exact in @type. */
 static void expect_fold(int type, int op, int ranks)
 {
 	struct pattern *in = calloc((size_t)ranks, sizeof(*in)), fold;
@@ -37,7 +38,7 @@ static void expect_fold(int type, int op, int ranks)
 	free(in);
 }
 
-Test(bench, expects_what_the_reference_computes)
+Test(bench, bench_expected_values_equal_the_reference_results)
 {
 	static const int ranks[] = { 1, 2, 3, 4, 8, 150 };
 
@@ -48,7 +49,7 @@ Test(bench, expects_what_the_reference_computes)
 				expect_fold(type, op, ranks[i]);
 }
 
-Test(bench, ranks_send_different_values)
+Test(bench, bench_ranks_send_different_values)
 {
 	struct pattern a, b;
 
@@ -61,7 +62,7 @@ Test(bench, ranks_send_different_values)
 	}
 }
 
-Test(bench, counts_wrong_elements)
+Test(bench, bench_counts_each_wrong_element)
 {
 	enum { COUNT = 3 * PATTERN_PERIOD + 5 };
 	struct pattern pattern;
@@ -74,21 +75,18 @@ Test(bench, counts_wrong_elements)
 	cr_assert_eq(pattern_wrong(&pattern, values + PATTERN_PERIOD + 7,
 	                           PATTERN_PERIOD + 7, 2 * PATTERN_PERIOD - 2),
 	             0);
-	/*
-	 * The smallest possible difference: in the first element, in the last,
-	 * and in both.
-	 */
+	/* Make small errors in the first element, then also in the last one. */
 	values[0] += 1e-6f;
 	cr_assert_eq(pattern_wrong(&pattern, values, 0, COUNT), 1);
 	values[COUNT - 1] += 1e-6f;
 	cr_assert_eq(pattern_wrong(&pattern, values, 0, COUNT), 2);
 	cr_assert_eq(pattern_wrong(&pattern, values, 0, COUNT - 1), 1);
-	/* Right values in the wrong places. */
+	/* Correct values at wrong positions are wrong. */
 	cr_assert(pattern_wrong(&pattern, values + 1, 0, COUNT - 2) >
 	          COUNT / 4);
 }
 
-Test(bench, computes_quantiles)
+Test(bench, bench_sorts_and_interpolates_quantiles)
 {
 	double values[] = { 5, 1, 4, 2, 3 }, one[] = { 7 };
 
@@ -100,11 +98,11 @@ Test(bench, computes_quantiles)
 	cr_assert_eq(cli_quantile(one, 1, 0.95), 7);
 }
 
-/* ---- results that are wrong ------------------------------------------- */
+/* ---- wrong results ---------------------------------------------------- */
 
 static const struct platform *real;
 
-/* Leaves out the last element. */
+/* Reduce all elements but the last one. */
 static ncclResult_t short_all_reduce(const void *send, void *recv, size_t count,
                                      ncclDataType_t type, ncclRedOp_t op,
                                      ncclComm_t comm, cudaStream_t stream)
@@ -113,7 +111,8 @@ static ncclResult_t short_all_reduce(const void *send, void *recv, size_t count,
 	                           stream);
 }
 
-/* How many elements are wrong with @mode, as the report says. */
+/* Run the benchmark in @mode. Return the number of wrong elements that it
+ * reports. */
 static unsigned long long measure(const char *mode)
 {
 	const char *argv[] = { "bench", "all_reduce", "-g",   "3",  "--rounds",
@@ -122,10 +121,9 @@ static unsigned long long measure(const char *mode)
 	struct bench_options options;
 	struct bench *bench;
 	unsigned long long wrong;
-	bool help;
+	int status;
 
-	cr_assert_eq(bench_parse(13, (char **)(uintptr_t)argv, &options, &help),
-	             CLI_OK);
+	cr_assert(bench_parse(13, (char **)(uintptr_t)argv, &options, &status));
 	bench = bench_create(&options, 1);
 	cr_assert(bench);
 	cr_assert_eq(bench_measure(bench), CLI_OK);
@@ -134,7 +132,7 @@ static unsigned long long measure(const char *mode)
 	return wrong;
 }
 
-Test(bench, finds_results_that_are_wrong, .timeout = 60)
+Test(bench, bench_reports_elements_that_all_reduce_skipped, .timeout = 60)
 {
 	static struct platform forgetful;
 
@@ -144,7 +142,8 @@ Test(bench, finds_results_that_are_wrong, .timeout = 60)
 	forgetful.ncclAllReduce = short_all_reduce;
 	platform_override(&forgetful);
 	/*
-	 * The last element of each of 3 ranks, in the first and the last round.
+	 * One wrong element on each of 3 ranks, in the first round and in the
+	 * last
 	 */
 	cr_assert_eq(measure("--api"), 6);
 	cr_assert_eq(measure("--raw"), 6);

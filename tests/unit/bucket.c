@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The plan of buckets
+ * Tests of bucket_plan(), which assigns the parameters of a reducer to buckets
  */
 
 #include "reducer/bucket.h"
@@ -43,7 +43,7 @@ static size_t bytes_in(size_t b)
 	return bytes;
 }
 
-Test(bucket, is_absent_from_an_empty_plan)
+Test(bucket, bucket_plan_of_no_gradients_has_no_buckets)
 {
 	plan_by(0, 1, 1, true);
 	cr_assert_eq(plan.buckets, 0);
@@ -52,7 +52,7 @@ Test(bucket, is_absent_from_an_empty_plan)
 	cr_assert_eq(begin[0], 0);
 }
 
-Test(bucket, first_is_small_and_ends_where_an_item_does_not_fit)
+Test(bucket, bucket_ends_where_the_next_gradient_does_not_fit)
 {
 	const size_t bytes[] = { 60, 50, 40, 30, 20, 10 };
 	const uint32_t want_order[] = { 5, 4, 3, 2, 1, 0 };
@@ -67,7 +67,7 @@ Test(bucket, first_is_small_and_ends_where_an_item_does_not_fit)
 	cr_assert_arr_eq(begin, want_begin, sizeof(want_begin));
 }
 
-Test(bucket, numbers_of_two_types_follow_the_order_of_filling)
+Test(bucket, buckets_of_two_types_are_numbered_in_order_of_filling)
 {
 	const int type[] = { COHORT_F32, COHORT_F16, COHORT_F16, COHORT_F32 };
 	const uint32_t want_order[] = { 2, 1, 3, 0 };
@@ -78,10 +78,11 @@ Test(bucket, numbers_of_two_types_follow_the_order_of_filling)
 	plan_reverse(4, 100, 100);
 	cr_assert_eq(plan.buckets, 2);
 	cr_assert_arr_eq(order, want_order, sizeof(want_order));
-	cr_assert_eq(bucket_of[3], 1, "float32 is open until item 0");
+	cr_assert_eq(bucket_of[3], 1,
+	             "the float32 bucket is filled up by item 0");
 }
 
-Test(bucket, with_one_item_may_exceed_the_limit)
+Test(bucket, gradient_larger_than_the_limit_gets_its_own_bucket)
 {
 	const size_t bytes[] = { 5, 1000, 5, 0 };
 	size_t i;
@@ -96,7 +97,7 @@ Test(bucket, with_one_item_may_exceed_the_limit)
 
 /* ---- even plans ------------------------------------------------------- */
 
-/* The sizes of all buckets. */
+/* Check the sizes of all buckets. */
 #define expect_sizes(...)                                                      \
 	do {                                                                   \
 		const size_t want_[] = { __VA_ARGS__ };                        \
@@ -117,7 +118,7 @@ static void set_items(size_t from, size_t n, size_t bytes, int type)
 		items[i] = (struct bucket_item){ bytes, type };
 }
 
-Test(bucket, of_an_even_plan_is_a_sixteenth_and_the_last_ones_halve)
+Test(bucket, even_bucket_plan_has_sixteenths_and_then_halves)
 {
 	set_items(0, 64, 10, COHORT_F32);
 	plan_by(64, 10, 1000, true);
@@ -127,7 +128,7 @@ Test(bucket, of_an_even_plan_is_a_sixteenth_and_the_last_ones_halve)
 	expect_sizes(10, 630);
 }
 
-Test(bucket, of_an_even_plan_stays_within_the_limits)
+Test(bucket, even_bucket_plan_stays_within_the_size_limits)
 {
 	set_items(0, 16, 10, COHORT_F32);
 	plan_by(16, 30, 50, true);
@@ -139,7 +140,7 @@ Test(bucket, of_an_even_plan_stays_within_the_limits)
 	expect_sizes(50, 30, 30, 30, 20);
 }
 
-Test(bucket, of_an_even_plan_is_the_first_one_if_all_fits)
+Test(bucket, even_bucket_plan_has_one_bucket_if_the_first_holds_all)
 {
 	set_items(0, 10, 10, COHORT_F32);
 	plan_by(10, 100, 1000, true);
@@ -148,7 +149,7 @@ Test(bucket, of_an_even_plan_is_the_first_one_if_all_fits)
 	expect_sizes(100);
 }
 
-Test(bucket, of_an_even_plan_never_splits_an_item)
+Test(bucket, even_bucket_plan_never_splits_a_gradient)
 {
 	set_items(0, 64, 10, COHORT_F32);
 	items[32].bytes = 500;
@@ -159,8 +160,7 @@ Test(bucket, of_an_even_plan_never_splits_an_item)
 	cr_assert_eq(bytes_in(plan.buckets - 1), 10);
 }
 
-/* Each type ends with small buckets, also a type that ends earlier. */
-Test(bucket, of_an_even_plan_ends_small_for_each_type)
+Test(bucket, even_bucket_plan_ends_with_small_buckets_of_each_type)
 {
 	set_items(0, 40, 10, COHORT_F32);
 	set_items(40, 80, 10, COHORT_F16);
@@ -171,9 +171,10 @@ Test(bucket, of_an_even_plan_ends_small_for_each_type)
 }
 
 /*
- * The length of a step divided by the longer of the pass and the averaging.
- * The averaging takes 1 a byte, the pass takes @pass a byte, and a bucket is
- * averaged when it is full and the buckets before it are averaged.
+ * Return the duration of a step, divided by the longer of the backward pass and
+ * the averaging.  Averaging takes 1 per byte, and the pass takes @pass per
+ * byte.  A bucket is averaged when it is full and all earlier buckets are
+ * averaged.
  */
 static double step_by_longer(double pass)
 {
@@ -188,7 +189,7 @@ static double step_by_longer(double pass)
 	return end / (pass > 1.0 ? pass * bytes : bytes);
 }
 
-Test(bucket, of_an_even_plan_is_hidden_by_passes_of_any_length)
+Test(bucket, even_bucket_plan_hides_averaging_behind_any_pass)
 {
 	const double passes[] = { 0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0 };
 	size_t i;
@@ -204,9 +205,9 @@ Test(bucket, of_an_even_plan_is_hidden_by_passes_of_any_length)
 	cr_assert_geq(step_by_longer(2.0), 1.05);
 }
 
-/* ---- properties ------------------------------------------------------- */
+/* ---- random plans ----------------------------------------------------- */
 
-/* The place of each item in the order of use. */
+/* Position of each item in the order of use */
 static size_t places[MOST];
 
 static size_t randomise(uint64_t *seed)
@@ -232,7 +233,8 @@ static size_t randomise(uint64_t *seed)
 	return n;
 }
 
-/* The limit of a bucket that is not the first of its type. */
+/* Return the size limit of bucket @b, which is not the first bucket of its
+ * type. */
 static size_t limit_of_others(size_t b, size_t n,
                               const struct bucket_limits *limits)
 {
@@ -253,8 +255,8 @@ static size_t limit_of_others(size_t b, size_t n,
 }
 
 /*
- * Each bucket has one type, is in order of use, is within its limit, and ends
- * only because the next item of its type does not fit.
+ * Check that a bucket has one type, follows the order of use, is within its
+ * limit, and ends only where the next item of its type would not fit.
  */
 static void check_bucket(size_t b, size_t n, const struct bucket_limits *limits)
 {
@@ -283,7 +285,7 @@ static void check_bucket(size_t b, size_t n, const struct bucket_limits *limits)
 		             "item %u fits in bucket %zu", use[next], b);
 }
 
-Test(bucket, keeps_its_rules_for_random_lists)
+Test(bucket, bucket_plans_of_random_gradients_obey_the_rules)
 {
 	static uint32_t again_order[MOST], again_begin[MOST + 1],
 		again_bucket[MOST];

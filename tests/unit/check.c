@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * cohort check: the parts that ask no platform.  Findings are kept as lines "RESULT CHECK
- * SUBJECT: WHAT"; the system's files are those under a folder of the test's own.
+ * Tests of the parts of cohort check that call no platform
+ *
+ * Findings are stored as lines "RESULT CHECK SUBJECT: WHAT".  The system's
+ * files are read from a temporary folder.
  */
 
 #include <criterion/criterion.h>
@@ -16,21 +18,21 @@
 #include "cli/check/check.h"
 #include "platform/gpu/known.h"
 
-/* ---- findings ------------------------------------------------------------- */
+/* ---- findings ----------------------------------------------------------- */
 
-static char told[65536];
+static char reported[65536];
 
 static void keep(const struct finding *f, void *user)
 {
 	static const char *const results[] = { "ok", "skipped", "warning",
 		                               "error" };
-	const size_t n = strlen(told);
+	const size_t n = strlen(reported);
 
 	(void)user;
 	cr_assert_not_null(f->what);
 	if (f->result == CHECK_ERROR && strcmp(f->check, "platform") != 0)
 		cr_assert_not_null(f->advice, "%s: %s", f->check, f->what);
-	snprintf(told + n, sizeof(told) - n, "%s %s %s: %s\n",
+	snprintf(reported + n, sizeof(reported) - n, "%s %s %s: %s\n",
 	         results[f->result], f->check, f->subject ? f->subject : "-",
 	         f->what);
 }
@@ -39,21 +41,23 @@ static char root[64];
 
 static struct check fresh(void)
 {
-	told[0] = '\0';
+	reported[0] = '\0';
 	unsetenv("COHORT_PLATFORM");
 	return (struct check){
 		.deadline_ns = 10000000000,
 		.limit_ns = 10000000000,
 		.root = root,
-		.tell = keep,
+		.report = keep,
 	};
 }
 
-#define HAS(text) cr_assert(strstr(told, text), "no \"%s\" in\n%s", text, told)
+#define HAS(text)                                                              \
+	cr_assert(strstr(reported, text), "no \"%s\" in\n%s", text, reported)
 #define HAS_NOT(text)                                                          \
-	cr_assert(!strstr(told, text), "\"%s\" in\n%s", text, told)
+	cr_assert(!strstr(reported, text), "\"%s\" in\n%s", text, reported)
 
-/* Write @text to the file @path under the root, with its folders. */
+/* Write @text to the file @path in the temporary folder, and create its parent
+ * folders. */
 static void put(const char *path, const char *text)
 {
 	char full[PATH_MAX], *slash;
@@ -88,9 +92,9 @@ static void remove_root(void)
 
 TestSuite(check, .fini = remove_root, .timeout = 60);
 
-/* ---- NCCL's files ------------------------------------------------------------ */
+/* ---- NCCL's configuration files ----------------------------------------- */
 
-/* "NAME=VALUE", with < > around each, or "-" if the line sets nothing. */
+/* Parse a line. Return "<NAME>=<VALUE>", or "-" if the line sets nothing. */
 static const char *parsed(const char *text, int nccl_version)
 {
 	static char line[4096], out[4096];
@@ -103,7 +107,7 @@ static const char *parsed(const char *text, int nccl_version)
 	return out;
 }
 
-Test(check, lines_of_nccls_files_are_read_as_nccl_reads_them)
+Test(check, nccl_conf_lines_are_parsed_as_nccl_does)
 {
 	cr_assert_str_eq(parsed("NCCL_DEBUG=WARN\n", 22809),
 	                 "<NCCL_DEBUG>=<WARN>");
@@ -122,13 +126,13 @@ Test(check, lines_of_nccls_files_are_read_as_nccl_reads_them)
 	cr_assert_str_eq(parsed("", 22809), "-");
 }
 
-Test(check, a_carriage_return_is_part_of_the_value_before_nccl_2_30)
+Test(check, carriage_return_is_part_of_the_value_before_nccl_2_30)
 {
 	cr_assert_str_eq(parsed("NCCL_A=b\r\n", 22907), "<NCCL_A>=<b\r>");
 	cr_assert_str_eq(parsed("NCCL_A=b\r\n", 23003), "<NCCL_A>=<b>");
 }
 
-Test(check, long_values_of_nccls_files_are_cut)
+Test(check, nccl_conf_values_are_cut_to_1023_bytes)
 {
 	char line[3000] = "NCCL_A=";
 	struct nccl_setting s = { .line = 0 };
@@ -138,8 +142,8 @@ Test(check, long_values_of_nccls_files_are_cut)
 	cr_assert_eq(strlen(s.value), 1023);
 }
 
-/* Read and tell what the files say: the one of the system's, and one of the user's own
- * or, if @own is NULL, none. */
+/* Read the system's configuration file of NCCL and the file that NCCL_CONF_FILE
+ * names. If @own is NULL, the second file does not exist. */
 static void read_files(struct check *c, const char *system, const char *own,
                        int version)
 {
@@ -154,7 +158,7 @@ static void read_files(struct check *c, const char *system, const char *own,
 	nccl_files_read(c, version);
 }
 
-Test(check, the_first_setting_of_a_variable_holds)
+Test(check, first_setting_of_an_nccl_variable_wins)
 {
 	struct check c = fresh();
 
@@ -167,14 +171,14 @@ Test(check, the_first_setting_of_a_variable_holds)
 	cr_assert_str_eq(getenv("NCCL_ALGO"), "Tree");
 	cr_assert_str_eq(getenv("NCCL_PROTO"), "Simple");
 	cr_assert_str_eq(getenv("NCCL_DEBUG"), "WARN");
-	HAS("own.conf:1: NCCL_ALGO is Ring here, but has been set to Tree");
+	HAS("own.conf:1: NCCL_ALGO is Ring here, but was set to Tree");
 	HAS("own.conf:3: NCCL_PROTO is LL128 here");
 	HAS("nccl.conf:1: NCCL_PROTO is LL here");
 	HAS_NOT("NCCL_DEBUG");
 	free(c.settings);
 }
 
-Test(check, lines_that_do_not_do_what_they_seem_to_are_told)
+Test(check, misleading_nccl_conf_lines_are_reported)
 {
 	struct check c = fresh();
 
@@ -192,7 +196,7 @@ Test(check, lines_that_do_not_do_what_they_seem_to_are_told)
 	           "", 22809);
 
 	HAS("nccl.conf:3: The line has no \"=\"");
-	HAS("nccl.conf:4: The line begins with \"export\"");
+	HAS("nccl.conf:4: The line starts with \"export\"");
 	HAS("nccl.conf:5: The line has a space around the name");
 	HAS("nccl.conf:6: The line has a space around the value");
 	HAS("nccl.conf:7: The line has quotes");
@@ -205,7 +209,7 @@ Test(check, lines_that_do_not_do_what_they_seem_to_are_told)
 	free(c.settings);
 }
 
-Test(check, a_file_of_nccls_that_is_not_there_is_an_error)
+Test(check, missing_nccl_conf_file_is_an_error)
 {
 	struct check c = fresh();
 
@@ -216,7 +220,7 @@ Test(check, a_file_of_nccls_that_is_not_there_is_an_error)
 	free(c.settings);
 }
 
-Test(check, the_file_in_the_home_folder_is_read_without_nccl_conf_file)
+Test(check, nccl_conf_in_home_is_read_if_nccl_conf_file_is_unset)
 {
 	struct check c = fresh();
 
@@ -228,16 +232,17 @@ Test(check, the_file_in_the_home_folder_is_read_without_nccl_conf_file)
 	cr_assert_str_eq(getenv("NCCL_HOME_TEST"), "1");
 	free(c.settings);
 	c = fresh();
-	/* Before, the home folder is the user's own, whatever HOME says. */
+	/* Before 2.30, NCCL finds the home folder by the user's account and
+	 * ignores HOME. */
 	unsetenv("NCCL_HOME_TEST");
 	nccl_files_read(&c, 22907);
 	cr_assert_null(getenv("NCCL_HOME_TEST"));
 	free(c.settings);
 }
 
-/* ---- versions ------------------------------------------------------------------- */
+/* ---- versions ----------------------------------------------------------- */
 
-Test(check, the_drivers_version_is_found_in_its_text)
+Test(check, driver_version_is_parsed_from_its_text_in_proc)
 {
 	cr_assert_eq(driver_version(
 			     "NVRM version: NVIDIA UNIX x86_64 Kernel "
@@ -255,35 +260,37 @@ Test(check, the_drivers_version_is_found_in_its_text)
 	cr_assert_eq(driver_version(""), 0);
 }
 
-Test(check, versions_with_known_faults_are_told_with_their_source)
+Test(check, versions_with_known_bugs_are_reported_with_a_source)
 {
 	struct check c = fresh();
 
-	cr_assert(
-		versions_tell(&c, KNOWN_NCCL, 22602, "nccl-version", "2.26.2"));
-	HAS("warning nccl-version 2.26.2: On two RTX PRO 6000 Blackwell");
+	cr_assert(report_known_faults(&c, KNOWN_NCCL, 22602, "nccl-version",
+	                              "2.26.2"));
+	HAS("warning nccl-version 2.26.2: With two RTX PRO 6000 Blackwell");
 	HAS("NVIDIA/nccl#2418");
 	HAS_NOT("Aborts are slow");
-	cr_assert(
-		versions_tell(&c, KNOWN_NCCL, 22105, "nccl-version", "2.21.5"));
+	cr_assert(report_known_faults(&c, KNOWN_NCCL, 22105, "nccl-version",
+	                              "2.21.5"));
 	HAS("error nccl-version 2.21.5: Aborts are slow and may hang, ");
-	cr_assert(versions_tell(&c, KNOWN_CUDA, 11080, "cuda-version", "11.8"));
+	cr_assert(report_known_faults(&c, KNOWN_CUDA, 11080, "cuda-version",
+	                              "11.8"));
 	HAS("error cuda-version 11.8: ");
-	cr_assert(versions_tell(&c, KNOWN_DRIVER, DRIVER_VERSION(560, 35, 3),
-	                        "driver-version", "560.35.03"));
+	cr_assert(report_known_faults(&c, KNOWN_DRIVER,
+	                              DRIVER_VERSION(560, 35, 3),
+	                              "driver-version", "560.35.03"));
 	HAS("warning driver-version 560.35.03: NCCL may hang on direct paths");
-	told[0] = '\0';
-	cr_assert_not(
-		versions_tell(&c, KNOWN_NCCL, 23203, "nccl-version", "2.32.3"));
-	cr_assert_not(
-		versions_tell(&c, KNOWN_CUDA, 12000, "cuda-version", "12.0"));
-	cr_assert_not(versions_tell(&c, KNOWN_DRIVER,
-	                            DRIVER_VERSION(525, 60, 13),
-	                            "driver-version", "525.60.13"));
-	cr_assert_str_empty(told);
+	reported[0] = '\0';
+	cr_assert_not(report_known_faults(&c, KNOWN_NCCL, 23203, "nccl-version",
+	                                  "2.32.3"));
+	cr_assert_not(report_known_faults(&c, KNOWN_CUDA, 12000, "cuda-version",
+	                                  "12.0"));
+	cr_assert_not(report_known_faults(&c, KNOWN_DRIVER,
+	                                  DRIVER_VERSION(525, 60, 13),
+	                                  "driver-version", "525.60.13"));
+	cr_assert_str_empty(reported);
 }
 
-Test(check, each_known_version_has_a_range_a_sentence_and_a_source)
+Test(check, every_known_bug_has_a_range_a_sentence_and_a_source)
 {
 	for (size_t i = 0; i < known_version_count; i++) {
 		const struct known_version *k = &known_versions[i];
@@ -296,9 +303,9 @@ Test(check, each_known_version_has_a_range_a_sentence_and_a_source)
 	}
 }
 
-/* ---- variables -------------------------------------------------------------------- */
+/* ---- variables ---------------------------------------------------------- */
 
-Test(check, lists_of_visible_devices_are_checked)
+Test(check, malformed_lists_of_visible_devices_are_found)
 {
 	cr_assert_null(visible_devices_fault("0", 0));
 	cr_assert_null(visible_devices_fault("0,1,7", 8));
@@ -318,7 +325,7 @@ Test(check, lists_of_visible_devices_are_checked)
 	cr_assert_not_null(visible_devices_fault("0;1", 8));
 }
 
-Test(check, interfaces_are_matched_as_nccl_does)
+Test(check, interface_names_are_matched_as_nccl_does)
 {
 	cr_assert(nccl_list_matches("eth", "eth0"));
 	cr_assert(nccl_list_matches("ib,eth", "eth0"));
@@ -332,9 +339,9 @@ Test(check, interfaces_are_matched_as_nccl_does)
 	cr_assert_not(nccl_list_matches("wlan", "eth0"));
 }
 
-/* ---- the system's files -------------------------------------------------------------- */
+/* ---- the system's files ------------------------------------------------- */
 
-Test(check, a_driver_without_its_device_files_is_an_error)
+Test(check, missing_device_files_of_a_loaded_driver_are_an_error)
 {
 	struct check c = fresh();
 
@@ -349,16 +356,16 @@ Test(check, a_driver_without_its_device_files_is_an_error)
 	put("/dev/nvidiactl", "");
 	put("/dev/nvidia-uvm", "");
 	put("/dev/nvidia0", "");
-	told[0] = '\0';
+	reported[0] = '\0';
 	check_limits(&c);
 	HAS("warning device-files -: 1 of 2 GPUs: ");
 	put("/dev/nvidia1", "");
-	told[0] = '\0';
+	reported[0] = '\0';
 	check_limits(&c);
 	HAS("ok device-files -: enough for 1 rank; 2 of 2 GPUs");
 }
 
-Test(check, without_a_driver_device_files_do_not_matter)
+Test(check, device_files_are_not_checked_without_a_driver)
 {
 	struct check c = fresh();
 
@@ -369,7 +376,7 @@ Test(check, without_a_driver_device_files_do_not_matter)
 	HAS("skipped driver-version");
 }
 
-Test(check, whether_there_are_gpus_does_not_matter_on_the_host_platform)
+Test(check, gpus_are_not_checked_on_the_host_platform)
 {
 	struct check c = fresh();
 
@@ -377,26 +384,26 @@ Test(check, whether_there_are_gpus_does_not_matter_on_the_host_platform)
 	c.platform = COHORT_PLATFORM_HOST;
 	check_limits(&c);
 	check_versions(&c);
-	HAS("skipped device-files -: No GPU was asked for");
-	HAS("skipped driver-version -: No GPU was asked for");
+	HAS("skipped device-files -: No GPU was requested");
+	HAS("skipped driver-version -: No GPU was requested");
 	c.platform = COHORT_PLATFORM_AUTO;
 	setenv("COHORT_PLATFORM", "host", 1);
-	told[0] = '\0';
+	reported[0] = '\0';
 	check_limits(&c);
-	HAS("skipped device-files -: No GPU was asked for");
+	HAS("skipped device-files -: No GPU was requested");
 }
 
-Test(check, the_loaded_drivers_version_is_told)
+Test(check, loaded_driver_that_is_too_old_is_an_error)
 {
 	struct check c = fresh();
 
 	put("/proc/driver/nvidia/version",
 	    "NVRM version: NVIDIA UNIX x86_64 Kernel Module  470.256.02  x\n");
 	check_versions(&c);
-	HAS("error driver-version 470.256.02: The driver is older than");
+	HAS("error driver-version 470.256.02: The driver is too old for");
 }
 
-Test(check, the_tightest_limit_of_the_control_groups_counts)
+Test(check, tightest_limit_of_nested_cgroups_counts)
 {
 	struct check c = fresh();
 
@@ -405,15 +412,15 @@ Test(check, the_tightest_limit_of_the_control_groups_counts)
 	put("/sys/fs/cgroup/a/pids.max", "100\n");
 	put("/sys/fs/cgroup/a/pids.current", "90\n");
 	check_limits(&c);
-	HAS("error cgroup pids: 10 threads are left to the control group, but "
+	HAS("error cgroup pids: 10 threads are left for the control group, but "
 	    "a run of 1 rank needs about 20; otherwise ");
 	put("/sys/fs/cgroup/a/pids.max", "100000\n");
-	told[0] = '\0';
+	reported[0] = '\0';
 	check_limits(&c);
 	HAS("ok cgroup");
 }
 
-Test(check, control_groups_of_version_1_are_read_too)
+Test(check, cgroup_v1_limits_are_read)
 {
 	struct check c = fresh();
 
@@ -421,10 +428,10 @@ Test(check, control_groups_of_version_1_are_read_too)
 	put("/sys/fs/cgroup/pids/x/pids.max", "20\n");
 	put("/sys/fs/cgroup/pids/x/pids.current", "1\n");
 	check_limits(&c);
-	HAS("error cgroup pids: 19 threads are left to the control group");
+	HAS("error cgroup pids: 19 threads are left for the control group");
 }
 
-Test(check, many_long_names_of_groups_are_read)
+Test(check, cgroup_file_with_many_long_names_is_read)
 {
 	struct check c = fresh();
 	char text[4096] = "";
@@ -436,11 +443,11 @@ Test(check, many_long_names_of_groups_are_read)
 	put("/proc/self/cgroup", text);
 	put("/sys/fs/cgroup/pids/x/pids.max", "20\n");
 	check_limits(&c);
-	HAS("warning cgroup pids: 20 threads are left to the control group, "
+	HAS("warning cgroup pids: 20 threads are left for the control group, "
 	    "but a run of 1 rank needs about 80; otherwise ");
 }
 
-Test(check, memory_for_files_is_not_used_up)
+Test(check, page_cache_does_not_count_as_used_cgroup_memory)
 {
 	struct check c = fresh();
 
@@ -456,16 +463,16 @@ Test(check, memory_for_files_is_not_used_up)
 	HAS_NOT("cgroup memory");
 	put("/sys/fs/cgroup/a/memory.stat",
 	    "anon 4194900000\ninactive_file 50000000\nactive_file 50000000\n");
-	told[0] = '\0';
+	reported[0] = '\0';
 	check_limits(&c);
-	HAS("warning cgroup memory: 95.4 MiB are left to the control group");
+	HAS("warning cgroup memory: 95.4 MiB are left for the control group");
 	put("/sys/fs/cgroup/a/memory.max", "max\n");
 	put("/sys/fs/cgroup/memory/x/memory.limit_in_bytes", "1073741824\n");
 	put("/sys/fs/cgroup/memory/x/memory.usage_in_bytes", "1073000000\n");
 	put("/sys/fs/cgroup/memory/x/memory.stat",
 	    "cache 9\ninactive_file 1\nactive_file 1\n"
 	    "total_inactive_file 600000000\ntotal_active_file 200000000\n");
-	told[0] = '\0';
+	reported[0] = '\0';
 	check_limits(&c);
 	HAS_NOT("cgroup memory");
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The drill's table has every fault in every place, with the outcome to expect
- * or the reason why the fault cannot occur there
+ * Tests of the table of cohort drill, which has, for every fault at every
+ * place, the expected outcome or the reason why the fault cannot occur
  */
 
 #include "cli/drill/drill.h"
@@ -10,7 +10,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-/* Print what is wrong with @cell, and the names of its place and fault. */
+/* Assert @what. The message names the place and the fault of the cell. */
 #define HOLDS(what)                                                            \
 	cr_assert(what, "%s, %s", drill_place_name((enum place)p),             \
 	          drill_trouble_name((enum trouble)t))
@@ -23,7 +23,8 @@ static bool is_sentence(const char *text)
 	       text[length - 1] == '.';
 }
 
-/* The cell if it is possible, NULL: it says why not.  What holds for each is checked. */
+/* Check the invariants of a cell. Return the cell, or NULL if its fault cannot
+ * occur at its place. */
 static const struct cell *possible_cell(int p, int t, int processes)
 {
 	const struct cell *c =
@@ -44,7 +45,7 @@ static const struct cell *possible_cell(int p, int t, int processes)
 	return c;
 }
 
-Test(drill, every_cell_has_an_expectation_or_a_reason)
+Test(drill, every_drill_cell_has_an_outcome_or_a_reason)
 {
 	const struct cell *c;
 	int p, t, possible = 0;
@@ -57,7 +58,7 @@ Test(drill, every_cell_has_an_expectation_or_a_reason)
 			possible++;
 			/*
 			 * A cell may expect an orderly end only if its fault is
-			 * none, or none in that place.
+			 * harmless everywhere, or at least at the cell's place.
 			 */
 			HOLDS(c->kind != COHORT_VERDICT_NONE ||
 			      t == BY_NOTHING || t == BY_LATE ||
@@ -66,13 +67,13 @@ Test(drill, every_cell_has_an_expectation_or_a_reason)
 			      p == AT_RESPAWN ||
 			      (p == AT_CLOSE && t == BY_CLOSING));
 		}
-	cr_assert_eq(PLACES * TROUBLES_OF_ONE, 336);
+	cr_assert_eq(PLACES * TROUBLES_OF_ONE, 324);
 	cr_assert_geq(possible, 210);
 }
 
-/* Where ranks are spread over processes a fault may be none, such as a process that
- * needs no descriptor. */
-Test(drill, every_cell_of_several_processes_has_an_expectation_or_a_reason)
+/* With several processes, some faults are harmless. For example, not every
+ * process needs a descriptor. */
+Test(drill, every_drill_cell_of_2_processes_has_an_outcome_or_reason)
 {
 	const struct cell *c;
 	int p, t, possible = 0;
@@ -89,11 +90,11 @@ Test(drill, every_cell_of_several_processes_has_an_expectation_or_a_reason)
 			HOLDS(t != BY_STOP || ends || p == AT_CLOSE);
 			HOLDS(t != BY_REMOTE);
 		}
-	cr_assert_eq(PLACES * TROUBLES, 396);
+	cr_assert_eq(PLACES * TROUBLES, 384);
 	cr_assert_geq(possible, 245);
 }
 
-Test(drill, the_first_rank_of_a_killed_process_is_named)
+Test(drill, drill_blames_the_first_rank_of_a_killed_process)
 {
 	const struct cell *c = drill_cell(AT_CALL, BY_KILL, 2);
 
@@ -102,7 +103,7 @@ Test(drill, the_first_rank_of_a_killed_process_is_named)
 	cr_assert_eq(drill_expected_rank(c, 8, 4), 6);
 }
 
-Test(drill, every_place_ends_well_without_a_fault)
+Test(drill, drill_expects_no_verdict_without_a_fault)
 {
 	int p, t;
 
@@ -116,7 +117,7 @@ Test(drill, every_place_ends_well_without_a_fault)
 	}
 }
 
-Test(drill, places_and_faults_have_different_names)
+Test(drill, drill_places_and_faults_have_unique_names)
 {
 	int p, t, k;
 
@@ -130,7 +131,7 @@ Test(drill, places_and_faults_have_different_names)
 			                  drill_trouble_name((enum trouble)k));
 }
 
-Test(drill, no_odd_rank_is_named_where_two_ranks_differ)
+Test(drill, drill_blames_no_rank_if_only_two_ranks_differ)
 {
 	const struct cell *c = drill_cell(AT_CALL, BY_COUNT, 1);
 
@@ -145,9 +146,9 @@ Test(drill, no_odd_rank_is_named_where_two_ranks_differ)
 	cr_assert_eq(drill_expected_rank(c, 8, 1), 0);
 }
 
-/* What a program's own ranks do needs no script; the rest is checked as it
- * runs. */
-Test(drill, ranks_cause_what_they_can_without_a_script)
+/* A fault that the program's own ranks can cause needs no script. The drill
+ * itself checks all other faults when it runs. */
+Test(drill, drill_scripts_only_faults_that_ranks_cannot_cause)
 {
 	int p;
 
@@ -155,7 +156,6 @@ Test(drill, ranks_cause_what_they_can_without_a_script)
 		cr_assert(!drill_script((enum place)p, BY_NOTHING));
 		cr_assert(!drill_script((enum place)p, BY_COUNT));
 		cr_assert(!drill_script((enum place)p, BY_REMOTE));
-		cr_assert(!drill_script((enum place)p, BY_GRAPH));
 		cr_assert(drill_script((enum place)p, BY_ERROR));
 		cr_assert(drill_script((enum place)p, BY_STUCK));
 	}

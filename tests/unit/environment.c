@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Variables of the environment that override what a program sets
+ * Tests of the environment variables that override a program's options
  */
 
 #include <criterion/criterion.h>
@@ -24,7 +24,7 @@ static uint64_t deadline(const char *text)
 	return ns;
 }
 
-Test(environment, a_deadline_has_a_unit)
+Test(environment, deadline_variable_is_a_number_with_a_unit)
 {
 	cr_assert_eq(deadline("1ms"), NS_PER_S / 1000);
 	cr_assert_eq(deadline("30s"), 30 * NS_PER_S);
@@ -33,7 +33,7 @@ Test(environment, a_deadline_has_a_unit)
 	cr_assert_eq(deadline("off"), COHORT_FOREVER);
 }
 
-Test(environment, an_empty_deadline_sets_nothing)
+Test(environment, empty_deadline_variable_sets_nothing)
 {
 	cr_assert_eq(deadline(""), 5);
 }
@@ -53,7 +53,7 @@ static void refused(const char *text)
 	cr_assert_str_eq(cohort_last_error(), message);
 }
 
-Test(environment, a_deadline_that_is_no_time_is_refused)
+Test(environment, malformed_deadline_variable_is_refused)
 {
 	refused("30");
 	refused("s");
@@ -68,7 +68,7 @@ Test(environment, a_deadline_that_is_no_time_is_refused)
 	refused("OFF");
 }
 
-Test(environment, a_policy_that_does_not_exist_is_refused)
+Test(environment, unknown_policy_variable_is_refused)
 {
 	int policy = COHORT_POLICY_ASK;
 
@@ -80,7 +80,7 @@ Test(environment, a_policy_that_does_not_exist_is_refused)
 	                 "or report");
 }
 
-Test(environment, overrides_are_named_with_the_options_that_they_set)
+Test(environment, environment_overrides_are_listed_with_their_options)
 {
 	char text[256] = "";
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Processes that find each other by a launcher's environment: what they read
- * there, gathering, and processes that do not come, or end
+ * Tests of processes that find each other through a launcher's environment: the
+ * variables, the exchange of data, and processes that are missing or end
  */
 
 #include <criterion/criterion.h>
@@ -31,7 +31,7 @@
 
 #define SOON UINT64_C(20000000000)
 
-/* What the processes of a test share. */
+/* Memory that the processes of a test share */
 static struct shared {
 	atomic_int step;
 } * shared;
@@ -53,7 +53,7 @@ static const struct own_bootstrap *own;
 
 static struct patience patience = { .timeout_ns = SOON };
 
-/* The table's info. */
+/* Create the bootstrap table of a process, and return its info. */
 static void *enter(int process, int processes)
 {
 	be(process, processes);
@@ -82,7 +82,7 @@ static void await_step(int step)
 	cr_assert_geq(atomic_load(&shared->step), step);
 }
 
-/* Gather one number; returns what the last test has answered. */
+/* Gather one number from each process. Return the last result of req_test(). */
 static int gather(int number, int *all)
 {
 	const uint64_t deadline = clock_deadline(SOON);
@@ -100,7 +100,7 @@ static int gather(int number, int *all)
 	return answer;
 }
 
-/* The file that the groups of this test share. */
+/* Path of the file through which the processes find each other */
 static char file[64];
 
 static void find_file(void)
@@ -145,7 +145,7 @@ TestSuite(environment_bootstrap, .init = set_up, .timeout = 60);
 
 /* ---- gathering --------------------------------------------------------- */
 
-/* What each process does: 0 if all is right. */
+/* Gather three times as @process. Return 0 if all numbers are correct. */
 static int gather_three_times(int process)
 {
 	void *e = enter(process, 3);
@@ -179,7 +179,7 @@ static void must_end_well(pid_t child)
 	cr_assert_eq(status, 0, "status %x", (unsigned)status);
 }
 
-Test(environment_bootstrap, gathers_from_every_process)
+Test(environment_bootstrap, bootstrap_gathers_a_number_from_every_process)
 {
 	pid_t one = start(gather_three_times, 1);
 	pid_t two = start(gather_three_times, 2);
@@ -206,7 +206,7 @@ static int open_two_groups(int process)
 	return wrong;
 }
 
-Test(environment_bootstrap, tells_groups_of_one_name_apart_by_their_order)
+Test(environment_bootstrap, groups_with_one_name_are_matched_in_opening_order)
 {
 	pid_t one = start(open_two_groups, 1);
 
@@ -214,7 +214,7 @@ Test(environment_bootstrap, tells_groups_of_one_name_apart_by_their_order)
 	must_end_well(one);
 }
 
-/* ---- processes that do not come ---------------------------------------- */
+/* ---- missing processes ------------------------------------------------- */
 
 static void expect_reason(const void *e, const char *reason)
 {
@@ -224,7 +224,7 @@ static void expect_reason(const void *e, const char *reason)
 	cr_assert_str_eq(text, reason);
 }
 
-Test(environment_bootstrap, names_who_has_not_come)
+Test(environment_bootstrap, bootstrap_names_missing_processes)
 {
 	void *e = enter(2, 4);
 	int number = 1, all[4];
@@ -234,9 +234,18 @@ Test(environment_bootstrap, names_who_has_not_come)
 	                             &request),
 	             0);
 	cr_assert_eq(table.req_test(request), 1);
-	expect_reason(e, "; processes 0-1, 3 have not come");
+	expect_reason(e, "; processes 0-1, 3 have not arrived");
 	own->free(e);
 	cr_assert(!is_there(), "a file is left");
+}
+
+static void end(pid_t child)
+{
+	int status;
+
+	kill(child, SIGKILL);
+	waitpid(child, &status, 0);
+	unlink(file);
 }
 
 static int come_and_wait(int process)
@@ -247,7 +256,28 @@ static int come_and_wait(int process)
 	return 1;
 }
 
-Test(environment_bootstrap, names_a_process_that_has_ended)
+Test(environment_bootstrap, bootstrap_names_a_process_that_is_stopped)
+{
+	pid_t child = start(come_and_wait, 1);
+	void *e = enter(0, 2), *request;
+	int number = 1, all[2];
+	char reason[96];
+
+	await_step(1);
+	kill(child, SIGSTOP);
+	cr_assert_eq(waitpid(child, NULL, WUNTRACED), child);
+	cr_assert_eq(table.allgather(&number, all, sizeof(number), table.info,
+	                             &request),
+	             0);
+	cr_assert_eq(table.req_test(request), 1);
+	snprintf(reason, sizeof(reason), "; process 1 (pid %d) is stopped",
+	         (int)child);
+	expect_reason(e, reason);
+	own->free(e);
+	end(child);
+}
+
+Test(environment_bootstrap, bootstrap_gather_names_a_process_that_has_ended)
 {
 	pid_t child = start(come_and_wait, 1);
 	void *e = enter(0, 2);
@@ -258,13 +288,14 @@ Test(environment_bootstrap, names_a_process_that_has_ended)
 	kill(child, SIGKILL);
 	cr_assert_eq(gather(0, all), -1);
 	snprintf(reason, sizeof(reason),
-	         "; process 1 (pid %d) has ended, or has left", (int)child);
+	         "; process 1 (pid %d) has ended or left", (int)child);
 	expect_reason(e, reason);
 	own->free(e);
 	cr_assert(!is_there(), "a file is left");
 }
 
-Test(environment_bootstrap, takes_the_place_of_processes_that_were_killed)
+Test(environment_bootstrap,
+     bootstrap_file_of_killed_processes_is_reused_and_removed)
 {
 	pid_t child = start(come_and_wait, 1);
 	pid_t again;
@@ -273,7 +304,7 @@ Test(environment_bootstrap, takes_the_place_of_processes_that_were_killed)
 	await_step(1);
 	kill(child, SIGKILL);
 	waitpid(child, &status, 0);
-	cr_assert(is_there(), "nobody was left to remove it");
+	cr_assert(is_there(), "no process was left to remove the file");
 	again = start(open_two_groups, 1);
 	cr_assert_eq(open_two_groups(0), 0);
 	must_end_well(again);
@@ -291,7 +322,7 @@ static void expect_damaged(const void *e)
 	expect_reason(e, reason);
 }
 
-Test(environment_bootstrap, names_a_file_that_was_truncated)
+Test(environment_bootstrap, bootstrap_gather_names_a_truncated_file)
 {
 	pid_t child = start(come_and_wait, 1);
 	void *e = enter(0, 2);
@@ -308,7 +339,8 @@ Test(environment_bootstrap, names_a_file_that_was_truncated)
 	cr_assert(!is_there(), "a file is left");
 }
 
-Test(environment_bootstrap, names_a_file_that_was_truncated_during_a_wait)
+Test(environment_bootstrap,
+     bootstrap_gather_names_a_file_truncated_during_its_wait)
 {
 	pid_t child = start(come_and_wait, 1);
 	void *e = enter(0, 2), *request;
@@ -341,7 +373,7 @@ static int tell_and_wait(int process)
 	return 1;
 }
 
-/* What process 1 does once it was restarted. */
+/* Gather as process 1 after a restart of the process. Return 0 on success. */
 static int tell_later(int process)
 {
 	void *e;
@@ -355,14 +387,15 @@ static int tell_later(int process)
 	return wrong;
 }
 
-Test(environment_bootstrap, forgets_what_a_killed_process_has_told)
+Test(environment_bootstrap,
+     bootstrap_gather_ignores_the_number_of_a_killed_process)
 {
 	pid_t child = start(tell_and_wait, 1), later = start(tell_later, 1);
 	void *e;
 	int all[2], status;
 
 	await_step(1);
-	e = enter(0, 2); /* which keeps the file */
+	e = enter(0, 2); /* keeps the file from being removed */
 	kill(child, SIGKILL);
 	waitpid(child, &status, 0);
 	atomic_fetch_add(&shared->step, 1);
@@ -373,12 +406,12 @@ Test(environment_bootstrap, forgets_what_a_killed_process_has_told)
 	must_end_well(later);
 }
 
-Test(environment_bootstrap, opens_groups_of_a_name_one_after_the_other)
+Test(environment_bootstrap, open_refuses_a_group_name_that_another_open_uses)
 {
 	void *e = enter(0, 2);
 
 	be(0, 2);
-	refused(COHORT_STATE, "another group of the name is being opened");
+	refused(COHORT_STATE, "another group of the same name is being opened");
 	own->free(e);
 	own->free(enter(0, 2));
 }
@@ -387,7 +420,8 @@ Test(environment_bootstrap, opens_groups_of_a_name_one_after_the_other)
 
 #define PATIENCE_NS UINT64_C(300000000)
 
-/* Lock the byte that a process holds while it makes or leaves the file, for ever. */
+/* Lock the byte that a process locks while it creates or leaves the file, and
+ * never unlock it. */
 static int hold_the_door(int process)
 {
 	struct flock door = { .l_type = F_WRLCK, .l_len = 1 };
@@ -401,16 +435,8 @@ static int hold_the_door(int process)
 	return 1;
 }
 
-static void end(pid_t child)
-{
-	int status;
-
-	kill(child, SIGKILL);
-	waitpid(child, &status, 0);
-	unlink(file);
-}
-
-Test(environment_bootstrap, waits_for_a_lock_no_longer_than_the_open_may_take)
+Test(environment_bootstrap,
+     wait_for_the_bootstrap_file_lock_ends_at_the_deadline)
 {
 	pid_t child = start(hold_the_door, 1);
 	uint64_t began, waited;
@@ -432,7 +458,7 @@ Test(environment_bootstrap, waits_for_a_lock_no_longer_than_the_open_may_take)
 	end(child);
 }
 
-Test(environment_bootstrap, a_wait_for_a_lock_can_be_aborted)
+Test(environment_bootstrap, wait_for_the_bootstrap_file_lock_can_be_aborted)
 {
 	pid_t child = start(hold_the_door, 1);
 	struct cohort_abort *abort = cohort_abort_create();
@@ -447,8 +473,8 @@ Test(environment_bootstrap, a_wait_for_a_lock_can_be_aborted)
 	end(child);
 }
 
-/* Have fcntl(F_SETLK) answer EPERM in this process from now on; false if the kernel does
- * not do that. */
+/* Make fcntl(F_SETLK) fail with EPERM in this process from now on. Return false
+ * if the kernel cannot do that. */
 static bool deny_locks(void)
 {
 	struct sock_filter filter[] = {
@@ -470,7 +496,7 @@ static bool deny_locks(void)
 	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
-Test(environment_bootstrap, locks_that_are_denied_are_an_error_at_once)
+Test(environment_bootstrap, denied_bootstrap_file_lock_is_an_error_at_once)
 {
 	uint64_t began;
 
@@ -485,9 +511,9 @@ Test(environment_bootstrap, locks_that_are_denied_are_an_error_at_once)
 	cr_assert(!is_there(), "a file is left");
 }
 
-/* ---- what is refused --------------------------------------------------- */
+/* ---- errors ------------------------------------------------------------ */
 
-Test(environment_bootstrap, refuses_a_number_that_is_taken)
+Test(environment_bootstrap, bootstrap_refuses_a_process_number_that_is_taken)
 {
 	pid_t child = start(come_and_wait, 1);
 	char text[64];
@@ -495,16 +521,16 @@ Test(environment_bootstrap, refuses_a_number_that_is_taken)
 
 	await_step(1);
 	be(1, 2);
-	snprintf(text, sizeof(text), "is there already, as pid %d", (int)child);
+	snprintf(text, sizeof(text), "is already running (pid %d)", (int)child);
 	refused(COHORT_INVALID, text);
 	be(0, 3);
-	refused(COHORT_INVALID, "has another number of processes than 3");
+	refused(COHORT_INVALID, "has a different number of processes than 3");
 	kill(child, SIGKILL);
 	waitpid(child, &status, 0);
 	own->free(enter(0, 1));
 }
 
-Test(environment_bootstrap, refuses_what_launchers_do_not_say)
+Test(environment_bootstrap, incomplete_launcher_variables_are_refused)
 {
 	unsetenv("COHORT_PROCESS");
 	refused(COHORT_INVALID, "COHORT_PROCESSES is set in the environment, "
@@ -530,7 +556,7 @@ Test(environment_bootstrap, refuses_what_launchers_do_not_say)
 	        "WORLD_SIZE is \"two\" in the environment, not 1 to 1024");
 }
 
-Test(environment_bootstrap, takes_the_variables_of_jax)
+Test(environment_bootstrap, jax_launcher_variables_are_read)
 {
 	unsetenv("COHORT_PROCESS");
 	unsetenv("COHORT_PROCESSES");
@@ -543,7 +569,7 @@ Test(environment_bootstrap, takes_the_variables_of_jax)
 	        "JAX_PROCESS_ID is \"2\" in the environment, not 0 to 1");
 }
 
-Test(environment_bootstrap, takes_a_batch_script_for_no_launcher)
+Test(environment_bootstrap, slurm_batch_script_is_not_taken_for_a_launcher)
 {
 	unsetenv("COHORT_PROCESS");
 	unsetenv("COHORT_PROCESSES");
@@ -553,8 +579,8 @@ Test(environment_bootstrap, takes_a_batch_script_for_no_launcher)
 	refused(COHORT_INVALID, "no launcher has set");
 }
 
-/* torchrun passes on the PMIx variables of an srun that has started it. */
-Test(environment_bootstrap, leaves_machines_to_the_pmix_of_their_own_launcher)
+/* torchrun passes on the PMIx variables of the srun that started it. */
+Test(environment_bootstrap, job_on_several_machines_needs_its_launchers_pmix)
 {
 	setenv("COHORT_PROCESSES", "2", 1);
 	setenv("COHORT_PROCESS", "0", 1);
@@ -583,7 +609,8 @@ Test(environment_bootstrap, leaves_machines_to_the_pmix_of_their_own_launcher)
 	cr_assert(launcher_wants_pmix());
 }
 
-Test(environment_bootstrap, refuses_a_file_that_others_may_write_to)
+Test(environment_bootstrap,
+     bootstrap_refuses_a_file_that_other_users_can_write_to)
 {
 	pid_t child = start(come_and_wait, 1);
 	int status;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Limits from observations: the formula, and properties that must hold for
- * random observations
+ * Tests of adaptive limits: the formula, and properties for random observations
  */
 
 #include <criterion/criterion.h>
@@ -19,7 +18,8 @@ TestSuite(estimate);
 static struct estimate e;
 static struct adaptive asked = { .factor = 8, .warmup = 3, .floor_ns = MS };
 
-/* The first observation, which does not count, and more. */
+/* Add a first observation, which does not count, and @n observations of
+ * @took_ns. */
 static void given(uint64_t took_ns, int n)
 {
 	estimate_add(&e, S, 0);
@@ -32,7 +32,7 @@ static uint64_t limit(uint64_t most_ns)
 	return estimate_limit(&e, &asked, most_ns);
 }
 
-Test(estimate, is_absent_before_the_warm_up_is_over)
+Test(estimate, adaptive_estimate_sets_no_limit_during_the_warm_up)
 {
 	given(10 * MS, 2);
 	cr_assert_eq(limit(NEVER), NEVER);
@@ -41,7 +41,7 @@ Test(estimate, is_absent_before_the_warm_up_is_over)
 	cr_assert_eq(limit(NEVER), 80 * MS);
 }
 
-Test(estimate, is_absent_without_observations)
+Test(estimate, adaptive_estimate_sets_no_limit_without_observations)
 {
 	asked.warmup = 0;
 	cr_assert_eq(limit(5 * S), 5 * S);
@@ -51,21 +51,21 @@ Test(estimate, is_absent_without_observations)
 	cr_assert_eq(limit(5 * S), 80 * MS);
 }
 
-Test(estimate, is_absent_without_a_factor)
+Test(estimate, adaptive_estimate_sets_no_limit_if_the_factor_is_0)
 {
 	given(10 * MS, 100);
 	asked.factor = 0;
 	cr_assert_eq(limit(5 * S), 5 * S);
 }
 
-Test(estimate, ignores_the_first_observation)
+Test(estimate, adaptive_estimate_ignores_the_first_observation)
 {
 	given(10 * MS, 3);
 	cr_assert_eq(estimate_window(&e).longest_ns, 10 * MS);
 	cr_assert_eq(estimate_window(&e).count, 3);
 }
 
-Test(estimate, has_a_floor_and_a_ceiling)
+Test(estimate, adaptive_estimate_has_a_floor_and_a_ceiling)
 {
 	given(10, 3);
 	cr_assert_eq(limit(5 * S), MS);
@@ -76,7 +76,7 @@ Test(estimate, has_a_floor_and_a_ceiling)
 	cr_assert_eq(limit(NEVER), NEVER);
 }
 
-Test(estimate, widens_at_once_with_an_outlier)
+Test(estimate, adaptive_estimate_widens_at_once_after_an_outlier)
 {
 	given(10 * MS, 1000);
 	estimate_add(&e, 70 * MS, 0);
@@ -84,19 +84,19 @@ Test(estimate, widens_at_once_with_an_outlier)
 }
 
 /*
- * An outlier is forgotten once it is both long ago and followed by many others.
+ * An outlier is forgotten only after enough time and enough later observations.
  */
-Test(estimate, forgets_an_outlier_after_two_windows)
+Test(estimate, adaptive_estimate_forgets_an_outlier_after_two_windows)
 {
 	uint64_t i, t = 0;
 
 	given(70 * MS, 1);
 	for (i = 0; i < 10 * WINDOW_COUNT; i++)
 		estimate_add(&e, 10 * MS, t);
-	cr_assert_eq(limit(NEVER), 560 * MS, "it was not long ago");
+	cr_assert_eq(limit(NEVER), 560 * MS, "the outlier was recent");
 	for (t = i = 0; i < 3; i++)
 		estimate_add(&e, 10 * MS, t += 10 * WINDOW_NS);
-	cr_assert_eq(limit(NEVER), 560 * MS, "they were not many");
+	cr_assert_eq(limit(NEVER), 560 * MS, "few have followed it");
 	for (i = 0; i < WINDOW_COUNT; i++)
 		estimate_add(&e, 10 * MS, t += WINDOW_NS);
 	cr_assert_eq(limit(NEVER), 80 * MS);
@@ -117,11 +117,14 @@ static uint64_t at_least(uint64_t a, uint64_t b)
 }
 
 /*
- * For random observations, some of them far out:
- *  - no limit is under the floor or over the ceiling, unless that is lower;
- *  - none is shorter than the factor times any of the last WINDOW_COUNT;
- *  - none is longer than the factor times the longest of all;
- *  - a higher factor never has a shorter one, nor a longer warm-up.
+ * Check the limits after random observations:
+ *
+ *  - no limit is below the floor, unless the ceiling is lower, or above the
+ *    ceiling
+ *  - no limit is below the factor times any of the last WINDOW_COUNT
+ *    observations
+ *  - no limit is above the factor times the longest observation
+ *  - a higher factor or a longer warm-up never makes a limit shorter
  */
 static void check(const uint64_t *last, uint64_t longest, uint64_t seen)
 {
@@ -172,7 +175,7 @@ static void try_some(void)
 	}
 }
 
-Test(estimate, keeps_its_rules_for_random_observations)
+Test(estimate, adaptive_limits_of_random_observations_obey_the_rules)
 {
 	int i;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Half-precision floats: each converts there and back, and rounding agrees with
- * float64
+ * Tests of half-precision floats: conversion in both directions, and rounding
+ * that agrees with float64
  */
 
 #include "base/half.h"
@@ -15,8 +15,8 @@
 static float f16_to_f32(uint16_t h)
 {
 	uint32_t sign = (uint32_t)(h & 0x8000) << 16, rest = h & 0x7fff;
-	/* The exponent's bias goes from 15 to 127; of infinities and NaNs it
-	 * stays all ones. */
+	/* The bias of the exponent changes from 15 to 127. The exponents of
+	 * infinities and NaNs remain all ones. */
 	uint32_t normal = (rest << 13) + (UINT32_C(112) << 23);
 	uint32_t tiny = f32_bits((float)(int32_t)rest * 0x1p-24f);
 	uint32_t huge = (rest << 13) | F32_INFINITY;
@@ -31,7 +31,7 @@ static float bf16_to_f32(uint16_t h)
 	return f32_of_bits((uint32_t)h << 16);
 }
 
-Test(half, every_value_converts_there_and_back)
+Test(half, every_16_bit_float_converts_to_f32_and_back)
 {
 	uint32_t h;
 
@@ -53,7 +53,7 @@ Test(half, every_value_converts_there_and_back)
 	cr_assert(bf16_to_f32(0x3f80) == 1.0f);
 }
 
-/* The neighbours of a finite value, in the order of their codes. */
+/* Return the value of the code before @h, the code of a finite value. */
 static double below(uint16_t h, float (*widen)(uint16_t))
 {
 	return (double)widen((uint16_t)(h & 0x7fff ? h - 1 : 0x8001));
@@ -76,7 +76,7 @@ static void check_nearest(double x, uint16_t h, float (*widen)(uint16_t),
 	          h);
 }
 
-Test(half, rounds_to_nearest_even)
+Test(half, f32_to_16_bits_rounds_to_nearest_even)
 {
 	uint64_t seed = 7;
 	uint32_t i, bits;
@@ -84,11 +84,11 @@ Test(half, rounds_to_nearest_even)
 
 	for (i = 0; i < 1000000; i++) {
 		bits = stress_random(&seed) << 16 ^ stress_random(&seed);
-		/* Every other float32 in the range of float16. */
+		/* Move every other float32 into the range of float16. */
 		if (i % 2)
 			bits = (bits & 0x80ffffff) + ((100u + bits % 46) << 23);
 		if (i % 4 == 3)
-			bits &= 0xfffff000; /* ties */
+			bits &= 0xfffff000; /* make the value a tie */
 		x = f32_of_bits(bits);
 		if (!isfinite(x))
 			continue;
@@ -102,7 +102,7 @@ Test(half, rounds_to_nearest_even)
 	cr_assert_eq(f16_from_f32(0x1.8p-25f), 1);
 }
 
-/* Almost ties, which a float32 in between would turn into ties. */
+/* Check values that would become ties if they were first rounded to float32. */
 static void check_almost(uint16_t h, float (*widen)(uint16_t),
                          uint16_t (*narrow)(float), uint16_t infinity)
 {
@@ -119,7 +119,7 @@ static void check_almost(uint16_t h, float (*widen)(uint16_t),
 	}
 }
 
-Test(half, float64_is_rounded_once)
+Test(half, f64_to_16_bits_is_rounded_only_once)
 {
 	uint32_t h;
 

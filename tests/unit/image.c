@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Names and build IDs from ELF files, whole and hostile ones; and those of the files that
- * are mapped into the process
+ * Tests of function names and build IDs from valid and malicious ELF files, and
+ * from files that are mapped into the process
  *
- * Most tests write a small file, and change some of it first.
+ * Most tests modify a small ELF file.
  */
 
 #include "base/image.h"
@@ -24,7 +24,7 @@ TestSuite(image, .timeout = 60);
 
 #define SYMBOLS 8
 
-/* A file with code at address 0x401000, where the file's start is at 0x400000. */
+/* An ELF file with code at address 0x401000. Offset 0 is at 0x400000. */
 struct file {
 	ElfW(Ehdr) header;
 	ElfW(Phdr) segments[2];
@@ -122,7 +122,7 @@ static void fill(struct file *f)
 	f->symbols[7].st_info = ELF64_ST_INFO(STB_GLOBAL, STT_GNU_IFUNC);
 }
 
-/* Open a file that has the first @n bytes of @f. */
+/* Write the first @n bytes of @f to a file, and return its descriptor. */
 static int written(const struct file *f, size_t n)
 {
 	int fd = memfd_create("elf", MFD_CLOEXEC);
@@ -138,7 +138,8 @@ static const uint64_t addresses[FUNCTIONS] = {
 	0x401000, 0x401011, 0x401020, 0x401100, 0x401204, 0x401307, 0x401400,
 };
 
-/* Read the whole of a file, as the library does. */
+/* Read a whole file, as the library does. Return false if it is not an ELF
+ * file. */
 static bool read_file(const struct file *f, size_t size, char names[][64],
                       char id[2 * IMAGE_BUILD_ID + 1])
 {
@@ -162,7 +163,7 @@ static bool read_file(const struct file *f, size_t size, char names[][64],
 	return is_elf;
 }
 
-Test(image, functions_are_found_by_the_addresses_in_them)
+Test(image, elf_functions_are_found_by_address)
 {
 	static const char *const wanted[FUNCTIONS] = {
 		"_outer", "inner", "_outer", "", "alias", "train_worker.part.0",
@@ -179,7 +180,7 @@ Test(image, functions_are_found_by_the_addresses_in_them)
 	cr_assert_str_eq(id, "feed000f");
 }
 
-Test(image, stripped_file_has_the_names_of_its_dynamic_symbols)
+Test(image, stripped_elf_file_has_names_of_dynamic_symbols)
 {
 	char names[FUNCTIONS][64], id[2 * IMAGE_BUILD_ID + 1];
 	struct file f;
@@ -190,7 +191,7 @@ Test(image, stripped_file_has_the_names_of_its_dynamic_symbols)
 	cr_assert_str_eq(names[1], "inner");
 }
 
-Test(image, offsets_become_the_addresses_of_their_segment)
+Test(image, file_offset_becomes_an_address_in_its_elf_segment)
 {
 	uint64_t address = 0;
 	struct file f;
@@ -217,7 +218,7 @@ static void is_not_elf(struct file *f)
 	fill(f);
 }
 
-Test(image, files_of_other_formats_are_refused)
+Test(image, files_that_are_not_64_bit_elf_are_refused)
 {
 	struct file f;
 
@@ -234,7 +235,7 @@ Test(image, files_of_other_formats_are_refused)
 	is_not_elf(&f);
 }
 
-Test(image, truncated_file_is_read_as_far_as_it_goes)
+Test(image, truncated_elf_file_is_read_as_far_as_possible)
 {
 	char names[FUNCTIONS][64], id[2 * IMAGE_BUILD_ID + 1];
 	struct file f;
@@ -244,13 +245,13 @@ Test(image, truncated_file_is_read_as_far_as_it_goes)
 	for (n = 0; n < offsetof(struct file, code); n++)
 		cr_assert_eq(read_file(&f, n, names, id),
 		             n >= sizeof(f.header));
-	/* Only the names are missing. */
+	/* The file ends before the names of its symbols. */
 	cr_assert(read_file(&f, offsetof(struct file, strings), names, id));
 	cr_assert_str_eq(names[1], "");
 	cr_assert_str_eq(id, "feed000f");
 }
 
-/* Numbers that overflow sums, products and conversions. */
+/* Numbers that make sums, products or conversions overflow */
 static const uint64_t hostile[] = {
 	0,
 	1,
@@ -267,8 +268,9 @@ static const uint64_t hostile[] = {
 	UINT64_MAX,
 };
 
-/* Each number in turn takes the place of each field, whatever its size. */
-Test(image, hostile_numbers_are_survived)
+/* Write every number in @hostile over every field of the file, with 2, 4 and 8
+ * bytes. */
+Test(image, elf_reader_survives_extreme_numbers_in_any_field)
 {
 	const size_t n = sizeof(hostile) / sizeof(hostile[0]);
 	char names[FUNCTIONS][64], id[2 * IMAGE_BUILD_ID + 1];
@@ -285,7 +287,7 @@ Test(image, hostile_numbers_are_survived)
 			}
 }
 
-Test(image, random_bytes_are_survived)
+Test(image, elf_reader_survives_random_bytes)
 {
 	char names[FUNCTIONS][64], id[2 * IMAGE_BUILD_ID + 1];
 	const size_t most = offsetof(struct file, code);
@@ -303,14 +305,14 @@ Test(image, random_bytes_are_survived)
 	}
 }
 
-Test(image, symbol_table_of_hostile_size_is_searched_up_to_a_bound)
+Test(image, huge_elf_symbol_table_is_searched_up_to_a_bound)
 {
 	struct image_function found[FUNCTIONS];
 	struct file f;
 	struct image image;
 	int fd, i;
 
-	/* The table begins with the symbols, and has zeros for 2^40 bytes. */
+	/* The table has the symbols and then 2^40 bytes of zeros. */
 	fill(&f);
 	f.sections[1].sh_size = UINT64_MAX;
 	fd = written(&f, sizeof(f));
@@ -323,7 +325,7 @@ Test(image, symbol_table_of_hostile_size_is_searched_up_to_a_bound)
 	close(fd);
 }
 
-Test(image, name_is_cut_and_has_no_control_characters)
+Test(image, elf_symbol_name_is_cut_and_made_printable)
 {
 	struct image_function found = { .address = 0x401011 };
 	struct file f;
@@ -343,7 +345,7 @@ Test(image, name_is_cut_and_has_no_control_characters)
 
 /* ---- mapped files ----------------------------------------------------- */
 
-/* A file on disk that is mapped. */
+/* A file that is mapped into the process */
 struct mapped {
 	char path[64];
 	char *at;
@@ -376,7 +378,7 @@ static struct mapped map(const struct file *f)
 
 static struct places places;
 
-/* The place of an address in inner(). */
+/* Return the code place of an address in inner(). */
 static const struct code_place *place_of(const struct mapped *m)
 {
 	const uintptr_t address = (uintptr_t)m->at + 0x1011;
@@ -393,7 +395,7 @@ static const char *name_of(const struct code_place *p)
 	return p->name < 0 ? "" : places.names + p->name;
 }
 
-Test(places, mapped_file_has_path_build_id_offset_and_function)
+Test(places, address_in_a_mapped_file_has_path_build_id_and_function)
 {
 	const struct code_place *p;
 	struct mapped m;
@@ -411,7 +413,8 @@ Test(places, mapped_file_has_path_build_id_offset_and_function)
 	unlink(m.path);
 }
 
-/* Only root may still read the first file, and then its name is right. */
+/* Check that the address in inner() has either no name or the correct one. Only
+ * root can read a mapped file that was deleted. */
 static void is_not_outer(const struct mapped *m, const char *why)
 {
 	const struct code_place *p = place_of(m);
@@ -433,13 +436,13 @@ Test(places, replaced_file_names_no_functions_of_another_build)
 	unlink(m.path);
 	is_not_outer(&m, "deleted");
 	f.notes[1].id[3]++;
-	f.symbols[2] = f.symbols[1]; /* inner() is _outer() now */
+	f.symbols[2] = f.symbols[1]; /* inner() is now called _outer() */
 	write_to(m.path, &f);
 	is_not_outer(&m, "replaced");
 	unlink(m.path);
 }
 
-Test(places, file_that_has_shrunk_is_no_fault)
+Test(places, mapped_file_that_was_truncated_causes_no_fault)
 {
 	const struct code_place *p;
 	struct mapped m;
@@ -454,7 +457,7 @@ Test(places, file_that_has_shrunk_is_no_fault)
 	unlink(m.path);
 }
 
-Test(places, address_outside_all_files_has_no_module)
+Test(places, address_outside_all_mapped_files_has_no_module)
 {
 	const struct code_place *p;
 	char *anonymous =
@@ -473,14 +476,14 @@ Test(places, address_outside_all_files_has_no_module)
 	}
 }
 
-Test(places, kernel_functions_are_named_from_its_image)
+Test(places, vdso_functions_are_named)
 {
 	const uintptr_t vdso = (uintptr_t)getauxval(AT_SYSINFO_EHDR);
 	const struct code_place *p;
 	unsigned i;
 
 	if (!vdso)
-		cr_skip_test("the kernel maps no image");
+		cr_skip_test("the kernel maps no vdso");
 	places_clear(&places);
 	for (i = 0; i < PLACES; i++)
 		places_add(&places, vdso + 4 * i);
@@ -489,5 +492,5 @@ Test(places, kernel_functions_are_named_from_its_image)
 	for (p = places.at; p < places.at + places.n; p++)
 		if (strstr(name_of(p), "clock_gettime"))
 			return;
-	cr_assert_fail("no function of the image is clock_gettime()");
+	cr_assert_fail("the vdso has no function clock_gettime()");
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The JSON writer, and files that are complete or absent
+ * Tests of the JSON writer, and of output files, which must be complete or not
+ * exist
  */
 
 #include <criterion/criterion.h>
@@ -19,7 +20,7 @@
 
 static char folder[] = "/tmp/cohort-json-XXXXXX";
 static int dir;
-static char buffer[16]; /* small, so that it is flushed all the time */
+static char buffer[16]; /* small, so that it is flushed often */
 static struct outfile file;
 static struct json json;
 
@@ -58,11 +59,11 @@ static const char *written(void)
 	return contents();
 }
 
-/* Files in the folder, temporary ones included. */
+/* Return the number of files in the folder, including temporary files. */
 static int count(void)
 {
 	DIR *d = opendir(folder);
-	int n = -2; /* the folder itself and its parent */
+	int n = -2; /* the entries "." and ".." */
 
 	while (readdir(d))
 		n++;
@@ -72,7 +73,7 @@ static int count(void)
 
 /* ---- values ----------------------------------------------------------- */
 
-Test(json, puts_commas_and_keys)
+Test(json, json_writer_writes_commas_and_keys)
 {
 	json_open(&json, NULL, '{');
 	json_int(&json, "a", -1);
@@ -87,7 +88,7 @@ Test(json, puts_commas_and_keys)
 	                 "{\"a\":-1,\"b\":[2,true,null],\"c\":null}");
 }
 
-Test(json, begins_lines_after_the_comma)
+Test(json, json_writer_begins_lines_after_the_comma)
 {
 	json_open(&json, NULL, '[');
 	json_line(&json);
@@ -99,14 +100,14 @@ Test(json, begins_lines_after_the_comma)
 	cr_assert_str_eq(written(), "[\n1,\n2\n]");
 }
 
-Test(json, escapes_what_needs_it)
+Test(json, json_strings_are_escaped_and_made_valid_utf8)
 {
 	json_string(&json, NULL, "a\"b\\c\n\x7f\xc3\xa4\xff\xed\xa0\x80.");
 	cr_assert_str_eq(written(), "\"a\\\"b\\\\c\\u000a\\u007f\xc3\xa4\\ufffd"
 	                            "\\ufffd\\ufffd\\ufffd.\"");
 }
 
-Test(json, writes_numbers_of_any_length)
+Test(json, json_writer_writes_the_extreme_integers)
 {
 	json_open(&json, NULL, '[');
 	json_int(&json, NULL, INT64_MIN);
@@ -117,7 +118,7 @@ Test(json, writes_numbers_of_any_length)
 	                 "[-9223372036854775808,18446744073709551615,0]");
 }
 
-Test(json, writes_fractions_to_the_last_digit)
+Test(json, json_writer_writes_fractions_with_all_digits)
 {
 	json_open(&json, NULL, '[');
 	json_fixed(&json, NULL, 0, 3);
@@ -130,8 +131,9 @@ Test(json, writes_fractions_to_the_last_digit)
 	                 "[0.000,0.012,1.234,18446744073709.551615,7]");
 }
 
-/* A large buffer collects short writes; long ones go past it. */
-Test(json, output_does_not_depend_on_the_buffer)
+/* The buffer collects short writes. A write longer than the buffer bypasses
+ * it. */
+Test(json, json_output_does_not_depend_on_the_buffer_size)
 {
 	static char large[1000];
 	char text[131] = "", *stream_text;
@@ -139,7 +141,7 @@ Test(json, output_does_not_depend_on_the_buffer)
 	FILE *stream = open_memstream(&stream_text, &stream_size);
 	struct json other = { .out = stream };
 
-	cr_assert_eq(outfile_drop(&file), 0);
+	cr_assert_eq(outfile_discard(&file), 0);
 	for (n = 0; n < sizeof(text) - 1; n++) {
 		outfile_begin(&file, dir, "out", large, sizeof(large));
 		json = (struct json){ .file = &file };
@@ -163,14 +165,14 @@ Test(json, output_does_not_depend_on_the_buffer)
 	free(stream_text);
 }
 
-Test(json, files_may_be_sent_and_ended_together)
+Test(json, several_outfiles_can_share_a_buffer)
 {
 	static char shared[1000];
 	struct outfile files[3];
 	char name[8];
 	int i;
 
-	cr_assert_eq(outfile_drop(&file), 0);
+	cr_assert_eq(outfile_discard(&file), 0);
 	for (i = 0; i < 3; i++) {
 		snprintf(name, sizeof(name), "f%d", i);
 		outfile_begin(&files[i], dir, name, shared, sizeof(shared));
@@ -194,7 +196,7 @@ Test(json, files_may_be_sent_and_ended_together)
 
 /* ---- files ------------------------------------------------------------ */
 
-Test(json, file_does_not_exist_before_its_end)
+Test(json, outfile_does_not_exist_before_it_is_complete)
 {
 	outfile_put(&file, "more than the buffer has room for", 33);
 	cr_assert_str_eq(contents(), "(none)");
@@ -203,7 +205,7 @@ Test(json, file_does_not_exist_before_its_end)
 	cr_assert_eq(count(), 1);
 }
 
-Test(json, file_leaves_the_old_one_until_its_end)
+Test(json, outfile_replaces_the_old_file_when_it_is_complete)
 {
 	outfile_put(&file, "old", 3);
 	written();
@@ -213,7 +215,7 @@ Test(json, file_leaves_the_old_one_until_its_end)
 	cr_assert_str_eq(written(), "new and longer than that");
 }
 
-Test(json, file_leaves_the_old_one_if_it_fails)
+Test(json, outfile_that_fails_leaves_the_old_file_unchanged)
 {
 	int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
 
@@ -228,7 +230,7 @@ Test(json, file_leaves_the_old_one_if_it_fails)
 	close(full);
 }
 
-Test(json, file_needs_a_directory)
+Test(json, outfile_without_a_directory_fails)
 {
 	struct outfile none;
 

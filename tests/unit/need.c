@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Which functions a platform lacks, and how versions are spelled
+ * Tests of missing functions of a platform, and of version numbers as text
  */
 
 #include <criterion/criterion.h>
@@ -12,7 +12,7 @@ static bool lacks[FUNCTIONS];
 
 static const struct platform older = { .lacks = lacks };
 
-Test(need, a_function_that_exists_can_be_used)
+Test(need, platform_has_is_true_for_functions_that_exist)
 {
 	static const struct platform whole;
 
@@ -21,14 +21,14 @@ Test(need, a_function_that_exists_can_be_used)
 	cr_assert(platform_has(&older, FUNCTION_cudaMalloc));
 }
 
-Test(need, a_missing_function_is_known)
+Test(need, platform_has_is_false_for_a_missing_function)
 {
 	lacks[FUNCTION_ncclAlltoAll] = true;
 	cr_assert(!platform_has(&older, FUNCTION_ncclAlltoAll));
 	cr_assert(platform_has(&older, FUNCTION_ncclGather));
 }
 
-Test(need, versions_are_spelled_as_nccl_and_cuda_do)
+Test(need, version_texts_have_the_formats_of_nccl_and_cuda)
 {
 	char text[VERSION_TEXT_SIZE];
 

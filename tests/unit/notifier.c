@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The thread that reports verdicts
+ * Test of the thread that reports verdicts
  */
 
 #include <criterion/criterion.h>
@@ -24,12 +24,12 @@ static int ask_again_and_end(const struct cohort_verdict *v, void *user)
 	(void)v;
 	(void)user;
 	calls++;
-	notifier_tell(&n, &question);
+	notifier_post(&n, &question);
 	return 1;
 }
 
-/* The watchdog may repeat its question before it sees the answer. */
-Test(notifier, does_not_ask_what_the_end_has_answered)
+/* The watchdog may call the notifier again before it sees the result. */
+Test(notifier, on_verdict_is_not_asked_again_after_it_ended_the_group)
 {
 	const struct watch_options options = {
 		.policy = COHORT_POLICY_ASK,
@@ -46,10 +46,10 @@ Test(notifier, does_not_ask_what_the_end_has_answered)
 	question.v.kind = COHORT_VERDICT_OUTSIDE;
 	cr_assert_eq(crew_get(), COHORT_OK);
 	cr_assert_eq(notifier_start(&n, &options, q, NULL), COHORT_OK);
-	cr_assert_eq(notifier_tell(&n, &question), 1);
+	cr_assert_eq(notifier_post(&n, &question), 1);
 	cr_assert(notifier_stop(&n, clock_deadline(30 * S)));
 	cr_assert_eq(calls, 1);
-	cr_assert_eq(cause_look(q->end)->kind, COHORT_VERDICT_OUTSIDE);
+	cr_assert_eq(cause_peek(q->end)->kind, COHORT_VERDICT_OUTSIDE);
 	crew_put();
 	verdict_fini(&question);
 	cause_put(q->end);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Collectives of NVIDIA's NCCL on CPUs, without NVIDIA's library: on structures as its
- * host code makes them, for two to four ranks, each on a thread of its own
+ * Tests of NCCL's collective kernels on CPUs, without NVIDIA's library
+ *
+ * The kernels process structures with the layout of NCCL's host code, for two
+ * to four ranks with one thread each.
  */
 
 #include "sim/nvidia/kernel/kernel_run.h"
@@ -29,7 +31,7 @@ struct call {
 	size_t count;
 	int root;
 	bool in_place;
-	int registered; /* CONNECTION_P2P_... */
+	int registered; /* the CONNECTION_P2P_... flags, or 0 */
 };
 
 struct buffers {
@@ -54,7 +56,8 @@ static size_t recv_count(const struct call *c, int ranks)
 	       (c->function.collective == ALL_GATHER ? (size_t)ranks : 1);
 }
 
-/* In place, the smaller buffer is a rank's part of the greater one. */
+/* Allocate the buffers of @rank. In place, the smaller buffer is the rank's
+ * part of the larger one. */
 static void allocate(struct buffers *b, const struct call *c, int rank,
                      int ranks)
 {
@@ -99,7 +102,8 @@ static struct coll_work work_of(const struct nccl_world *w,
 	};
 	size_t count = c->count;
 
-	/* What only moves data counts in bytes. */
+	/* If a collective only moves data, NCCL counts its elements in
+	 * bytes. */
 	if (only_copies(c))
 		count *= nccl_type_size(c->function.type);
 	nccl_split(w, &work, &c->function, count);
@@ -148,7 +152,7 @@ static void check(const struct call *c, const struct buffers *b, int ranks)
 	}
 }
 
-/* Run @times works of a batch, and check the result of the last. */
+/* Run a batch that repeats the call @times times, and check the last result. */
 static void run_works(struct nccl_world *w, struct call c, int times, bool fifo)
 {
 	uintptr_t remote[WORLD_RANKS][WORLD_RANKS];
@@ -206,7 +210,10 @@ static struct call ring(enum collective collective)
 	};
 }
 
-/* One world for all: steps go on from call to call. */
+/*
+ * Run a collective on rings of 2 to 4 ranks. All calls on a ring use one world,
+ * because each call continues with the step numbers of the previous call.
+ */
 static void run_ring(enum collective collective)
 {
 	for (int ranks = 2; ranks <= WORLD_RANKS; ranks++) {
@@ -218,32 +225,32 @@ static void run_ring(enum collective collective)
 	}
 }
 
-Test(nvidia, all_reduce_on_rings)
+Test(nvidia, nccl_ring_all_reduce_is_correct)
 {
 	run_ring(ALL_REDUCE);
 }
 
-Test(nvidia, all_gather_on_rings)
+Test(nvidia, nccl_ring_all_gather_is_correct)
 {
 	run_ring(ALL_GATHER);
 }
 
-Test(nvidia, reduce_scatter_on_rings)
+Test(nvidia, nccl_ring_reduce_scatter_is_correct)
 {
 	run_ring(REDUCE_SCATTER);
 }
 
-Test(nvidia, broadcast_on_rings)
+Test(nvidia, nccl_ring_broadcast_is_correct)
 {
 	run_ring(BROADCAST);
 }
 
-Test(nvidia, reduce_on_rings)
+Test(nvidia, nccl_ring_reduce_is_correct)
 {
 	run_ring(REDUCE);
 }
 
-Test(nvidia, all_reduce_on_trees)
+Test(nvidia, nccl_tree_all_reduce_is_correct)
 {
 	struct call c = ring(ALL_REDUCE);
 
@@ -257,7 +264,7 @@ Test(nvidia, all_reduce_on_trees)
 	}
 }
 
-Test(nvidia, all_types_and_operations)
+Test(nvidia, nccl_all_reduce_supports_all_types_and_operations)
 {
 	struct nccl_world *w = nccl_world_new(WORLD_RANKS, 1, 0, false);
 	struct call c = ring(ALL_REDUCE);
@@ -288,7 +295,7 @@ static void run_registered(struct call c, int way)
 	nccl_world_free(w);
 }
 
-Test(nvidia, registered_buffers_are_written_directly)
+Test(nvidia, nccl_kernel_writes_registered_buffers_directly)
 {
 	struct call c = ring(ALL_REDUCE);
 
@@ -299,13 +306,13 @@ Test(nvidia, registered_buffers_are_written_directly)
 	run_registered(c, CONNECTION_P2P_WRITE);
 }
 
-Test(nvidia, registered_buffers_are_read_directly)
+Test(nvidia, nccl_kernel_reads_registered_buffers_directly)
 {
 	run_registered(ring(ALL_GATHER), CONNECTION_P2P_READ);
 	run_registered(ring(BROADCAST), CONNECTION_P2P_READ);
 }
 
-Test(nvidia, works_of_a_batch_come_one_after_the_other)
+Test(nvidia, nccl_kernel_runs_the_work_items_of_a_batch_in_order)
 {
 	struct nccl_world *w = nccl_world_new(3, WORLD_CHANNELS, 0, false);
 
@@ -316,7 +323,7 @@ Test(nvidia, works_of_a_batch_come_one_after_the_other)
 	nccl_world_free(w);
 }
 
-Test(nvidia, works_may_begin_at_a_buffers_end)
+Test(nvidia, nccl_work_items_may_wrap_around_in_their_buffer)
 {
 	struct nccl_world *w = nccl_world_new(2, WORLD_CHANNELS, 0, false);
 
@@ -324,8 +331,9 @@ Test(nvidia, works_may_begin_at_a_buffers_end)
 	nccl_world_free(w);
 }
 
-/* The announced sizes and the lines are what the thread that carries them needs. */
-Test(nvidia, steps_are_carried_from_end_to_end)
+/* The thread that moves data between the ranks needs the sizes and the lines
+ * that the kernels announce. */
+Test(nvidia, nccl_collectives_work_with_a_proxy_between_ranks)
 {
 	struct call c = ring(ALL_REDUCE);
 	struct nccl_world *w;
@@ -350,7 +358,8 @@ static void *run_alone(void *arg)
 	return NULL;
 }
 
-/* A rank whose peers never come ends when its flag is set, with its output untouched. */
+/* Check that a rank whose peers never arrive ends when its abort flag is set,
+ * and that it does not change its output. */
 static void abort_alone(struct call c)
 {
 	struct nccl_world *w =
@@ -377,7 +386,7 @@ static void abort_alone(struct call c)
 	nccl_world_free(w);
 }
 
-Test(nvidia, an_abort_ends_a_kernel_that_waits)
+Test(nvidia, abort_flag_ends_an_nccl_collective_that_waits)
 {
 	struct call c = ring(ALL_REDUCE);
 
@@ -396,7 +405,7 @@ Test(nvidia, an_abort_ends_a_kernel_that_waits)
 
 /* ---- the program's buffers ---------------------------------------------- */
 
-/* What may_use_limited() allows: so many bytes of each. */
+/* Buffers that may_use_limited() allows, with their sizes */
 static struct {
 	const char *send, *recv;
 	size_t send_bytes, recv_bytes;
@@ -410,7 +419,8 @@ static bool may_use_limited(const void *p, size_t bytes, bool write)
 	       bytes <= (write ? limits.recv_bytes : limits.send_bytes);
 }
 
-/* How a rank's kernel ends, whose flag is set, so that it waits for nobody. */
+/* Run a rank's kernel with its abort flag set, so that it waits for no other
+ * rank. Return the result. */
 static enum nvidia_result end_of(struct nccl_world *w, struct call c,
                                  const struct buffers *b, int rank)
 {
@@ -425,7 +435,8 @@ static enum nvidia_result end_of(struct nccl_world *w, struct call c,
 	return nvidia_kernel_run(&p.launch);
 }
 
-/* It looks at all that it will read and write, and at no more. */
+/* Check that the kernel asks for exactly the memory that it reads and
+ * writes. */
 static void look_at_buffers(struct nccl_world *w, struct call c, int rank)
 {
 	const enum collective kind = c.function.collective;
@@ -450,7 +461,7 @@ static void look_at_buffers(struct nccl_world *w, struct call c, int rank)
 	free(b.recv[rank]);
 }
 
-Test(nvidia, a_kernel_does_nothing_if_a_buffer_must_not_be_used)
+Test(nvidia, nccl_kernel_does_nothing_if_it_may_not_use_a_buffer)
 {
 	static const enum collective kinds[] = { ALL_REDUCE, ALL_GATHER,
 		                                 REDUCE_SCATTER, BROADCAST,

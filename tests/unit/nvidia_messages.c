@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Messages of NVIDIA's NCCL on CPUs, as in nvidia.c, and what CPUs refuse
+ * Tests of NCCL's kernels on CPUs: messages, and kernels that are refused
  */
 
 #include "sim/nvidia/kernel/kernel_run.h"
@@ -47,7 +47,7 @@ static char byte_of(int from, int to, size_t i)
 	return (char)((size_t)(from * 16 + to) + i * 3);
 }
 
-/* Each rank sends @bytes to each, itself too. */
+/* Send @bytes from each rank to every rank, including itself. */
 static void exchange(struct nccl_world *w, size_t bytes, bool ll,
                      bool registered)
 {
@@ -87,7 +87,7 @@ static void exchange(struct nccl_world *w, size_t bytes, bool ll,
 		}
 }
 
-Test(nvidia_messages, all_ranks_send_to_all)
+Test(nvidia_messages, nccl_messages_between_all_ranks_are_correct)
 {
 	static const size_t bytes[] = { 0, 1, 4096, 200001 };
 
@@ -103,7 +103,7 @@ Test(nvidia_messages, all_ranks_send_to_all)
 	}
 }
 
-Test(nvidia_messages, registered_messages_are_written_or_read_directly)
+Test(nvidia_messages, nccl_kernel_copies_between_registered_buffers_directly)
 {
 	static const int ways[] = { CONNECTION_P2P_WRITE, CONNECTION_P2P_READ };
 
@@ -117,7 +117,7 @@ Test(nvidia_messages, registered_messages_are_written_or_read_directly)
 	}
 }
 
-Test(nvidia_messages, steps_are_carried_from_end_to_end)
+Test(nvidia_messages, nccl_messages_work_with_a_proxy_between_ranks)
 {
 	struct nccl_world *w = nccl_world_new_carried(3, PROTOCOL_SIMPLE, 1);
 
@@ -125,8 +125,8 @@ Test(nvidia_messages, steps_are_carried_from_end_to_end)
 	nccl_world_free(w);
 }
 
-/* What the first batch receives, the second one sends. */
-Test(nvidia_messages, batches_come_one_after_the_other)
+/* The second batch sends the data that the first batch has received. */
+Test(nvidia_messages, nccl_kernel_runs_batches_of_messages_in_order)
 {
 	static char a[WORLD_RANKS][9999], b[WORLD_RANKS][9999],
 		c[WORLD_RANKS][9999];
@@ -158,7 +158,7 @@ static void *run_alone(void *arg)
 	return NULL;
 }
 
-Test(nvidia_messages, an_abort_ends_a_message_that_waits)
+Test(nvidia_messages, abort_flag_ends_an_nccl_message_that_waits)
 {
 	struct nccl_world *w = nccl_world_new(2, WORLD_CHANNELS, 0, false);
 	const struct timespec while_it_waits = { .tv_nsec = 5000000 };
@@ -181,7 +181,7 @@ Test(nvidia_messages, an_abort_ends_a_message_that_waits)
 
 /* ---- the program's buffers ---------------------------------------------- */
 
-/* The end of what may_use_limited() allows. */
+/* End of the memory that may_use_limited() allows */
 static const char *limit;
 
 static bool may_use_limited(const void *p, size_t bytes, bool write)
@@ -189,7 +189,7 @@ static bool may_use_limited(const void *p, size_t bytes, bool write)
 	return write || (const char *)p + bytes <= limit;
 }
 
-Test(nvidia_messages, nothing_is_sent_from_a_buffer_that_must_not_be_used)
+Test(nvidia_messages, nccl_kernel_sends_nothing_from_a_forbidden_buffer)
 {
 	struct nccl_world *w = nccl_world_new(2, WORLD_CHANNELS, 0, false);
 	static char sent[9999], received[9999];
@@ -213,9 +213,9 @@ Test(nvidia_messages, nothing_is_sent_from_a_buffer_that_must_not_be_used)
 	nccl_world_free(w);
 }
 
-/* ---- what is refused, and single ranks --------------------------------- */
+/* ---- refused kernels, and single ranks --------------------------------- */
 
-Test(nvidia_messages, what_has_no_program_is_refused_by_name)
+Test(nvidia_messages, unsupported_nccl_kernel_is_refused_by_name)
 {
 	struct nccl_world *w = nccl_world_new(2, 1, 0, false);
 	struct coll_work work = { 0 };
@@ -242,13 +242,13 @@ static const void *nothing(void *context, const char *symbol)
 	return NULL;
 }
 
-Test(nvidia_messages, an_unknown_version_is_refused)
+Test(nvidia_messages, unknown_nccl_version_is_refused)
 {
 	cr_assert_null(nvidia_kernels_open(22808, nothing, NULL));
 	cr_assert_null(nvidia_kernels_open(22809, nothing, NULL));
 }
 
-Test(nvidia_messages, a_single_rank_multiplies)
+Test(nvidia_messages, nccl_one_rank_kernel_multiplies_by_the_scalar)
 {
 	const char *name = "_ZN43_GLOBAL__N__b4148644_10_onerank_cu_fdf47990"
 			   "13oneRankReduceI13FuncPreMulSumI6__halfEEEv";

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Kernels on the structures of each version of NCCL that is known
+ * Tests of NCCL's kernels on the structures of each supported version of NCCL
  */
 
 #include <criterion/criterion.h>
@@ -20,7 +20,7 @@ static const int versions[] = { 22809, 23102, 23203 };
 #define VERSIONS (sizeof(versions) / sizeof(versions[0]))
 #define COUNT 5000
 
-/* ---- one collective on all ----------------------------------------------- */
+/* ---- one collective ----------------------------------------------------- */
 
 static int32_t sent[WORLD_RANKS][COUNT], got[WORLD_RANKS][COUNT];
 
@@ -62,7 +62,7 @@ static void all_reduce(struct nccl_world *w, enum algorithm algorithm,
 	}
 }
 
-Test(nvidia_versions, all_reduce_on_each)
+Test(nvidia_versions, all_reduce_is_correct_with_each_nccl_version)
 {
 	for (size_t v = 0; v < VERSIONS; v++) {
 		nccl_world_version = versions[v];
@@ -79,7 +79,7 @@ Test(nvidia_versions, all_reduce_on_each)
 	}
 }
 
-Test(nvidia_versions, steps_are_carried_on_each)
+Test(nvidia_versions, proxy_between_ranks_works_with_each_nccl_version)
 {
 	for (size_t v = 0; v < VERSIONS; v++)
 		for (int p = 0; p < PROTOCOLS; p++) {
@@ -93,9 +93,10 @@ Test(nvidia_versions, steps_are_carried_on_each)
 		}
 }
 
-/* ---- several broadcasts --------------------------------------------------- */
+/* ---- several broadcasts ------------------------------------------------- */
 
-/* From each rank one, of a length of its own, which begins behind the first element. */
+/* Broadcast data of a different length from each rank, starting after the first
+ * element. */
 static void broadcasts(struct nccl_world *w, enum protocol protocol)
 {
 	const struct function f = { .collective = BROADCASTS,
@@ -135,7 +136,7 @@ static void broadcasts(struct nccl_world *w, enum protocol protocol)
 				             i);
 }
 
-Test(nvidia_versions, several_broadcasts_on_each_that_has_them)
+Test(nvidia_versions, grouped_broadcasts_are_correct_with_each_nccl_version)
 {
 	for (size_t v = 1; v < VERSIONS; v++) {
 		struct nccl_world *w;
@@ -148,15 +149,15 @@ Test(nvidia_versions, several_broadcasts_on_each_that_has_them)
 	}
 }
 
-/* ---- tables --------------------------------------------------------------- */
+/* ---- tables ------------------------------------------------------------- */
 
-Test(nvidia_versions, each_row_has_a_function_of_its_own)
+Test(nvidia_versions, function_table_of_each_nccl_version_is_complete)
 {
 	for (size_t v = 0; v < VERSIONS; v++) {
 		const struct nccl_version *version = version_find(versions[v]);
 		const int rows = read_row_count(&version->layout);
 
-		/* The library's table has one row more. */
+		/* NCCL's own table has one more row. */
 		cr_assert_eq((rows + 1) * sizeof(int), version->table_bytes[0]);
 		cr_assert(strstr(version_list(), version->text));
 	}

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * op_check(): which calls are refused, and by which name; tests/api has the
- * rest
+ * Tests of op_check(): which calls it refuses, and with which message
+ *
+ * Suites in tests/api test all other arguments.
  */
 
 #include <criterion/criterion.h>
@@ -26,7 +27,7 @@ static struct cohort_tensor tensor(const void *send, void *recv)
 	return (struct cohort_tensor){ send, recv, 1, COHORT_U8 };
 }
 
-Test(op, every_kind_has_a_name)
+Test(op, every_kind_of_operation_has_a_name)
 {
 	cr_assert_str_eq(op_name(OP_ALL_REDUCE), "all_reduce");
 	cr_assert_str_eq(op_name(OP_BROADCAST), "broadcast");
@@ -48,7 +49,7 @@ static bool is_collective(enum op_kind kind)
 	return op_is_collective(&(struct op){ .kind = kind });
 }
 
-Test(op, copies_and_transfers_are_no_collectives)
+Test(op, copies_sends_and_receives_are_not_collectives)
 {
 	cr_assert(is_collective(OP_ALL_REDUCE));
 	cr_assert(is_collective(OP_ALL_TO_ALL));
@@ -58,7 +59,7 @@ Test(op, copies_and_transfers_are_no_collectives)
 	cr_assert_not(is_collective(OP_RECV));
 }
 
-Test(op, a_batch_is_a_collective_if_it_contains_one)
+Test(op, batch_is_a_collective_if_it_contains_one)
 {
 	const struct op calls[] = { { .kind = OP_SEND },
 		                    { .kind = OP_REDUCE } };
@@ -73,7 +74,7 @@ Test(op, a_batch_is_a_collective_if_it_contains_one)
 	cr_assert_not(op_is_awaited(&batch));
 }
 
-Test(op, a_broadcast_needs_send_on_its_root_only)
+Test(op, broadcast_needs_a_send_buffer_only_on_the_root)
 {
 	cr_assert_eq(check(OP_BROADCAST, tensor(NULL, &byte), 0), COHORT_OK);
 	cr_assert_eq(check(OP_BROADCAST, tensor(NULL, &byte), 1),
@@ -82,14 +83,14 @@ Test(op, a_broadcast_needs_send_on_its_root_only)
 	             COHORT_INVALID);
 }
 
-Test(op, a_reduce_needs_recv_on_its_root_only)
+Test(op, reduce_needs_a_recv_buffer_only_on_the_root)
 {
 	cr_assert_eq(check(OP_REDUCE, tensor(&byte, NULL), 0), COHORT_OK);
 	cr_assert_eq(check(OP_REDUCE, tensor(&byte, NULL), 1), COHORT_INVALID);
 	cr_assert_eq(check(OP_REDUCE, tensor(NULL, &byte), 0), COHORT_INVALID);
 }
 
-Test(op, a_gather_needs_recv_and_a_scatter_send_on_the_root_only)
+Test(op, gather_and_scatter_need_both_buffers_only_on_the_root)
 {
 	cr_assert_eq(check(OP_GATHER, tensor(&byte, NULL), 0), COHORT_OK);
 	cr_assert_eq(check(OP_GATHER, tensor(&byte, NULL), 1), COHORT_INVALID);
@@ -99,18 +100,19 @@ Test(op, a_gather_needs_recv_and_a_scatter_send_on_the_root_only)
 	cr_assert_eq(check(OP_SCATTER, tensor(&byte, NULL), 0), COHORT_INVALID);
 }
 
-Test(op, a_send_has_no_recv_and_a_recv_no_send)
+Test(op, send_and_recv_take_only_their_own_buffer)
 {
 	cr_assert_eq(check(OP_SEND, tensor(&byte, NULL), 0), COHORT_OK);
 	cr_assert_eq(check(OP_SEND, tensor(NULL, &byte), 0), COHORT_INVALID);
 	cr_assert_eq(check(OP_RECV, tensor(NULL, &byte), 0), COHORT_OK);
 	cr_assert_eq(check(OP_RECV, tensor(&byte, NULL), 0), COHORT_INVALID);
 	cr_assert_eq(check(OP_SEND, tensor(&byte, NULL), 1), COHORT_INVALID);
-	cr_assert_not_null(strstr(cohort_last_error(), "peer is 1, this rank"));
+	cr_assert_not_null(
+		strstr(cohort_last_error(), "peer is 1, which is this rank"));
 }
 
-/* With four ranks, send and recv have 4 * 3 bytes. */
-Test(op, an_all_to_all_is_never_in_place)
+/* Each of the four blocks has 3 elements, so each buffer has 12 bytes. */
+Test(op, all_to_all_buffers_must_not_overlap)
 {
 	static char memory[24];
 	struct cohort_tensor t = { memory, memory + 12, 3, COHORT_U8 };
@@ -125,7 +127,7 @@ Test(op, an_all_to_all_is_never_in_place)
 	cr_assert_eq(check(OP_ALL_TO_ALL, t, 0), COHORT_OK);
 }
 
-/* A transfer of rank 1 with itself, of @count bytes. */
+/* Return a send or receive of @count bytes between rank 1 and itself. */
 static struct op self_transfer(enum op_kind kind, struct cohort_tensor *t,
                                size_t count)
 {
@@ -140,7 +142,7 @@ static int check_batch(size_t n, const struct op *calls)
 	return op_check(&batch, 1, 4);
 }
 
-Test(op, a_rank_must_receive_in_a_batch_what_it_sends_itself)
+Test(op, batch_must_receive_what_a_rank_sends_to_itself)
 {
 	struct cohort_tensor t[4];
 	struct op calls[] = { self_transfer(OP_SEND, &t[0], 1),
@@ -150,9 +152,11 @@ Test(op, a_rank_must_receive_in_a_batch_what_it_sends_itself)
 
 	cr_assert_eq(check_batch(4, calls), COHORT_OK);
 	cr_assert_eq(check_batch(3, calls), COHORT_INVALID);
-	cr_assert_not_null(strstr(cohort_last_error(), "without a recv"));
+	cr_assert_not_null(
+		strstr(cohort_last_error(), "without a matching recv"));
 	cr_assert_eq(check_batch(2, calls + 2), COHORT_INVALID);
-	cr_assert_not_null(strstr(cohort_last_error(), "without a send"));
+	cr_assert_not_null(
+		strstr(cohort_last_error(), "without a matching send"));
 	t[3].count = 3;
 	cr_assert_eq(check_batch(4, calls), COHORT_INVALID);
 	cr_assert_not_null(strstr(cohort_last_error(),
@@ -166,14 +170,14 @@ Test(op, a_rank_must_receive_in_a_batch_what_it_sends_itself)
 	cr_assert_eq(check_batch(0, NULL), COHORT_OK);
 }
 
-Test(op, counts_are_limited_by_what_can_be_addressed)
+Test(op, count_beyond_the_address_space_is_refused)
 {
 	struct cohort_tensor t = { &byte, &byte, PTRDIFF_MAX, COHORT_U8 };
 
 	cr_assert_eq(check(OP_ALL_REDUCE, t, 0), COHORT_OK);
 	t.count = (size_t)PTRDIFF_MAX + 1;
 	cr_assert_eq(check(OP_ALL_REDUCE, t, 0), COHORT_INVALID);
-	t.count = PTRDIFF_MAX / 4; /* four ranks together */
+	t.count = PTRDIFF_MAX / 4; /* four ranks gather into one buffer */
 	cr_assert_eq(check(OP_ALL_GATHER, t, 0), COHORT_OK);
 	t.count++;
 	cr_assert_eq(check(OP_ALL_GATHER, t, 0), COHORT_INVALID);
@@ -185,7 +189,7 @@ Test(op, counts_are_limited_by_what_can_be_addressed)
 	cr_assert_eq(check(OP_ALL_REDUCE, t, 0), COHORT_INVALID);
 }
 
-Test(op, bytes_add_up_over_a_list)
+Test(op, bytes_of_a_list_are_the_sum_over_its_tensors)
 {
 	const struct cohort_tensor list[] = { { NULL, NULL, 3, COHORT_F64 },
 		                              { NULL, NULL, 5, COHORT_I8 } };
@@ -195,10 +199,10 @@ Test(op, bytes_add_up_over_a_list)
 }
 
 /*
- * A barrier's buffers belong to the library, and are gone after a close; a rank
- * that was left behind gets another answer than one about buffers.
+ * A barrier's buffers belong to the library, and a close frees them. So a rank
+ * that calls after the close must not get an error about buffers.
  */
-Test(op, a_barriers_buffers_are_not_checked)
+Test(op, buffers_of_a_barrier_are_not_checked)
 {
 	cr_assert_eq(check(OP_BARRIER, tensor(NULL, NULL), 0), COHORT_OK);
 }

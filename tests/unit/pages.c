@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Pages that stay mapped
+ * Tests of memory pages that stay mapped
  */
 
 #include "base/pages.h"
@@ -49,7 +49,7 @@ Test(pages, abandoned_pages_read_as_zero_and_are_never_used_again)
 	pages_release(b, BYTES);
 }
 
-Test(pages, more_pages_than_a_mapping_has_can_be_acquired)
+Test(pages, pages_larger_than_a_shared_mapping_can_be_acquired)
 {
 	const size_t bytes = (size_t)20 << 20;
 	char *a = pages_acquire(bytes);

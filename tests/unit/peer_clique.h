@@ -3,7 +3,8 @@
 #define UNIT_PEER_CLIQUE_H
 
 /*
- * Cliques without a platform, as far as the watch of other processes looks at them
+ * Minimal cliques without a platform, for tests of processes that watch each
+ * other
  */
 
 #include <criterion/criterion.h>
@@ -27,9 +28,9 @@ static inline struct clique *make_clique(uint64_t identity)
 	return c;
 }
 
-#define SLOTS 8 /* a cache line of words */
+#define SLOTS 8 /* one cache line of words */
 
-/* A child's clique has a rank that has called nothing. */
+/* Add to a clique a rank that has made no call. */
 static inline void give_rank(struct clique *of, int rank)
 {
 	static const struct platform platform;
@@ -59,9 +60,10 @@ static inline void free_clique(struct clique *c)
 	free(c);
 }
 
-/* True if process @process has brought something to exchange @number, counted from 1. */
-static inline bool has_brought(const struct peers *p, int process,
-                               uint64_t number)
+/* Return whether @process has contributed data to exchange @number, counted
+ * from 1. */
+static inline bool has_contributed(const struct peers *p, int process,
+                                   uint64_t number)
 {
 	return atomic_load(&p->peers[process].page->exchange) >= number;
 }

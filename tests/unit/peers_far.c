@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Processes that share no memory: three parts of a group in one process, each of which
- * takes itself to be on a machine of its own, and a line that delivers at once
+ * Tests of processes on several machines, which share no memory
+ *
+ * Three parts of a group run in this one process, and each acts as if it were
+ * on its own machine. Messages between them are delivered immediately.
  */
 
 #include <criterion/criterion.h>
@@ -23,7 +25,7 @@
 
 TestSuite(peers_far, .timeout = 60);
 
-/* What each process has: ranks 0 and 1, 2 and 3, 4. */
+/* Process 0 has ranks 0 and 1, process 1 ranks 2 and 3, process 2 rank 4. */
 static const struct cohort_process facts[PROCESSES] = {
 	{ .first_rank = 0, .ranks = 2, .pid = 4710, .host = "a" },
 	{ .first_rank = 2, .ranks = 2, .pid = 4711, .host = "b" },
@@ -35,7 +37,7 @@ static struct part {
 	struct clique *q;
 	struct peer_line line;
 
-	/* What listens, with the lock; and whether the line is cut. */
+	/* guards listener and is_deaf */
 	pthread_mutex_t lock;
 	struct peers *listener;
 	bool is_deaf;
@@ -51,7 +53,7 @@ static void deliver(struct part *to, const struct part *from,
 {
 	pthread_mutex_lock(&to->lock);
 	if (to->listener && !to->is_deaf)
-		peers_hear(to->listener, process_of(from), message, bytes);
+		peers_receive(to->listener, process_of(from), message, bytes);
 	pthread_mutex_unlock(&to->lock);
 }
 
@@ -74,7 +76,7 @@ static void listen_by_line(void *info, struct peers *peers)
 	pthread_mutex_unlock(&part->lock);
 }
 
-/* Tell all that a process has ended. */
+/* Notify all parts that a process has ended. */
 static void tell_end(int process)
 {
 	struct part *to;
@@ -82,12 +84,13 @@ static void tell_end(int process)
 	for (to = parts; to < parts + PROCESSES; to++) {
 		pthread_mutex_lock(&to->lock);
 		if (to->listener)
-			peers_hear_end(to->listener, process);
+			peers_receive_end(to->listener, process);
 		pthread_mutex_unlock(&to->lock);
 	}
 }
 
-/* On machines of these numbers, 0: of its own number; -1: it is not known. */
+/* Open the parts. Part i is on machine number machines[i], counted from the
+ * real machine, or on an unknown machine if machines[i] is -1. */
 static void open_on(const int machines[PROCESSES])
 {
 	struct peer_address all[PROCESSES];
@@ -148,20 +151,20 @@ static void tell(const struct part *part)
 		.text = "the reason",
 	};
 
-	peers_tell(part->q, &cause, 0);
+	peers_send_cause(part->q, &cause, 0);
 }
 
 static const struct cohort_cause *await_cause(const struct part *part)
 {
 	const uint64_t deadline = clock_deadline(SOON);
 
-	while (!cause_look(part->q->end) && clock_now() < deadline)
+	while (!cause_peek(part->q->end) && clock_now() < deadline)
 		sched_yield();
-	cr_assert(cause_look(part->q->end));
-	return cause_look(part->q->end);
+	cr_assert(cause_peek(part->q->end));
+	return cause_peek(part->q->end);
 }
 
-Test(peers_far, are_watched)
+Test(peers_far, processes_of_other_machines_are_watched)
 {
 	int i;
 
@@ -171,7 +174,7 @@ Test(peers_far, are_watched)
 	close_parts();
 }
 
-Test(peers_far, are_not_watched_without_a_line)
+Test(peers_far, other_machines_cannot_be_watched_without_a_connection)
 {
 	struct peer_address all[2];
 	struct peers *two[2];
@@ -188,7 +191,7 @@ Test(peers_far, are_not_watched_without_a_line)
 		peers_leave(two[i]);
 }
 
-Test(peers_far, a_cause_comes_with_process_and_host)
+Test(peers_far, cause_from_another_machine_names_process_and_host)
 {
 	const struct cohort_cause *cause;
 
@@ -203,7 +206,7 @@ Test(peers_far, a_cause_comes_with_process_and_host)
 	close_parts();
 }
 
-Test(peers_far, an_end_is_named_with_its_ranks)
+Test(peers_far, ended_process_of_another_machine_is_named_with_its_ranks)
 {
 	const struct cohort_cause *cause;
 
@@ -216,31 +219,32 @@ Test(peers_far, an_end_is_named_with_its_ranks)
 	cr_assert_str_eq(cause->text, "process 1 (host b, pid 4711), which "
 	                              "drove ranks 2-3, is gone");
 	cr_assert(peers_has_ended(parts[0].peers, 1));
-	cr_assert(atomic_load(peers_is_vain(parts[0].peers)));
+	cr_assert(atomic_load(peers_is_futile(parts[0].peers)));
 	close_parts();
 }
 
-Test(peers_far, to_connect_is_in_vain_once_one_has_given_up)
+Test(peers_far, connecting_cannot_succeed_once_a_process_has_given_up)
 {
-	const atomic_bool *is_vain;
+	const atomic_bool *is_futile;
 
 	open_parts();
-	is_vain = peers_is_vain(parts[0].peers);
+	is_futile = peers_is_futile(parts[0].peers);
 	peers_open(parts[0].peers, 7);
 	peers_give_up(parts[1].peers, 6);
-	tell(&parts[1]); /* heard after that */
+	tell(&parts[1]); /* arrives after process 1 has given up attempt 6 */
 	await_cause(&parts[0]);
-	cr_assert_not(atomic_load(is_vain), "it was another attempt");
+	cr_assert_not(atomic_load(is_futile), "it was another attempt");
 	peers_give_up(parts[1].peers, 7);
-	while (!atomic_load(is_vain))
+	while (!atomic_load(is_futile))
 		sched_yield();
 	peers_open(parts[0].peers, 8);
-	cr_assert_not(atomic_load(is_vain));
+	cr_assert_not(atomic_load(is_futile));
 	close_parts();
 }
 
-/* Its end comes later, as for each process.  Process 2 has been heard behind it. */
-Test(peers_far, a_process_that_has_left_has_not_ended)
+/* Every process ends some time after it has left. Process 2's cause arrives
+ * after the end of process 1. */
+Test(peers_far, remote_process_that_leaves_is_not_reported_as_ended)
 {
 	open_parts();
 	leave(&parts[1]);
@@ -251,8 +255,8 @@ Test(peers_far, a_process_that_has_left_has_not_ended)
 	close_parts();
 }
 
-/* So that what reaches the others is the same for all. */
-Test(peers_far, are_all_far_if_one_is)
+/* All processes must receive messages in the same way. */
+Test(peers_far, all_processes_use_messages_if_one_is_on_another_machine)
 {
 	open_on((const int[PROCESSES]){ 0, 0, 1 });
 	tell(&parts[1]);
@@ -261,7 +265,7 @@ Test(peers_far, are_all_far_if_one_is)
 	close_parts();
 }
 
-Test(peers_far, are_all_far_if_no_machine_is_known)
+Test(peers_far, all_processes_use_messages_if_no_machine_is_known)
 {
 	open_on((const int[PROCESSES]){ -1, -1, -1 });
 	tell(&parts[1]);
@@ -279,8 +283,9 @@ static void await_end(const struct part *part, int process)
 	cr_assert(peers_has_ended(part->peers, process));
 }
 
-/* The second end must not go with the bell of the first. */
-Test(peers_far, ends_that_come_together_are_all_seen)
+/* If the watching thread wakes up only once for two ends, it must handle
+ * both. */
+Test(peers_far, processes_that_end_at_the_same_time_are_all_noticed)
 {
 	int i;
 
@@ -294,23 +299,23 @@ Test(peers_far, ends_that_come_together_are_all_seen)
 	}
 }
 
-/* Another process may have gone on without it. */
-Test(peers_far, are_not_heard_after_their_end)
+/* The other processes may have continued without the ended process. */
+Test(peers_far, messages_of_a_process_are_ignored_after_its_end)
 {
 	open_parts();
 	tell_end(1);
 	await_end(&parts[0], 1);
-	leave(&parts[1]); /* says so */
+	leave(&parts[1]); /* process 1 sends a message when it leaves */
 	tell_end(1);
 	cr_assert(peers_has_ended(parts[0].peers, 1));
 	close_parts();
 }
 
-/* ---- questions -------------------------------------------------------- */
+/* ---- queries ---------------------------------------------------------- */
 
 static struct remote_rank answers[8];
 
-/* Which processes have not answered. */
+/* Names of the processes that have not answered */
 static char silent[128];
 
 static int ask(const struct part *part, uint64_t ns)
@@ -320,11 +325,12 @@ static int ask(const struct part *part, uint64_t ns)
 	struct text t = { silent, sizeof(silent) };
 
 	silent[0] = '\0';
+	part->peers->remote.patience_ns = ns;
 	return peers_ask(&part->peers->remote, part->q, &question, answers, 8,
-	                 clock_deadline(ns), &t);
+	                 &t);
 }
 
-Test(peers_far, say_what_their_ranks_do_and_on_which_host)
+Test(peers_far, processes_say_what_their_ranks_do_and_on_which_host)
 {
 	char host[64] = "", name[128];
 	int i, ranks = 0;
@@ -345,7 +351,7 @@ Test(peers_far, say_what_their_ranks_do_and_on_which_host)
 	close_parts();
 }
 
-Test(peers_far, say_what_a_rank_does_about_its_half_of_a_transfer)
+Test(peers_far, remote_process_reports_a_rank_that_misses_a_transfer)
 {
 	struct missing question = {
 		.number = 1,
@@ -361,19 +367,21 @@ Test(peers_far, say_what_a_rank_does_about_its_half_of_a_transfer)
 	gethostname(host, sizeof(host) - 1);
 	open_parts();
 	question.identity = parts[0].q->identity;
+	parts[0].peers->remote.patience_ns = SOON;
 	cr_assert_eq(peers_ask(&parts[0].peers->remote, parts[0].q, &question,
-	                       answers, 8, clock_deadline(SOON), &t),
+	                       answers, 8, &t),
 	             1);
 	cr_assert_eq(answers[0].rank, 4);
 	snprintf(text, sizeof(text),
-	         "rank 4 (host %s, pid %d, device 0) has not called its send: ",
+	         "rank 4 (host %s, pid %d, device 0) has not called its send, "
+	         "and ",
 	         host, getpid());
 	cr_assert_eq(strncmp(answers[0].text, text, strlen(text)), 0, "%s",
 	             answers[0].text);
 	close_parts();
 }
 
-Test(peers_far, that_do_not_answer_are_left)
+Test(peers_far, process_that_does_not_report_on_its_ranks_is_named)
 {
 	open_parts();
 	parts[2].is_deaf = true;
@@ -404,7 +412,8 @@ static void *gather(void *user)
 	return NULL;
 }
 
-/* All but one gather; @came is what all find. */
+/* Gather in all processes except @process. Each must receive the data of the
+ * processes in the set @came. */
 static void gather_without(int process, uint64_t came)
 {
 	struct gathering g[PROCESSES] = { 0 };
@@ -428,7 +437,7 @@ static void gather_without(int process, uint64_t came)
 	}
 }
 
-Test(peers_far, gather_time_and_again)
+Test(peers_far, processes_of_several_machines_can_gather_repeatedly)
 {
 	int i;
 
@@ -438,7 +447,7 @@ Test(peers_far, gather_time_and_again)
 	close_parts();
 }
 
-Test(peers_far, that_have_ended_are_left_out_of_an_exchange)
+Test(peers_far, exchange_omits_an_ended_process_of_another_machine)
 {
 	open_parts();
 	gather_without(-1, 7);
@@ -447,17 +456,18 @@ Test(peers_far, that_have_ended_are_left_out_of_an_exchange)
 	close_parts();
 }
 
-/* What it brought before its end counts, for all alike. */
-Test(peers_far, bring_what_they_brought_before_their_end)
+/* Data that a process contributed before it ended counts in every other
+ * process. */
+Test(peers_far, exchange_includes_messages_sent_before_a_process_ends)
 {
 	struct gathering last = { .part = &parts[2] };
 	pthread_t thread;
 
 	open_parts();
 	pthread_create(&thread, NULL, gather, &last);
-	/* The line delivers to one after the other. */
-	while (!has_brought(parts[0].peers, 2, 1) ||
-	       !has_brought(parts[1].peers, 2, 1))
+	/* A message is delivered to process 0 first, then to process 1. */
+	while (!has_contributed(parts[0].peers, 2, 1) ||
+	       !has_contributed(parts[1].peers, 2, 1))
 		sched_yield();
 	tell_end(2);
 	gather_without(2, 7);
@@ -465,8 +475,9 @@ Test(peers_far, bring_what_they_brought_before_their_end)
 	close_parts();
 }
 
-/* What it brings after its end does not, for nobody. */
-Test(peers_far, bring_nothing_after_their_end)
+/* Once a process counts as ended, no other process uses data that it
+ * contributes. */
+Test(peers_far, exchange_ignores_messages_sent_after_a_process_ends)
 {
 	struct gathering last = { .part = &parts[2] };
 	pthread_t thread;
@@ -476,11 +487,11 @@ Test(peers_far, bring_nothing_after_their_end)
 	pthread_create(&thread, NULL, gather, &last);
 	gather_without(2, 3);
 	pthread_join(thread, NULL);
-	cr_assert_not(has_brought(parts[0].peers, 2, 1));
+	cr_assert_not(has_contributed(parts[0].peers, 2, 1));
 	close_parts();
 }
 
-/* ---- what is noted ---------------------------------------------------- */
+/* ---- peers_await_noted() --------------------------------------------- */
 
 struct noting {
 	struct part *part;
@@ -491,11 +502,12 @@ static void *note(void *user)
 {
 	struct noting *n = user;
 
-	peers_note(n->part->peers, n->part->q, clock_deadline(n->ns));
+	peers_await_noted(n->part->peers, n->part->q, clock_deadline(n->ns));
 	return NULL;
 }
 
-/* The first @n parts note; true if each has waited for less than it may. */
+/* Call peers_await_noted() for the first @n parts. Return true if no call has
+ * waited until its deadline. */
 static bool note_first(int n, uint64_t ns)
 {
 	const uint64_t deadline = clock_deadline(ns);
@@ -512,7 +524,7 @@ static bool note_first(int n, uint64_t ns)
 	return clock_now() < deadline;
 }
 
-Test(peers_far, wait_until_all_have_noted)
+Test(peers_far, peers_await_noted_waits_until_all_processes_have_called_it)
 {
 	open_parts();
 	cr_assert_not(note_first(1, SOON / 100), "two others have not");
@@ -520,7 +532,7 @@ Test(peers_far, wait_until_all_have_noted)
 	close_parts();
 }
 
-Test(peers_far, wait_for_nobody_who_has_ended_or_has_no_such_clique)
+Test(peers_far, peers_await_noted_skips_ended_and_detached_processes)
 {
 	open_parts();
 	peers_detach(parts[1].peers, parts[1].q);
@@ -530,14 +542,15 @@ Test(peers_far, wait_for_nobody_who_has_ended_or_has_no_such_clique)
 	close_parts();
 }
 
-/* ---- messages that nobody would send ---------------------------------- */
+/* ---- invalid messages ------------------------------------------------- */
 
 #define LONGEST (16 * 1024)
 
-/* The kind, the place, the number, the length and the content may all be wrong. */
-Test(peers_far, are_not_hurt_by_wrong_messages)
+/* The kind, the place, the number, the length and the content can all be
+ * wrong. */
+Test(peers_far, invalid_messages_of_a_process_do_no_harm)
 {
-	static unsigned char message[1 + LONGEST]; /* not aligned */
+	static unsigned char message[1 + LONGEST]; /* unaligned */
 	const size_t lengths[] = { 0,  1,   8,    15,   16,   24,
 		                   32, 120, 1000, 4112, 4113, LONGEST };
 	uint32_t kind, place;
@@ -550,19 +563,21 @@ Test(peers_far, are_not_hurt_by_wrong_messages)
 			memcpy(message + 1, &kind, sizeof(kind));
 			memcpy(message + 5, &place, sizeof(place));
 			for (i = 0; i < sizeof(lengths) / sizeof(*lengths); i++)
-				if (kind != 1) /* that is right in any length */
-					peers_hear(parts[0].peers, 1,
-					           message + 1, lengths[i]);
+				/* kind 1 is valid with any length */
+				if (kind != 1)
+					peers_receive(parts[0].peers, 1,
+					              message + 1, lengths[i]);
 		}
 	}
-	peers_hear(parts[0].peers, -1, message, 16);
-	peers_hear(parts[0].peers, PROCESSES, message, 16);
-	peers_hear(parts[0].peers, 0, message, 16); /* itself */
-	peers_hear_end(parts[0].peers, -1);
-	peers_hear_end(parts[0].peers, PROCESSES);
-	peers_hear_end(parts[0].peers, 0);
+	peers_receive(parts[0].peers, -1, message, 16);
+	peers_receive(parts[0].peers, PROCESSES, message, 16);
+	/* A message from process 0 to itself is ignored. */
+	peers_receive(parts[0].peers, 0, message, 16);
+	peers_receive_end(parts[0].peers, -1);
+	peers_receive_end(parts[0].peers, PROCESSES);
+	peers_receive_end(parts[0].peers, 0);
 	cr_assert_eq(ask(&parts[0], SOON), 2);
-	cr_assert_not(cause_look(parts[0].q->end));
+	cr_assert_not(cause_peek(parts[0].q->end));
 	gather_without(-1, 7);
 	close_parts();
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The recorder's ring on one thread; tests/system/stress has its races
+ * Tests of the recorder's ring buffer, on one thread
+ *
+ * tests/system/stress tests its races.
  */
 
 #include <criterion/criterion.h>
@@ -40,7 +42,7 @@ static void begin(uint64_t ticket)
 	               100 + ticket);
 }
 
-Test(recorder, keeps_the_whole_call)
+Test(recorder, recorder_keeps_every_field_of_a_call)
 {
 	struct record r;
 
@@ -66,7 +68,7 @@ Test(recorder, keeps_the_whole_call)
 	cr_assert_eq(r.finished_ns, 0);
 }
 
-Test(recorder, keeps_the_thread_and_the_label_beside_the_outcome)
+Test(recorder, recorder_keeps_thread_and_label_with_the_outcome)
 {
 	struct record r;
 
@@ -83,23 +85,23 @@ Test(recorder, keeps_the_thread_and_the_label_beside_the_outcome)
 
 /* ---- times ------------------------------------------------------------ */
 
-Test(recorder, keeps_the_first_time_that_is_reported)
+Test(recorder, recorder_keeps_the_first_times_that_are_reported)
 {
 	struct record r;
 
 	begin(5);
-	cr_assert(recorder_saw_started(&recorder, 5, 110));
-	cr_assert_not(recorder_saw_started(&recorder, 5, 111));
+	cr_assert(recorder_set_started(&recorder, 5, 110));
+	cr_assert_not(recorder_set_started(&recorder, 5, 111));
 	cr_assert_not(recorder_has_finished(&recorder, 5));
-	cr_assert(recorder_saw_finished(&recorder, 5, 120));
-	cr_assert_not(recorder_saw_finished(&recorder, 5, 119));
+	cr_assert(recorder_set_finished(&recorder, 5, 120));
+	cr_assert_not(recorder_set_finished(&recorder, 5, 119));
 	cr_assert(recorder_has_finished(&recorder, 5));
 	cr_assert(recorder_read(&recorder, 5, &r));
 	cr_assert_eq(r.started_ns, 110);
 	cr_assert_eq(r.finished_ns, 120);
 }
 
-Test(recorder, an_end_that_a_wait_observes_is_no_upper_bound)
+Test(recorder, finish_time_observed_by_a_wait_is_exact)
 {
 	struct record r;
 
@@ -107,48 +109,42 @@ Test(recorder, an_end_that_a_wait_observes_is_no_upper_bound)
 	cr_assert(recorder_read(&recorder, 5, &r));
 	cr_assert_not(r.finished_at_most);
 	cr_assert(recorder_observed_end(&recorder, 5, 120));
-	cr_assert_not(recorder_saw_finished(&recorder, 5, 130));
+	cr_assert_not(recorder_set_finished(&recorder, 5, 130));
 	cr_assert(recorder_read(&recorder, 5, &r));
 	cr_assert_eq(r.finished_ns, 120);
 	cr_assert_not(r.finished_at_most);
 }
 
-Test(recorder, an_end_that_a_later_look_finds_is_an_upper_bound)
+Test(recorder, finish_time_found_later_is_an_upper_bound)
 {
 	struct record r;
 
 	begin(5);
-	cr_assert(recorder_saw_finished(&recorder, 5, 120));
+	cr_assert(recorder_set_finished(&recorder, 5, 120));
 	cr_assert(recorder_read(&recorder, 5, &r));
 	cr_assert_eq(r.finished_ns, 120);
 	cr_assert(r.finished_at_most);
-
-	begin(6);
-	recorder_set_finished(&recorder, 6, 140);
-	cr_assert(recorder_read(&recorder, 6, &r));
-	cr_assert_eq(r.finished_ns, 140);
-	cr_assert(r.finished_at_most);
 }
 
-Test(recorder, a_look_during_a_wait_finds_no_upper_bound)
+Test(recorder, finish_time_found_during_a_wait_is_exact)
 {
 	struct record r;
 
 	begin(5);
-	cr_assert(recorder_saw_finished(&recorder, 5, 120));
+	cr_assert(recorder_set_finished(&recorder, 5, 120));
 	cr_assert_not(recorder_observed_end(&recorder, 5, 130));
 	cr_assert(recorder_read(&recorder, 5, &r));
 	cr_assert_eq(r.finished_ns, 120);
 	cr_assert_not(r.finished_at_most);
 
-	begin(21); /* in the same slot */
-	cr_assert(recorder_saw_finished(&recorder, 21, 200));
+	begin(21); /* reuses the slot of ticket 5 */
+	cr_assert(recorder_set_finished(&recorder, 21, 200));
 	cr_assert_not(recorder_observed_end(&recorder, 5, 210));
 	cr_assert(recorder_read(&recorder, 21, &r));
 	cr_assert(r.finished_at_most);
 }
 
-Test(recorder, a_time_of_days_does_not_touch_the_bit_of_an_upper_bound)
+Test(recorder, duration_of_days_does_not_set_the_upper_bound_bit)
 {
 	const uint64_t days = UINT64_C(5) * 24 * 3600 * 1000000000;
 	struct record r;
@@ -160,26 +156,26 @@ Test(recorder, a_time_of_days_does_not_touch_the_bit_of_an_upper_bound)
 	cr_assert_gt(r.finished_ns, days / 5);
 }
 
-Test(recorder, has_no_time_before_the_call)
+Test(recorder, recorded_start_is_not_before_the_call)
 {
 	struct record r;
 
 	begin(5);
-	cr_assert(recorder_saw_started(&recorder, 5, 50));
+	cr_assert(recorder_set_started(&recorder, 5, 50));
 	cr_assert(recorder_read(&recorder, 5, &r));
 	cr_assert_eq(r.started_ns, 105);
 }
 
-Test(recorder, ignores_a_time_for_a_slot_that_was_taken_again)
+Test(recorder, recorder_ignores_a_time_for_a_slot_that_was_reused)
 {
 	struct record r;
 
 	begin(5);
 	begin(21);
-	cr_assert_not(recorder_saw_finished(&recorder, 5, 200));
+	cr_assert_not(recorder_set_finished(&recorder, 5, 200));
 	cr_assert(recorder_read(&recorder, 21, &r));
 	cr_assert_eq(r.finished_ns, 0);
-	cr_assert(recorder_saw_finished(&recorder, 21, 200));
+	cr_assert(recorder_set_finished(&recorder, 21, 200));
 }
 
 static const char *spell(const struct op *op)
@@ -193,7 +189,7 @@ static const char *spell(const struct op *op)
 	return text;
 }
 
-Test(recorder, spells_calls_out)
+Test(recorder, recorded_calls_are_described_in_words)
 {
 	const struct cohort_tensor t = { NULL, NULL, 1000, COHORT_F32 };
 	const struct op send = {
@@ -215,7 +211,7 @@ Test(recorder, spells_calls_out)
 	cr_assert_str_eq(spell(&sum), "all_reduce of 1000 float32, premul sum");
 }
 
-Test(recorder, keeps_the_first_call_of_a_batch)
+Test(recorder, record_of_a_batch_describes_its_first_call)
 {
 	const struct cohort_tensor t = { NULL, NULL, 1000, COHORT_F32 };
 	struct op calls[12], batch = { .kind = OP_BATCH, .calls = calls };
@@ -241,7 +237,7 @@ Test(recorder, keeps_the_first_call_of_a_batch)
 	cr_assert_str_eq(record_native_name(&r), "ncclGroupEnd");
 }
 
-Test(recorder, shows_a_call_that_has_not_returned)
+Test(recorder, recorder_shows_a_call_that_has_not_returned)
 {
 	struct record r;
 
@@ -253,7 +249,7 @@ Test(recorder, shows_a_call_that_has_not_returned)
 	cr_assert_eq(r.outcome, COHORT_NCCL);
 }
 
-Test(recorder, has_no_record_of_a_call_that_did_not_begin_or_is_overwritten)
+Test(recorder, recorder_has_no_record_of_unmade_or_overwritten_calls)
 {
 	struct record r;
 	uint64_t t;

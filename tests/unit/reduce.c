@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The arithmetic of the host platform
+ * Tests of the host platform's arithmetic
  *
- * The reference is written without the code under test: a small float's value
- * comes from its fields by ldexp(), rounding searches the ordered codes of the
- * format and compares with the midpoint of two neighbours (exact in double),
- * and integers are folded in 128 bits.  Comparison is always of bits.
+ * The reference shares no code with the implementation. It computes the value
+ * of a small float from its fields by ldexp(). To round, it searches the sorted
+ * codes of the format, and compares with the midpoint of two neighbors, which
+ * is exact in double. It reduces integers in 128 bits. Results are compared bit
+ * by bit.
  */
 
 #include "sim/exec/reduce.h"
@@ -29,7 +30,7 @@
 
 #define MAX_RANKS 8
 
-/* ---- the formats, by their fields -------------------------------------- */
+/* ---- formats of small floats, by their fields -------------------------- */
 
 struct format {
 	const char *name;
@@ -40,12 +41,12 @@ struct format {
 	bool has_infinity;
 	bool saturates;
 	uint32_t largest; /* code of the largest finite value */
-	uint32_t nan;     /* what a NaN result must be */
+	uint32_t nan;     /* code of a NaN as a result */
 	float (*widen)(uint32_t code);
 	uint32_t (*narrow)(float x);
 };
 
-/* One number, in the first lane of a vector. */
+/* Convert one number, in the first lane of a vector. */
 #define WRAP(format)                                                           \
 	static float widen_##format(uint32_t code)                             \
 	{                                                                      \
@@ -60,7 +61,7 @@ WRAP(f16)
 WRAP(e4m3)
 WRAP(e5m2)
 
-/* Two numbers, in the first lanes. */
+/* bfloat16 is converted in pairs. Both numbers of the pair are @code. */
 static float widen_bf16(uint32_t code)
 {
 	return bf16_widen((u16v){ (uint16_t)code, (uint16_t)code }).a[0];
@@ -96,8 +97,8 @@ static uint32_t sign_of(const struct format *f)
 }
 
 /*
- * The value of a code without sign by its fields, if all exponents were
- * ordinary ones.
+ * Return the value of a code without a sign, computed from its fields.
+ * Infinities and NaNs are treated like ordinary numbers.
  */
 static double plain_value(const struct format *f, uint32_t code)
 {
@@ -123,7 +124,8 @@ static double value_of(const struct format *f, uint32_t x)
 }
 
 /*
- * The largest code whose value is not above @x: 0 <= x <= the largest finite.
+ * Return the largest code whose value is at most @x, which is from 0 to the
+ * largest finite value.
  */
 static uint32_t code_below(const struct format *f, double x)
 {
@@ -176,8 +178,8 @@ static float float_of(uint32_t bits)
 /* ---- conversions ------------------------------------------------------- */
 
 /*
- * Parameters hold no pointers: each test runs in a process of its own, with
- * other addresses.
+ * A test's parameters contain no pointers, because each test runs in its own
+ * process, at other addresses.
  */
 static struct criterion_test_params every_format(void)
 {
@@ -187,12 +189,12 @@ static struct criterion_test_params every_format(void)
 	return cr_make_param_array(int, types, 4);
 }
 
-ParameterizedTestParameters(convert, widens_every_value_exactly)
+ParameterizedTestParameters(convert, every_small_float_widens_to_f32_exactly)
 {
 	return every_format();
 }
 
-ParameterizedTest(int *type, convert, widens_every_value_exactly)
+ParameterizedTest(int *type, convert, every_small_float_widens_to_f32_exactly)
 {
 	const struct format *f = format_of(*type);
 
@@ -219,7 +221,7 @@ static void check_rounding(const struct format *f, float x)
 	          f->name, got, want);
 }
 
-/* @x and its neighbours in f32, with both signs. */
+/* Check the rounding of @x and of its neighbors in float32, with both signs. */
 static void check_rounding_around(const struct format *f, float x)
 {
 	const uint32_t bits = bits_of(x);
@@ -230,12 +232,12 @@ static void check_rounding_around(const struct format *f, float x)
 	}
 }
 
-ParameterizedTestParameters(convert, rounds_to_nearest_even_around_every_step)
+ParameterizedTestParameters(convert, f32_rounds_to_nearest_even_at_every_step)
 {
 	return every_format();
 }
 
-ParameterizedTest(int *type, convert, rounds_to_nearest_even_around_every_step)
+ParameterizedTest(int *type, convert, f32_rounds_to_nearest_even_at_every_step)
 {
 	const struct format *f = format_of(*type);
 
@@ -248,12 +250,14 @@ ParameterizedTest(int *type, convert, rounds_to_nearest_even_around_every_step)
 	}
 }
 
-ParameterizedTestParameters(convert, rounds_a_dense_set_and_the_extremes)
+ParameterizedTestParameters(convert,
+                            dense_set_of_f32_values_rounds_to_small_floats)
 {
 	return every_format();
 }
 
-ParameterizedTest(int *type, convert, rounds_a_dense_set_and_the_extremes)
+ParameterizedTest(int *type, convert,
+                  dense_set_of_f32_values_rounds_to_small_floats)
 {
 	const struct format *f = format_of(*type);
 	static const uint32_t extremes[] = {
@@ -265,17 +269,18 @@ ParameterizedTest(int *type, convert, rounds_a_dense_set_and_the_extremes)
 		check_rounding(f, float_of(extremes[i]));
 		check_rounding(f, float_of(extremes[i] | 0x80000000));
 	}
-	/* Every exponent, both signs; the step is odd, to vary all bits. */
+	/* All exponents and both signs. The step is odd, so all bits vary. */
 	for (uint64_t bits = 0; bits <= UINT32_MAX; bits += 4093)
 		check_rounding(f, float_of((uint32_t)bits));
 }
 
-ParameterizedTestParameters(convert, returns_every_value_to_itself)
+ParameterizedTestParameters(convert, every_small_float_converts_to_f32_and_back)
 {
 	return every_format();
 }
 
-ParameterizedTest(int *type, convert, returns_every_value_to_itself)
+ParameterizedTest(int *type, convert,
+                  every_small_float_converts_to_f32_and_back)
 {
 	const struct format *f = format_of(*type);
 
@@ -291,7 +296,7 @@ ParameterizedTest(int *type, convert, returns_every_value_to_itself)
 	}
 }
 
-Test(convert, saturates_or_overflows_at_the_limits_of_the_format)
+Test(convert, f32_out_of_range_saturates_or_becomes_infinity)
 {
 	cr_assert(narrow_f16(65519.996f) == 0x7bff);
 	cr_assert(narrow_f16(65520.0f) == 0x7c00);
@@ -306,7 +311,7 @@ Test(convert, saturates_or_overflows_at_the_limits_of_the_format)
 	cr_assert(narrow_e5m2(-INFINITY) == 0xfb);
 }
 
-/* ---- a reference for the fold ------------------------------------------ */
+/* ---- a reference for reductions ---------------------------------------- */
 
 static bool is_float(int type)
 {
@@ -326,7 +331,7 @@ static uint64_t read_bits(const void *from, size_t i, size_t size)
 	return bits;
 }
 
-/* The low @bits bits of @x as a value of the type. */
+/* Return the low @bits bits of @x as a value of the type. */
 static __int128 int_wrap(unsigned __int128 x, int bits, bool with_sign)
 {
 	const unsigned __int128 one = 1;
@@ -361,7 +366,7 @@ static uint64_t fold_ints(const uint64_t *x, int n, int type, int op)
 	return (uint64_t)int_wrap((unsigned __int128)best, bits, false);
 }
 
-/* One step of a fold of floats, in double or in float. */
+/* Reduce @n floats in rank order, in double or in float. */
 #define FOLD_FLOATS(name, real)                                                \
 	static real name(const real *x, int n, int op)                         \
 	{                                                                      \
@@ -411,7 +416,7 @@ static uint64_t fold_in_f32(const uint64_t *x, int n, int type, int op)
 	return isnan(r) ? 0x7fc00000 : bits_of(r);
 }
 
-/* The result that the @n elements with the bits @x must give. */
+/* Return the bits of the expected result for @n elements with bits @x. */
 static uint64_t fold_reference(const uint64_t *x, int n, int type, int op)
 {
 	if (!is_float(type))
@@ -424,8 +429,8 @@ static uint64_t fold_reference(const uint64_t *x, int n, int type, int op)
 /* ---- inputs ------------------------------------------------------------ */
 
 /*
- * Bits of a float type at some edge, of either sign: zero, the least subnormal
- * and normal, infinity and its neighbours, quiet NaNs.
+ * Return an edge value of a float type, with either sign: zero, the smallest
+ * subnormal and normal numbers, infinity and its neighbors, and quiet NaNs.
  */
 static uint64_t edge_bits(int type, uint64_t choice)
 {
@@ -445,7 +450,8 @@ static uint64_t edge_bits(int type, uint64_t choice)
 }
 
 /*
- * Bits of any kind; of a float type, every second one is a small plain number.
+ * Return random bits. For a float type, half of the values are small numbers,
+ * such as 2.5.
  */
 static uint64_t any_bits(int type, uint64_t *state)
 {
@@ -477,7 +483,7 @@ static void fill(void *to, size_t count, int type, uint64_t seed)
 	}
 }
 
-/* ---- folds ------------------------------------------------------------- */
+/* ---- reductions -------------------------------------------------------- */
 
 struct fold_case {
 	int type;
@@ -496,15 +502,15 @@ static struct criterion_test_params every_fold(void)
 	return cr_make_param_array(struct fold_case, cases, FOLD_CASES);
 }
 
-/* Long enough for several blocks and an odd tail. */
+/* Number of elements: several blocks, and an odd number of remaining elements */
 #define LENGTH 1603
 
-/* The buffers of one case, each with room to be shifted by some bytes. */
+/* Buffers of one case, with room to shift them by some bytes */
 static char buffers[MAX_RANKS][LENGTH * 8 + 16];
 static char result[LENGTH * 8 + 16];
 static char other[LENGTH * 8 + 16];
 
-/* Fill @n sources at a different misalignment each, if @shifted. */
+/* Fill @n sources. If @shifted, each has a different misalignment. */
 static void fill_sources(const void *src[], int n, int type, bool shifted)
 {
 	for (int i = 0; i < n; i++) {
@@ -535,12 +541,12 @@ static void check_against_reference(const void *out, const void *const src[],
 	}
 }
 
-ParameterizedTestParameters(reduce, equals_the_reference)
+ParameterizedTestParameters(reduce, reduction_equals_the_reference)
 {
 	return every_fold();
 }
 
-/* With each vector unit; reduce_levels.c has further cases. */
+/* Check the results of one vector unit. reduce_levels.c checks more cases. */
 static void check_level(const struct reduce_level *level,
                         const struct fold_case *c)
 {
@@ -556,7 +562,7 @@ static void check_level(const struct reduce_level *level,
 	}
 }
 
-ParameterizedTest(struct fold_case *c, reduce, equals_the_reference)
+ParameterizedTest(struct fold_case *c, reduce, reduction_equals_the_reference)
 {
 	const struct reduce_level *level;
 
@@ -564,12 +570,13 @@ ParameterizedTest(struct fold_case *c, reduce, equals_the_reference)
 		check_level(level, c);
 }
 
-ParameterizedTestParameters(reduce, takes_misaligned_buffers)
+ParameterizedTestParameters(reduce, reduction_accepts_misaligned_buffers)
 {
 	return every_fold();
 }
 
-ParameterizedTest(struct fold_case *c, reduce, takes_misaligned_buffers)
+ParameterizedTest(struct fold_case *c, reduce,
+                  reduction_accepts_misaligned_buffers)
 {
 	const size_t bytes = LENGTH * cohort_type_size(c->type);
 	const void *src[MAX_RANKS];
@@ -584,12 +591,13 @@ ParameterizedTest(struct fold_case *c, reduce, takes_misaligned_buffers)
 	}
 }
 
-ParameterizedTestParameters(reduce, does_not_depend_on_the_cut)
+ParameterizedTestParameters(reduce, reduction_in_pieces_gives_the_same_result)
 {
 	return every_fold();
 }
 
-ParameterizedTest(struct fold_case *c, reduce, does_not_depend_on_the_cut)
+ParameterizedTest(struct fold_case *c, reduce,
+                  reduction_in_pieces_gives_the_same_result)
 {
 	static const size_t pieces[] = { 1, 3, 17, 511, 2, 513, 64, 5 };
 	const size_t size = cohort_type_size(c->type);
@@ -610,12 +618,13 @@ ParameterizedTest(struct fold_case *c, reduce, does_not_depend_on_the_cut)
 	cr_assert(memcmp(result, other, LENGTH * size) == 0);
 }
 
-ParameterizedTestParameters(reduce, may_write_over_any_source)
+ParameterizedTestParameters(reduce, reduction_may_overwrite_any_source)
 {
 	return every_fold();
 }
 
-ParameterizedTest(struct fold_case *c, reduce, may_write_over_any_source)
+ParameterizedTest(struct fold_case *c, reduce,
+                  reduction_may_overwrite_any_source)
 {
 	const size_t bytes = LENGTH * cohort_type_size(c->type);
 	const void *src[MAX_RANKS];
@@ -628,12 +637,13 @@ ParameterizedTest(struct fold_case *c, reduce, may_write_over_any_source)
 	}
 }
 
-ParameterizedTestParameters(reduce, writes_nothing_for_no_elements)
+ParameterizedTestParameters(reduce, reduction_of_no_elements_writes_nothing)
 {
 	return every_fold();
 }
 
-ParameterizedTest(struct fold_case *c, reduce, writes_nothing_for_no_elements)
+ParameterizedTest(struct fold_case *c, reduce,
+                  reduction_of_no_elements_writes_nothing)
 {
 	const void *nowhere[2] = { NULL, NULL };
 
@@ -644,7 +654,7 @@ ParameterizedTest(struct fold_case *c, reduce, writes_nothing_for_no_elements)
 	cr_assert(memcmp(result, other, 16) == 0);
 }
 
-/* ---- rules, by examples worked out by hand ----------------------------- */
+/* ---- examples computed by hand ------------------------------------------ */
 
 struct example {
 	char rule[48]; /* no pointer, see every_format() */
@@ -655,7 +665,8 @@ struct example {
 	uint64_t want;
 };
 
-ParameterizedTestParameters(reduce, follows_the_rules)
+ParameterizedTestParameters(reduce,
+                            reduction_matches_examples_worked_out_by_hand)
 {
 	/* clang-format off */
 	static struct example examples[] = {
@@ -668,9 +679,9 @@ ParameterizedTestParameters(reduce, follows_the_rules)
 		  { 0xfe, 1 }, 0x7f },
 		{ "int32 prod wraps", ncclInt32, ncclProd, 2,
 		  { 0x7fffffff, 0x7fffffff }, 1 },
-		{ "int32 max minds the sign", ncclInt32, ncclMax, 2,
+		{ "int32 max respects the sign", ncclInt32, ncclMax, 2,
 		  { 0xffffffff, 1 }, 1 },
-		{ "uint32 max does not", ncclUint32, ncclMax, 2,
+		{ "uint32 max ignores the sign", ncclUint32, ncclMax, 2,
 		  { 0xffffffff, 1 }, 0xffffffff },
 		{ "int64 avg of the least value", ncclInt64, ncclAvg, 1,
 		  { UINT64_C(1) << 63 }, UINT64_C(1) << 63 },
@@ -682,15 +693,15 @@ ParameterizedTestParameters(reduce, follows_the_rules)
 		  { 0xffc00001, 0xff800000 }, 0xff800000 },
 		{ "f32 min: NaN last loses", ncclFloat32, ncclMin, 2,
 		  { 0x7f800000, 0x7fffffff }, 0x7f800000 },
-		{ "f64 max: of NaNs comes the one NaN", ncclFloat64, ncclMax, 2,
+		{ "f64 max: of NaNs gives the canonical NaN", ncclFloat64, ncclMax, 2,
 		  { UINT64_C(0xfff0000000000001),
 		    UINT64_C(0x7fffffffffffffff) },
 		  UINT64_C(0x7ff8000000000000) },
-		{ "f32 sum: one NaN out of another", ncclFloat32, ncclSum, 2,
+		{ "f32 sum: of NaNs gives the canonical NaN", ncclFloat32, ncclSum, 2,
 		  { 0xffc12345, 0x7fc54321 }, 0x7fc00000 },
 		{ "f32 sum: infinities cancel to NaN", ncclFloat32, ncclSum, 2,
 		  { 0x7f800000, 0xff800000 }, 0x7fc00000 },
-		{ "f32 sum: negative zero alone stays", ncclFloat32, ncclSum, 2,
+		{ "f32 sum: of negative zeros is negative", ncclFloat32, ncclSum, 2,
 		  { 0x80000000, 0x80000000 }, 0x80000000 },
 		{ "f32 sum goes in rank order", ncclFloat32, ncclSum, 3,
 		  { 0x4b800000, 0x3f800000, 0x3f800000 }, 0x4b800000 },
@@ -700,13 +711,13 @@ ParameterizedTestParameters(reduce, follows_the_rules)
 		  ncclAvg, 2, { 0x7bff, 0x7bff }, 0x7bff },
 		{ "f16 sum overflows to infinity", ncclFloat16, ncclSum, 2,
 		  { 0x7bff, 0x7bff }, 0x7c00 },
-		{ "f16 single NaN is the one NaN", ncclFloat16, ncclMax, 1,
+		{ "f16 single NaN gives the canonical NaN", ncclFloat16, ncclMax, 1,
 		  { 0xfd01 }, 0x7e00 },
 		{ "bf16 rounds once: 256 + 1 + 1", ncclBfloat16, ncclSum, 3,
 		  { 0x4380, 0x3f80, 0x3f80 }, 0x4381 },
 		{ "e4m3 sum saturates", ncclFloat8e4m3, ncclSum, 2,
 		  { 0xfe, 0xfe }, 0xfe },
-		{ "e4m3 NaN out of a sum", ncclFloat8e4m3, ncclSum, 2,
+		{ "e4m3 sum with a NaN is NaN", ncclFloat8e4m3, ncclSum, 2,
 		  { 0xff, 0x38 }, 0x7f },
 		{ "e5m2 infinity saturates", ncclFloat8e5m2, ncclMin, 1,
 		  { 0xfc }, 0xfb },
@@ -719,7 +730,8 @@ ParameterizedTestParameters(reduce, follows_the_rules)
 	                           sizeof(examples) / sizeof(examples[0]));
 }
 
-ParameterizedTest(struct example *e, reduce, follows_the_rules)
+ParameterizedTest(struct example *e, reduce,
+                  reduction_matches_examples_worked_out_by_hand)
 {
 	const size_t size = cohort_type_size(e->type);
 	const void *src[4];
@@ -733,7 +745,7 @@ ParameterizedTest(struct example *e, reduce, follows_the_rules)
 	          e->want);
 }
 
-Test(reduce, averages_more_ranks_than_the_type_can_count)
+Test(reduce, int8_average_of_300_ranks_divides_the_wrapped_sum)
 {
 	const int8_t ones[1] = { 1 };
 	const void *src[300];
@@ -746,7 +758,7 @@ Test(reduce, averages_more_ranks_than_the_type_can_count)
 	cr_assert(out == 0);
 }
 
-Test(reduce, knows_the_size_of_every_type)
+Test(reduce, type_size_is_correct_for_every_type)
 {
 	static const size_t sizes[ncclNumTypes] = {
 		1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The arithmetic of the host platform, with every vector unit that the CPU has
+ * Tests of the host platform's arithmetic with every vector unit of the CPU
  *
- * reduce.c has found one level right; the other levels must agree with it to
- * the bit.  Where all pairs of a type's values can be tried, they are.
+ * reduce.c checks the base level. All other levels must give the same bits. For
+ * small types, all pairs of values are tried.
  */
 
 #include <criterion/criterion.h>
@@ -25,8 +25,8 @@
 #define LENGTH 331
 
 /*
- * 41 in f32 and 49 in f64 are the first divisors whose inverse alone is too
- * small.
+ * Largest divisor to try. 41 in float32 and 49 in float64 are the first
+ * divisors whose rounded inverse is too small.
  */
 #define MAX_DIVISOR 64
 
@@ -35,7 +35,7 @@
 
 struct fold_case {
 	int type;
-	int op; /* ncclNumOps: scaled sums */
+	int op; /* ncclNumOps stands for scaled sums */
 };
 
 #define FOLD_CASES (ncclNumTypes * (ncclNumOps + 1))
@@ -51,8 +51,8 @@ static struct criterion_test_params every_fold(void)
 }
 
 /*
- * Bits whose exponent or fraction bits are all equal, more often than by
- * chance: zeros, infinities, NaNs, subnormals and their neighbours.
+ * Return random bits. Often all exponent bits are equal, or all fraction bits.
+ * These numbers are zeros, infinities, NaNs, subnormals and their neighbors.
  */
 static uint64_t any_bits(size_t size, uint64_t *state)
 {
@@ -86,7 +86,7 @@ static void fill(char *to, size_t count, size_t size, uint64_t seed)
 	}
 }
 
-/* The memory of one fold. */
+/* Buffers of one reduction */
 struct bench {
 	char at[MAX_RANKS][BYTES];
 	char scalars[MAX_RANKS][8];
@@ -97,7 +97,8 @@ struct bench {
 
 static char apart[MAX_RANKS][BYTES];
 
-/* Each source at a different misalignment, the outputs in place or apart. */
+/* Fill the buffers. Each source has a different misalignment. The outputs are
+ * either in place or separate. */
 static void set(struct bench *b, int type, int n, bool in_place, size_t shift)
 {
 	const size_t size = cohort_type_size(type);
@@ -128,8 +129,8 @@ static struct bench want, got;
 static char want_apart[MAX_RANKS][BYTES];
 
 /*
- * @level and the last level must give equal results, and leave everything
- * around them alone.
+ * Check that @level and the base level give equal results, and write nothing
+ * outside the outputs.
  */
 static void check(const struct reduce_level *level, int outs, int n,
                   size_t count, bool in_place, const struct fold_case *c)
@@ -147,7 +148,7 @@ static void check(const struct reduce_level *level, int outs, int n,
 	          level->name, c->type, c->op, n, outs, count, in_place);
 }
 
-/* Every number of outputs, each of which must equal the first. */
+/* Check one, two and @n outputs. */
 static void check_shapes(const struct reduce_level *level, int n, size_t count,
                          const struct fold_case *c)
 {
@@ -161,12 +162,13 @@ static void check_shapes(const struct reduce_level *level, int n, size_t count,
 	}
 }
 
-ParameterizedTestParameters(reduce_levels, agree_on_every_shape)
+ParameterizedTestParameters(reduce_levels, vector_units_agree_on_every_shape)
 {
 	return every_fold();
 }
 
-ParameterizedTest(struct fold_case *c, reduce_levels, agree_on_every_shape)
+ParameterizedTest(struct fold_case *c, reduce_levels,
+                  vector_units_agree_on_every_shape)
 {
 	static const int ranks[] = { 1, 2, 3, 4, 5, 8, 16 };
 	static const size_t counts[] = { 0, 1, 2, 3, 7, 17, 64, 129, LENGTH };
@@ -179,13 +181,14 @@ ParameterizedTest(struct fold_case *c, reduce_levels, agree_on_every_shape)
 				check_shapes(level, ranks[i], counts[j], c);
 }
 
-ParameterizedTestParameters(reduce_levels, write_the_same_to_all_outputs)
+ParameterizedTestParameters(reduce_levels,
+                            vector_units_write_the_same_to_all_outputs)
 {
 	return every_fold();
 }
 
 ParameterizedTest(struct fold_case *c, reduce_levels,
-                  write_the_same_to_all_outputs)
+                  vector_units_write_the_same_to_all_outputs)
 {
 	const size_t size = cohort_type_size(c->type);
 	const int outs = c->op < ncclNumOps ? 5 : 1;
@@ -204,8 +207,8 @@ ParameterizedTest(struct fold_case *c, reduce_levels,
 }
 
 /*
- * All pairs of 8-bit values; of 16-bit values, every 251st with all: by @level
- * and by the last level.
+ * Compare @level with the base level for all pairs of 8-bit values, or for
+ * every 251st 16-bit value paired with all 16-bit values.
  */
 static void check_pairs(const struct reduce_level *level,
                         const struct fold_case *c)
@@ -240,12 +243,14 @@ static void check_pairs(const struct reduce_level *level,
 	free(by_level);
 }
 
-ParameterizedTestParameters(reduce_levels, agree_on_all_pairs)
+ParameterizedTestParameters(reduce_levels,
+                            vector_units_agree_on_all_pairs_of_small_values)
 {
 	return every_fold();
 }
 
-ParameterizedTest(struct fold_case *c, reduce_levels, agree_on_all_pairs)
+ParameterizedTest(struct fold_case *c, reduce_levels,
+                  vector_units_agree_on_all_pairs_of_small_values)
 {
 	const struct reduce_level *level;
 
@@ -255,7 +260,6 @@ ParameterizedTest(struct fold_case *c, reduce_levels, agree_on_all_pairs)
 		check_pairs(level, c);
 }
 
-/* The quotient of @bits as a value of the type. */
 static uint64_t quotient(int type, uint64_t bits, int n)
 {
 	switch (type) {
@@ -271,8 +275,8 @@ static uint64_t quotient(int type, uint64_t bits, int n)
 }
 
 /*
- * One value that is not zero among @n, around the multiples of @n near zero and
- * at the ends of the type.
+ * Check averages of @n values, of which all but one are zero. That value is
+ * near zero, or near a multiple of @n at an end of the type's range.
  */
 static void check_quotients(const struct reduce_level *level, int type, int n)
 {
@@ -302,7 +306,7 @@ static void check_quotients(const struct reduce_level *level, int type, int n)
 	}
 }
 
-Test(reduce_levels, divide_integers)
+Test(reduce_levels, vector_units_average_integers_exactly)
 {
 	const struct reduce_level *level;
 
@@ -312,8 +316,8 @@ Test(reduce_levels, divide_integers)
 				check_quotients(level, type, n);
 }
 
-/* Levels would agree even about what all get wrong. */
-Test(reduce_levels, a_scalar_of_minus_zero_keeps_its_sign)
+/* Comparing levels would not detect an error that all levels have. */
+Test(reduce_levels, scaling_by_minus_zero_keeps_the_sign)
 {
 	const float one = 1, zero = -0.0f;
 	const void *src[] = { &one }, *scalars[] = { &zero };
@@ -335,7 +339,7 @@ static void check_all_there(const struct reduce_level *level, int type)
 		cr_assert(level->fold[type][op]);
 }
 
-Test(reduce_levels, exist)
+Test(reduce_levels, every_vector_unit_has_all_reductions)
 {
 	const struct reduce_level *level, *last = NULL;
 

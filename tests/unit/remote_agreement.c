@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What two processes of a machine see of each other's calls: two parts of a group in one
- * process, each with a clique of one or two ranks
+ * Tests of how two processes on one machine compare their calls
+ *
+ * Both processes are simulated in this one. Each has its own cliques.
  */
 
 #include <criterion/criterion.h>
@@ -21,7 +22,8 @@ TestSuite(remote_agreement, .timeout = 60);
 static struct peers *parts[PROCESSES];
 static struct clique *q[PROCESSES];
 
-/* A clique of the process, not attached yet: rank @process of the two. */
+/* Create a clique of @process with one rank, whose number is @process. The
+ * clique is not attached yet. */
 static struct clique *make(int process, uint64_t identity, unsigned slots)
 {
 	struct clique *c = make_clique(identity);
@@ -76,10 +78,12 @@ static void attach_both(void)
 	attach(1, q[1]);
 }
 
-/* How many ranks of the other process have called @number, and when the last of them did. */
+/* Return the number of ranks of the other process that have made call @number,
+ * or -1 if it is unknown. Set *@last_ns to the time of the last of these
+ * calls. */
 static int called(const struct clique *c, uint64_t number, uint64_t *last_ns)
 {
-	const struct remote_state s = c->remote->look(c, number);
+	const struct remote_state s = c->remote->get_state(c, number);
 
 	*last_ns = s.last_ns;
 	return s.called;
@@ -87,25 +91,25 @@ static int called(const struct clique *c, uint64_t number, uint64_t *last_ns)
 
 static bool has_closed(const struct clique *c)
 {
-	return c->remote->look(c, 0).has_closed;
+	return c->remote->get_state(c, 0).has_closed;
 }
 
 static bool has_left(const struct clique *c, uint64_t number)
 {
-	return c->remote->look(c, number).has_left;
+	return c->remote->get_state(c, number).has_left;
 }
 
 static bool are_paused(const struct clique *c, uint64_t *resumed_ns)
 {
-	const struct remote_state s = c->remote->look(c, 0);
+	const struct remote_state s = c->remote->get_state(c, 0);
 
 	if (s.resumed_ns > *resumed_ns)
 		*resumed_ns = s.resumed_ns;
 	return s.is_paused;
 }
 
-/* The rank of @c calls @number.  True if that differs from what its own process has
- * called, or the other one. */
+/* Make call @number on the rank of @c. Return whether the call differs from
+ * another rank's call, in either process. */
 static bool call(struct clique *c, uint64_t number, uint32_t digest,
                  uint64_t now_ns)
 {
@@ -116,7 +120,7 @@ static bool call(struct clique *c, uint64_t number, uint32_t digest,
 	return differs || c->remote->differs(c, number, digest);
 }
 
-Test(remote_agreement, are_counted)
+Test(remote_agreement, calls_of_another_process_are_counted)
 {
 	uint64_t last_ns;
 
@@ -132,7 +136,7 @@ Test(remote_agreement, are_counted)
 	close_parts();
 }
 
-Test(remote_agreement, are_compared_by_whoever_comes_later)
+Test(remote_agreement, process_that_calls_later_finds_the_mismatch)
 {
 	open_parts();
 	attach_both();
@@ -143,8 +147,9 @@ Test(remote_agreement, are_compared_by_whoever_comes_later)
 	close_parts();
 }
 
-/* A process whose ranks call differently has no digest that others could compare. */
-Test(remote_agreement, differ_if_they_do_among_themselves)
+/* If the calls of a process's ranks differ, there is no single digest to
+ * publish. */
+Test(remote_agreement, mismatch_within_a_process_is_seen_by_the_other_process)
 {
 	bool differs;
 
@@ -157,7 +162,7 @@ Test(remote_agreement, differ_if_they_do_among_themselves)
 	close_parts();
 }
 
-Test(remote_agreement, that_are_ahead_have_called)
+Test(remote_agreement, process_several_laps_ahead_counts_as_having_called)
 {
 	uint64_t number, last_ns;
 
@@ -165,7 +170,8 @@ Test(remote_agreement, that_are_ahead_have_called)
 	attach_both();
 	for (number = 1; number <= 3 * SLOTS; number++)
 		cr_assert_not(call(q[0], number, 5, number));
-	/* One and two laps ahead, and none. */
+	/* Process 0 is ahead of process 1 by two laps around the ring of slots,
+	 * then by one, then by none. */
 	for (number = 1; number <= 3 * SLOTS; number++) {
 		cr_assert_eq(called(q[1], number, &last_ns), 1);
 		cr_assert_not(
@@ -175,7 +181,7 @@ Test(remote_agreement, that_are_ahead_have_called)
 	close_parts();
 }
 
-Test(remote_agreement, are_not_known_before_they_have_the_clique)
+Test(remote_agreement, calls_are_unknown_until_the_other_process_has_the_clique)
 {
 	uint64_t last_ns;
 
@@ -189,7 +195,7 @@ Test(remote_agreement, are_not_known_before_they_have_the_clique)
 	close_parts();
 }
 
-Test(remote_agreement, make_no_further_call_once_they_are_closed)
+Test(remote_agreement, closed_rank_of_another_process_makes_no_further_call)
 {
 	open_parts();
 	attach_both();
@@ -197,13 +203,13 @@ Test(remote_agreement, make_no_further_call_once_they_are_closed)
 	cr_assert_not(call(q[1], 1, 5, 2));
 	cr_assert_not(has_closed(q[1]));
 	atomic_store(&q[0]->comms[0].lock.closed, true);
-	q[0]->remote->show(q[0], REMOTE_CLOSED);
+	q[0]->remote->publish_event(q[0], REMOTE_CLOSED);
 	cr_assert_not(has_left(q[1], agree_called(q[0]->comms)));
 	cr_assert(has_left(q[1], agree_called(q[0]->comms) + 1));
 	cr_assert_not(has_closed(q[0]));
-	/* It could not be closed. */
+	/* Process 0 is open again, because its close failed. */
 	atomic_store(&q[0]->comms[0].lock.closed, false);
-	q[0]->remote->show(q[0], REMOTE_CLOSED);
+	q[0]->remote->publish_event(q[0], REMOTE_CLOSED);
 	cr_assert_not(has_closed(q[1]));
 	close_parts();
 }
@@ -218,8 +224,9 @@ static void *look_at_first_call(void *arg)
 	return NULL;
 }
 
-/* A thread that has not found a process yet does not undo what another one finds. */
-Test(remote_agreement, that_are_found_stay_found)
+/* A thread that has not found the other process must not undo what another
+ * thread has found. */
+Test(remote_agreement, remote_clique_found_by_one_thread_is_found_by_all)
 {
 	atomic_bool is_over;
 	pthread_t thread;
@@ -244,7 +251,7 @@ Test(remote_agreement, that_are_found_stay_found)
 	}
 }
 
-Test(remote_agreement, have_their_numbers_in_the_group)
+Test(remote_agreement, ranks_of_another_process_have_their_group_numbers)
 {
 	open_parts();
 	q[0]->comms[0].world_rank = 5;
@@ -260,7 +267,7 @@ Test(remote_agreement, have_their_numbers_in_the_group)
 	close_parts();
 }
 
-Test(remote_agreement, are_paused_until_they_resume)
+Test(remote_agreement, ranks_of_another_process_are_paused_until_they_resume)
 {
 	uint64_t resumed_ns = 5;
 
@@ -270,26 +277,26 @@ Test(remote_agreement, are_paused_until_they_resume)
 	call(q[1], 1, 5, 2);
 	cr_assert_not(are_paused(q[1], &resumed_ns));
 	cr_assert_eq(resumed_ns, 5);
-	q[0]->remote->show(q[0], REMOTE_PAUSED);
-	q[0]->remote->show(q[0], REMOTE_PAUSED);
+	q[0]->remote->publish_event(q[0], REMOTE_PAUSED);
+	q[0]->remote->publish_event(q[0], REMOTE_PAUSED);
 	cr_assert(are_paused(q[1], &resumed_ns));
 	cr_assert_not(are_paused(q[0], &resumed_ns));
 	atomic_store(&q[0]->resumed_ns, 7);
-	q[0]->remote->show(q[0], REMOTE_RESUMED);
+	q[0]->remote->publish_event(q[0], REMOTE_RESUMED);
 	cr_assert(are_paused(q[1], &resumed_ns));
-	q[0]->remote->show(q[0], REMOTE_RESUMED);
+	q[0]->remote->publish_event(q[0], REMOTE_RESUMED);
 	cr_assert_not(are_paused(q[1], &resumed_ns));
 	cr_assert_eq(resumed_ns, 7);
-	/* A time that is still to come is none. */
+	/* A time in the future is ignored. */
 	atomic_store(&parts[0]->page->calls[0].resumed_ns, UINT64_MAX);
 	cr_assert_not(are_paused(q[1], &resumed_ns));
 	cr_assert_eq(resumed_ns, 7);
 	close_parts();
 }
 
-/* A thread may keep the clique of a group that was closed while its rank was paused. */
-Test(remote_agreement,
-     that_have_left_are_not_paused_and_have_called_what_they_have)
+/* A thread may still use the clique of a group that was closed while the rank
+ * was paused. */
+Test(remote_agreement, process_that_has_left_is_not_paused_and_keeps_its_calls)
 {
 	uint64_t resumed_ns = 0;
 
@@ -297,7 +304,7 @@ Test(remote_agreement,
 	attach_both();
 	call(q[0], 1, 5, 1);
 	call(q[1], 1, 5, 2);
-	q[0]->remote->show(q[0], REMOTE_PAUSED);
+	q[0]->remote->publish_event(q[0], REMOTE_PAUSED);
 	cr_assert(are_paused(q[1], &resumed_ns));
 	peers_detach(parts[0], q[0]);
 	peers_leave(parts[0]);
@@ -312,9 +319,10 @@ Test(remote_agreement,
 	free_clique(q[1]);
 }
 
-/* A process that has closed its group may have called what others still finish. */
+/* A process that has closed its group may have made calls that other processes
+ * have not finished. */
 Test(remote_agreement,
-     show_a_clique_that_is_freed_until_another_one_takes_its_place)
+     calls_of_a_freed_clique_are_kept_until_its_words_are_reused)
 {
 	uint64_t last_ns;
 
@@ -334,8 +342,9 @@ Test(remote_agreement,
 	close_parts();
 }
 
-/* A thread that was left behind in a clique may write to its words until it is freed. */
-Test(remote_agreement, keep_the_place_of_a_clique_that_is_not_freed)
+/* Until the clique is freed, a thread that never returned from a call may write
+ * to the clique's words. */
+Test(remote_agreement, words_of_a_clique_are_not_reused_before_it_is_freed)
 {
 	struct clique *next;
 	uint64_t last_ns;
@@ -353,7 +362,7 @@ Test(remote_agreement, keep_the_place_of_a_clique_that_is_not_freed)
 	close_parts();
 }
 
-Test(remote_agreement, see_as_many_cliques_as_there_are_places)
+Test(remote_agreement, process_compares_at_most_16_cliques_at_a_time)
 {
 	struct clique *all[40];
 	int i, shown = 0;
@@ -367,7 +376,7 @@ Test(remote_agreement, see_as_many_cliques_as_there_are_places)
 	}
 	cr_assert_eq(shown, 15);
 	cr_assert_null(all[15]->others);
-	/* And go on when some are freed. */
+	/* A place can be reused after its clique was detached and freed. */
 	detach(0, all[3]);
 	all[3] = make(0, IDENTITY + 100, SLOTS);
 	attach(0, all[3]);
@@ -377,7 +386,7 @@ Test(remote_agreement, see_as_many_cliques_as_there_are_places)
 	close_parts();
 }
 
-Test(remote_agreement, do_not_see_a_clique_with_more_slots_or_as_many_others)
+Test(remote_agreement, clique_with_too_many_or_different_slots_is_not_compared)
 {
 	struct clique *large, *other;
 	uint64_t last_ns;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Snapshots of a clique whose ranks are as the test says
+ * Tests of snapshots of a clique with ranks in given states
  */
 
 #include <criterion/criterion.h>
@@ -18,7 +18,7 @@ static const struct platform platform;
 static struct clique *q;
 static struct snapshot s;
 
-/* A clique whose ranks have called nothing. */
+/* Create a clique whose ranks have made no call. */
 static void set_up(void)
 {
 	const size_t size = sizeof(*q) + RANKS * sizeof(q->comms[0]);
@@ -61,7 +61,7 @@ static void tear_down(void)
 
 TestSuite(snapshot, .init = set_up, .fini = tear_down, .timeout = 60);
 
-/* The rank calls one more collective, and is done with it. */
+/* Call one more collective on a rank, and finish it. */
 static void call_and_finish(struct cohort_comm *c)
 {
 	uint64_t n = c->tickets.last + 1;
@@ -75,10 +75,11 @@ static void call_and_finish(struct cohort_comm *c)
 	c->tickets.last = n;
 }
 
-/* Rank 1 is further ahead of rank 0 than it has slots, so nothing tells when it
- * called the front.  Whoever asks how long the front has waited must not take
- * that for the beginning of time. */
-Test(snapshot, knows_of_no_call_before_the_last_snapshot)
+/* Rank 1 is ahead of rank 0 by more collectives than it has slots, so the time
+ * of its call of the front is unknown. The snapshot must use the time of the
+ * last snapshot and not 0, which would mean that the front has waited
+ * forever. */
+Test(snapshot, unknown_call_time_becomes_the_time_of_the_last_snapshot)
 {
 	uint64_t before;
 	int i;
@@ -93,13 +94,12 @@ Test(snapshot, knows_of_no_call_before_the_last_snapshot)
 	cr_assert_not(s.ranks[0].joined);
 	cr_assert(s.ranks[1].joined && s.ranks[1].done);
 	cr_assert_eq(s.ranks[1].arrived_ns, before);
-	/* The next snapshot knows no more. */
+	/* The next snapshot does not have a better time. */
 	snapshot_take(&s, q);
 	cr_assert_eq(s.ranks[1].arrived_ns, before);
 }
 
-/* The first snapshot knows of no call before the clique was made. */
-Test(snapshot, knows_of_no_call_before_the_clique)
+Test(snapshot, unknown_call_time_is_the_time_of_the_cliques_creation)
 {
 	uint64_t made = s.now_ns;
 	int i;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Times in which the process did not run: which ones are noticed, and how they
- * change a clock
+ * Tests of the detection of periods in which the process was not running, and
+ * of how these periods shift a clock
  */
 
 #include <criterion/criterion.h>
@@ -18,30 +18,30 @@ static struct stops s;
 
 static bool note(uint64_t from, uint64_t asked, uint64_t now)
 {
-	return stops_note(&s, from, asked, now, GROSS);
+	return stops_record(&s, from, asked, now, GROSS);
 }
 
-Test(stops, a_short_delay_is_no_stop)
+Test(stops, short_delay_does_not_count_as_a_process_stop)
 {
-	cr_assert_not(note(1000, 1500, 1400)); /* when it woke */
+	cr_assert_not(note(1000, 1500, 1400)); /* the thread woke up early */
 	cr_assert_not(note(1000, 1500, 1600));
 	cr_assert_eq(s.n, 0);
 	cr_assert(note(1000, 1500, 1601));
 	cr_assert_eq(s.n, 1);
 }
 
-Test(stops, a_clock_stands_still_during_a_stop)
+Test(stops, deadline_clock_stands_still_while_the_process_is_stopped)
 {
 	note(1000, 1010, 5000);
-	cr_assert_eq(stops_shift(&s, 400),
-	             4400); /* 600 before the stop have passed */
+	/* 600 ns had passed before the stop. */
+	cr_assert_eq(stops_shift(&s, 400), 4400);
 	cr_assert_eq(stops_shift(&s, 1000), 5000);
 	cr_assert_eq(stops_shift(&s, 3000), 5000);
 	cr_assert_eq(stops_shift(&s, 5000), 5000);
 	cr_assert_eq(stops_shift(&s, 5001), 5001);
 }
 
-Test(stops, each_of_several_stops_counts_once)
+Test(stops, each_of_several_process_stops_counts_once)
 {
 	note(1000, 1010, 2000);
 	note(2500, 2510, 4000);
@@ -50,7 +50,7 @@ Test(stops, each_of_several_stops_counts_once)
 	cr_assert_eq(stops_shift(&s, 3000), 4000);
 }
 
-Test(stops, the_oldest_ones_are_merged_into_one_of_their_length)
+Test(stops, oldest_process_stops_are_merged_into_one_of_equal_length)
 {
 	uint64_t t;
 	int i;
@@ -64,7 +64,7 @@ Test(stops, the_oldest_ones_are_merged_into_one_of_their_length)
 	cr_assert_eq(stops_shift(&s, 0), 3 * STOPS_KEPT * 500);
 }
 
-/* ---- what is no stop ---------------------------------------------------- */
+/* ---- delays that are not stops ------------------------------------------ */
 
 static uint64_t active(uint64_t cpu, uint64_t delayed, int cores)
 {
@@ -74,21 +74,22 @@ static uint64_t active(uint64_t cpu, uint64_t delayed, int cores)
 	return stops_active_ns(&before, &now, cores);
 }
 
-Test(stops, a_process_is_active_while_its_threads_run_on_all_cores)
+Test(stops, process_is_active_while_its_threads_run_on_all_cores)
 {
 	cr_assert_eq(active(0, 0, 2), 0);
 	cr_assert_eq(active(800, 0, 1), 800);
 	cr_assert_eq(active(800, 0, 16), 50);
 }
 
-Test(stops, a_process_is_active_while_its_thread_waits_for_a_core)
+Test(stops, process_is_active_while_its_thread_waits_for_a_core)
 {
 	cr_assert_eq(active(0, 300, 2), 300);
 	cr_assert_eq(active(800, 300, 2), 400);
 }
 
-/* The watchdog passes active time as if it had meant to sleep for longer. */
-Test(stops, only_the_rest_of_a_delay_is_a_stop)
+/* The watchdog treats the time in which the process was active as part of the
+ * sleep that it requested. */
+Test(stops, only_the_inactive_part_of_a_delay_counts_as_a_stop)
 {
 	cr_assert_not(note(1000 + 7900, 1010 + 7900, 9000));
 	cr_assert_eq(stops_shift(&s, 900), 900);
@@ -96,8 +97,9 @@ Test(stops, only_the_rest_of_a_delay_is_a_stop)
 	cr_assert_eq(stops_shift(&s, 900), 900 + 5000);
 }
 
-/* A machine that is always late would otherwise never find a hang. */
-Test(stops, a_process_that_always_oversleeps_is_not_stopped)
+/* If every delay counted as a stop, a hang would never be found on a machine
+ * that is always late. */
+Test(stops, thread_that_always_oversleeps_does_not_count_as_a_stop)
 {
 	uint64_t t = 10000;
 	int i;
@@ -107,7 +109,7 @@ Test(stops, a_process_that_always_oversleeps_is_not_stopped)
 		cr_assert_not(note(t + 1000, t + 1000, t + 1001));
 	}
 	cr_assert_not(note(t, t + 1, t + 1000));
-	/* an ordinary delay */
+	/* An ordinary delay ends the series of long ones. */
 	cr_assert_not(note(t + 1000, t + 2000, t + 2050));
 	cr_assert(note(t + 2050, t + 2051, t + 9000));
 }
@@ -120,9 +122,11 @@ static uint64_t below(uint64_t n)
 }
 
 /*
- * A clock is never moved back, nor past the last stop; a later clock never
- * comes before an earlier one; and time in which the process ran is not given
- * back.
+ * Check random clocks:
+ *
+ *  - a clock is never moved back or past the last stop
+ *  - the order of two clocks does not change
+ *  - a clock that starts at 0 measures exactly the time that the process ran
  */
 static void check_random(uint64_t end, uint64_t ran)
 {
@@ -136,7 +140,7 @@ static void check_random(uint64_t end, uint64_t ran)
 	cr_assert_eq(end - stops_shift(&s, 0), ran);
 }
 
-Test(stops, keep_their_rules_for_random_times)
+Test(stops, clocks_shifted_by_random_stops_obey_the_rules)
 {
 	uint64_t t, ran, from, i, k;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Tags on one thread
+ * Tests of tags, on one thread
  */
 
 #include <criterion/criterion.h>
@@ -20,14 +20,14 @@ static const char *text(unsigned number)
 	return found;
 }
 
-Test(tag, is_absent_at_first)
+Test(tag, tag_is_empty_at_first)
 {
 	cr_assert_eq(tags.now, 0);
 	cr_assert_str_eq(text(0), "");
 	cr_assert_str_eq(text(1), "");
 }
 
-Test(tag, is_read_by_its_number)
+Test(tag, tag_is_read_by_its_number)
 {
 	unsigned first;
 
@@ -39,7 +39,7 @@ Test(tag, is_read_by_its_number)
 	cr_assert_str_eq(text(tags.now), "backward");
 }
 
-Test(tag, has_one_number_for_equal_texts)
+Test(tag, equal_tags_have_the_same_number)
 {
 	unsigned first;
 
@@ -51,7 +51,7 @@ Test(tag, has_one_number_for_equal_texts)
 	cr_assert_eq(tags.count, 2);
 }
 
-Test(tag, is_absent_for_null_and_the_empty_text)
+Test(tag, null_or_empty_text_removes_the_tag)
 {
 	tag_set(&tags, "forward");
 	tag_set(&tags, NULL);
@@ -61,7 +61,7 @@ Test(tag, is_absent_for_null_and_the_empty_text)
 	cr_assert_eq(tags.now, 0);
 }
 
-Test(tag, cuts_a_long_text)
+Test(tag, long_tag_is_cut)
 {
 	char longer[100];
 
@@ -69,13 +69,14 @@ Test(tag, cuts_a_long_text)
 	longer[99] = '\0';
 	tag_set(&tags, longer);
 	cr_assert_eq(strlen(text(tags.now)), TAG_SIZE - 1);
-	/* Only the kept part counts. */
+	/* The text differs only after the bytes that are stored, so it is not a
+	 * new tag. */
 	longer[TAG_SIZE] = 'y';
 	tag_set(&tags, longer);
 	cr_assert_eq(tags.count, 1);
 }
 
-Test(tag, keeps_the_last_texts_even_where_numbers_start_anew)
+Test(tag, last_tags_are_kept_even_if_tag_numbers_wrap)
 {
 	char name[TAG_SIZE];
 	unsigned i, numbers[TAG_SLOTS];

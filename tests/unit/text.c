@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Texts that do not fit: where they are cut, and how they say so
+ * Tests of texts that are too long: where they are truncated, and how that is
+ * marked
  */
 
 #include <criterion/criterion.h>
@@ -26,7 +27,7 @@ static void begin(void)
 
 TestSuite(text, .init = begin);
 
-Test(text, that_fits_is_whole)
+Test(text, text_that_fits_is_complete)
 {
 	text_add(&t, "%s", "exactly as long as there is room");
 	text_add(&t, "%d", 1234567);
@@ -35,7 +36,7 @@ Test(text, that_fits_is_whole)
 	cr_assert_eq(buffer[ROOM], '#');
 }
 
-Test(text, that_does_not_fit_is_cut_after_a_word)
+Test(text, text_that_does_not_fit_is_cut_after_a_word)
 {
 	text_add(&t, "%s", "rank 1 is waiting inside the library and there");
 	cr_assert_str_eq(buffer, "rank 1 is waiting inside the library...");
@@ -43,7 +44,7 @@ Test(text, that_does_not_fit_is_cut_after_a_word)
 	cr_assert_eq(buffer[ROOM], '#');
 }
 
-Test(text, piece_that_does_not_fit_cuts_the_end_of_the_piece_before)
+Test(text, text_added_without_room_cuts_the_text_before_it)
 {
 	text_add(&t, "%s", "rank 1 has been inside ncclAllReduce -");
 	text_add(&t, "; and more");
@@ -52,7 +53,7 @@ Test(text, piece_that_does_not_fit_cuts_the_end_of_the_piece_before)
 	cr_assert_str_eq(buffer, "rank 1 has been inside ncclAllReduce...");
 }
 
-Test(text, with_a_long_word_is_cut_at_a_character)
+Test(text, text_with_a_long_word_is_cut_at_a_utf8_character)
 {
 	char e[64] = "";
 	int shift, i;
@@ -69,7 +70,7 @@ Test(text, with_a_long_word_is_cut_at_a_character)
 	}
 }
 
-Test(text, that_is_no_utf8_is_cut_within_its_buffer)
+Test(text, text_that_is_not_utf8_is_cut_within_its_buffer)
 {
 	char around[16 + TEXT_LEAST], *middle = around + 16, bytes[64];
 
@@ -82,7 +83,7 @@ Test(text, that_is_no_utf8_is_cut_within_its_buffer)
 	cr_assert_str_eq(middle + strlen(middle) - 3, "...");
 }
 
-Test(text, of_every_length_ends_in_whole_words_or_is_whole)
+Test(text, text_cut_to_any_length_ends_after_a_whole_word)
 {
 	static const char whole[] =
 		"a verdict may be longer than its room, and "
@@ -104,7 +105,7 @@ Test(text, of_every_length_ends_in_whole_words_or_is_whole)
 	}
 }
 
-Test(text, of_an_error_that_is_too_long_says_so)
+Test(text, error_text_that_is_too_long_ends_with_dots)
 {
 	char word[1100];
 
@@ -116,7 +117,7 @@ Test(text, of_an_error_that_is_too_long_says_so)
 	cr_assert_str_eq(cohort_last_error() + 1020, "...");
 }
 
-Test(text, of_a_reason_or_a_tag_that_is_too_long_says_so)
+Test(text, reason_or_tag_that_is_too_long_ends_with_dots)
 {
 	struct cohort_abort *a = cause_create();
 	static struct tags tags;
@@ -126,8 +127,8 @@ Test(text, of_a_reason_or_a_tag_that_is_too_long_says_so)
 	memcpy(reason + 190, " tail", 5);
 	reason[sizeof(reason) - 1] = '\0';
 	cr_assert_eq(cause_set_aborted(a, reason), COHORT_OK);
-	cr_assert_eq(strlen(cause_look(a)->text), strlen("aborted: ") + 193);
-	cr_assert_str_eq(cause_look(a)->text + 199 - 3, "rrr...");
+	cr_assert_eq(strlen(cause_peek(a)->text), strlen("aborted: ") + 193);
+	cr_assert_str_eq(cause_peek(a)->text + 199 - 3, "rrr...");
 	cause_put(a);
 	tag_set(&tags,
 	        "step 12, the gradients of the last layer but one of all");
@@ -140,7 +141,7 @@ Test(text, of_a_reason_or_a_tag_that_is_too_long_says_so)
 	                 "step 12, the gradients of the last layers, 46 b");
 }
 
-Test(text, of_many_ranks_counts_those_behind_the_first)
+Test(text, long_list_of_ranks_ends_with_the_number_of_others)
 {
 	uint64_t set[COHORT_RANK_WORDS] = { 0 };
 	char ranks[256];
@@ -149,7 +150,16 @@ Test(text, of_many_ranks_counts_those_behind_the_first)
 	for (r = 1; r < 64; r += 2)
 		rank_set_add(set, r);
 	t = (struct text){ ranks, sizeof(ranks) };
-	rank_set_spell(&t, set);
+	rank_set_format(&t, set);
 	cr_assert_str_eq(ranks, "1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, "
 	                        "25, 27, 29, 31 and 16 more");
+}
+
+Test(text, text_that_nobody_reads_takes_nothing)
+{
+	struct text none = TEXT_NONE;
+
+	text_add(&none, "process %d of %d", 1, 2);
+	cr_assert_null(none.at);
+	cr_assert_eq(none.room, 0);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Whether a thread is alive, and its name
+ * Tests of the states, names, delays and signals of threads, and of how a
+ * process ended
  */
 
 #include <criterion/criterion.h>
@@ -21,12 +22,13 @@
 
 #include "base/text.h"
 #include "base/thread.h"
+#include "support/place.h"
 
 TestSuite(thread, .timeout = 60);
 
 static char name[THREAD_NAME_SIZE];
 
-Test(thread, that_is_alive_has_its_name)
+Test(thread, name_of_a_live_thread_is_found)
 {
 	pthread_setname_np(pthread_self(), "some name");
 	cr_assert(thread_lives(thread_id(), name));
@@ -39,7 +41,7 @@ static void *tell_id(void *id)
 	return NULL;
 }
 
-Test(thread, that_has_exited_is_not_alive)
+Test(thread, thread_that_has_exited_is_not_alive)
 {
 	pthread_t thread;
 	int id = 0;
@@ -48,7 +50,7 @@ Test(thread, that_has_exited_is_not_alive)
 	pthread_join(thread, NULL);
 	cr_assert_gt(id, 0);
 	while (thread_lives(id, name))
-		sched_yield(); /* the system lags a little */
+		sched_yield(); /* /proc may list the thread a little longer */
 	cr_assert_str_eq(name, "");
 }
 
@@ -64,7 +66,7 @@ static void *spin(void *unused)
 	return NULL;
 }
 
-Test(thread, that_shares_its_core_is_delayed)
+Test(thread, thread_that_shares_its_core_is_delayed)
 {
 	const uint64_t before = thread_delayed_ns();
 	pthread_t other;
@@ -75,7 +77,8 @@ Test(thread, that_shares_its_core_is_delayed)
 	CPU_ZERO(&first);
 	CPU_SET(sched_getcpu(), &first);
 	cr_assert_eq(sched_setaffinity(0, sizeof(first), &first), 0);
-	pthread_create(&other, NULL, spin, NULL); /* on the same core */
+	/* both threads spin on one core */
+	pthread_create(&other, NULL, spin, NULL);
 	while (thread_delayed_ns() < before + 20 * 1000 * 1000)
 		;
 	atomic_store(&is_over, true);
@@ -100,8 +103,9 @@ static void *write_to_page(void *blocked)
 	return NULL;
 }
 
-/* What the library's threads call may belong to the program. */
-Test(thread, of_the_library_receives_only_its_own_faults)
+/* A library thread can call functions of the program. A fault in such a
+ * function must reach the program's handler. */
+Test(thread, library_thread_receives_only_signals_of_its_own_faults)
 {
 	const struct sigaction action = { .sa_handler = open_page };
 	pthread_t thread;
@@ -118,8 +122,9 @@ Test(thread, of_the_library_receives_only_its_own_faults)
 	cr_assert(blocked);
 }
 
-/* /proc lists the groups before the signals, at any length. */
-Test(thread, with_many_user_groups_is_known_to_block_a_signal)
+/* In /proc/.../status, the user's groups precede the signal masks, and the list
+ * of groups can have any length. */
+Test(thread, blocked_signal_is_found_if_the_user_has_many_groups)
 {
 	gid_t groups[700];
 	sigset_t one;
@@ -136,7 +141,7 @@ Test(thread, with_many_user_groups_is_known_to_block_a_signal)
 	cr_assert_not(thread_blocks(thread_id(), SIGUSR1));
 }
 
-Test(thread, is_alive_even_where_no_file_can_be_opened)
+Test(thread, thread_is_alive_even_if_no_file_can_be_opened)
 {
 	struct rlimit none, some;
 	bool lives;
@@ -150,7 +155,7 @@ Test(thread, is_alive_even_where_no_file_can_be_opened)
 	cr_assert_str_eq(name, "");
 }
 
-/* Whether the system shows the process's first thread as a zombie. */
+/* Return whether /proc shows the process's first thread as a zombie. */
 static bool first_is_zombie(void)
 {
 	char line[256] = "";
@@ -178,15 +183,17 @@ static void *look_at_first(void *arg)
 }
 
 /*
- * The system keeps the first thread, and lets it get signals, until the last
- * one has ended.
+ * The kernel keeps the first thread as a zombie, and delivers signals to it,
+ * until the last thread of the process has ended.
  */
-Test(thread, that_is_the_first_and_has_ended_is_not_alive)
+Test(thread, main_thread_that_has_ended_is_not_alive)
 {
 	pthread_t thread;
 	int status = -1;
-	pid_t child = fork();
+	pid_t child;
 
+	place_skip_in_qemu("/proc/self/stat has no state");
+	child = fork();
 	if (!child) {
 		pthread_create(&thread, NULL, look_at_first, NULL);
 		pthread_exit(NULL);
@@ -206,7 +213,8 @@ static void expect_end(int status, const char *text)
 	cr_assert_str_eq(got, text);
 }
 
-/* The number of a child that waits for a signal; its pidfd in @pidfd. */
+/* Start a child that waits for a signal. Return its pid, and store its pidfd in
+ * @pidfd. */
 static pid_t start_process(int *pidfd)
 {
 	pid_t child = fork();
@@ -223,7 +231,7 @@ static pid_t start_process(int *pidfd)
 	return child;
 }
 
-Test(thread, process_that_was_killed_is_known_until_it_is_waited_for)
+Test(thread, end_of_a_killed_process_is_known_until_it_is_reaped)
 {
 	siginfo_t info;
 	int pidfd, end;
@@ -238,13 +246,14 @@ Test(thread, process_that_was_killed_is_known_until_it_is_waited_for)
 	cr_assert_eq(thread_process_end(child, pidfd), SIGKILL);
 	cr_assert_eq(thread_process_end(child, -1), -1);
 	waitpid(child, NULL, 0);
-	/* Only Linux 6.15 knows it still. */
+	/* Before 6.15, Linux cannot report how a process ended once it was
+	 * waited for. */
 	end = thread_process_end(child, pidfd);
 	cr_assert(end == SIGKILL || end == -1, "%d", end);
 	close(pidfd);
 }
 
-Test(thread, how_a_process_ended_is_spelled)
+Test(thread, end_of_a_process_is_described_in_words)
 {
 	expect_end(9, "was killed by signal 9");
 	expect_end(3 << 8, "has exited with status 3");

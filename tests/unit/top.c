@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * cohort top: what two dumps say of ranks, and a sample as lines
+ * Tests of cohort top: what it derives from dumps, and how it shows a sample
  */
 
 #include <criterion/criterion.h>
@@ -16,7 +16,7 @@
 
 enum { RANKS = 3, OPS = 16 };
 
-/* A process's dump, made up. */
+/* A dump of a process, made by a test */
 struct made {
 	struct trace trace;
 	struct flight_rank ranks[RANKS];
@@ -25,7 +25,7 @@ struct made {
 	struct top_dump dump;
 };
 
-/* Each test has a process of its own. */
+/* Dumps of a test. Each test runs in its own process and starts with none. */
 static struct made pool[2];
 static int made_count;
 
@@ -60,7 +60,6 @@ static struct made *make(int first, int size, int pid, uint64_t now_ns)
 	return m;
 }
 
-/* Let a rank call a collective. */
 static struct flight_op *call(struct made *m, int r, uint64_t time_ns,
                               size_t bytes)
 {
@@ -84,15 +83,15 @@ static const struct top_sample *take(struct made *a, struct made *b,
 {
 	struct top_dump *dumps[] = { &a->dump, b ? &b->dump : NULL };
 
-	/* As the reader of files does. */
-	flight_meet(&a->trace.flight);
+	/* Match the ranks' calls, as the reader of dump files does. */
+	flight_compute_meetings(&a->trace.flight);
 	if (b)
-		flight_meet(&b->trace.flight);
-	cr_assert(sample_take(&sample, dumps, b ? 2 : 1, 1, earlier));
+		flight_compute_meetings(&b->trace.flight);
+	sample_take(&sample, dumps, b ? 2 : 1, 1, earlier);
 	return &sample;
 }
 
-Test(top, says_how_far_a_rank_is_behind)
+Test(top, top_shows_how_far_a_rank_is_behind)
 {
 	struct made *m = make(0, 3, 7, 10 * S);
 
@@ -116,7 +115,7 @@ Test(top, says_how_far_a_rank_is_behind)
 	cr_assert_eq(sample.ranks[0].last + sample.ranks[1].last, 1);
 }
 
-Test(top, tells_a_rank_that_waits_from_one_that_does_not_call)
+Test(top, top_distinguishes_waiting_ranks_from_missing_ranks)
 {
 	struct made *m = make(0, 3, 7, 10 * S);
 
@@ -129,7 +128,7 @@ Test(top, tells_a_rank_that_waits_from_one_that_does_not_call)
 	cr_assert_eq(sample.ranks[2].state, TOP_BETWEEN);
 }
 
-Test(top, takes_no_rank_for_late_whose_process_dumped_first)
+Test(top, top_calls_no_rank_late_because_its_process_dumped_first)
 {
 	struct made *a = make(0, 1, 7, 10 * S), *b = make(1, 2, 8, 11 * S);
 	uint64_t i;
@@ -141,14 +140,15 @@ Test(top, takes_no_rank_for_late_whose_process_dumped_first)
 	}
 	take(a, b, NULL);
 	cr_assert_eq(sample.n, 3);
-	/* At 10 s the others had called the third. */
+	/* At 10 s, the time of rank 0's dump, the other ranks had called three
+	 * collectives. */
 	cr_assert_eq(sample.ranks[0].behind, 2);
 	cr_assert_eq(sample.ranks[1].behind, 0);
 	cr_assert_eq(sample.ranks[0].pid, 7);
 	cr_assert_eq(sample.ranks[2].pid, 8);
 }
 
-Test(top, has_rates_of_the_time_since_the_sample_before)
+Test(top, top_rates_cover_the_time_since_the_last_sample)
 {
 	struct made *m = make(0, 3, 7, 10 * S), *n = make(0, 3, 7, 12 * S);
 
@@ -167,8 +167,8 @@ Test(top, has_rates_of_the_time_since_the_sample_before)
 	cr_assert_float_eq(sample.ranks[1].collectives_rate, 0, 1e-9);
 }
 
-/* A dump has 2 of 20 calls. */
-Test(top, estimates_the_bytes_of_calls_that_are_not_on_record)
+/* The second dump has recorded only 2 of the 20 calls. */
+Test(top, top_estimates_the_bytes_of_unrecorded_calls)
 {
 	struct made *m = make(0, 1, 7, 10 * S), *n = make(0, 1, 7, 11 * S);
 
@@ -182,7 +182,7 @@ Test(top, estimates_the_bytes_of_calls_that_are_not_on_record)
 	cr_assert_float_eq(sample.ranks[0].bytes_rate, 2000, 1e-9);
 }
 
-Test(top, has_the_rates_of_what_is_on_record_in_the_first_sample)
+Test(top, first_top_sample_has_the_rates_of_recorded_calls)
 {
 	struct made *m = make(0, 1, 7, 10 * S);
 
@@ -193,7 +193,7 @@ Test(top, has_the_rates_of_what_is_on_record_in_the_first_sample)
 	cr_assert_float_eq(sample.ranks[0].bytes_rate, 10, 1e-9);
 }
 
-Test(top, has_no_rates_across_generations)
+Test(top, top_rates_start_anew_in_a_new_generation)
 {
 	struct made *m = make(0, 1, 7, 10 * S), *n = make(0, 1, 7, 11 * S);
 
@@ -205,7 +205,7 @@ Test(top, has_no_rates_across_generations)
 	cr_assert_float_eq(sample.ranks[0].collectives_rate, 2, 1e-9);
 }
 
-Test(top, marks_what_did_not_come_in_this_round)
+Test(top, top_marks_ranks_whose_dump_is_missing_in_this_round)
 {
 	struct made *a = make(0, 1, 7, 10 * S), *b = make(1, 2, 8, 11 * S);
 
@@ -215,7 +215,7 @@ Test(top, marks_what_did_not_come_in_this_round)
 	cr_assert_eq(sample.ranks[1].state, TOP_OUTSIDE);
 }
 
-Test(top, knows_the_ranks_without_a_dump)
+Test(top, top_lists_the_ranks_without_a_dump)
 {
 	struct made *m = make(0, 2, 7, 10 * S);
 
@@ -223,7 +223,7 @@ Test(top, knows_the_ranks_without_a_dump)
 	cr_assert_eq(sample.missing[0], UINT64_C(1) << 2);
 }
 
-Test(top, sorts_by_what_is_asked)
+Test(top, top_sorts_ranks_by_the_chosen_key)
 {
 	struct made *m = make(0, 3, 7, 10 * S);
 
@@ -243,7 +243,7 @@ Test(top, sorts_by_what_is_asked)
 	cr_assert_eq(sample.ranks[0].rank, 0);
 }
 
-/* ---- pages ---------------------------------------------------------------- */
+/* ---- pages -------------------------------------------------------------- */
 
 static void expect_count(double value, const char *text)
 {
@@ -257,7 +257,7 @@ static void expect_time(uint64_t ns, const char *text)
 	cr_assert_leq(strlen(text), 6);
 }
 
-Test(top, writes_numbers_in_six_columns)
+Test(top, top_writes_numbers_in_six_columns)
 {
 	expect_count(0, "0");
 	expect_count(0.04, "0.0");
@@ -292,7 +292,7 @@ static void expect_fits(void)
 		              page.lines[i].text);
 }
 
-/* The line that begins with @text, or NULL. */
+/* Return the line that begins with @text, or NULL if there is none. */
 static const char *find_line(const char *text)
 {
 	int i;
@@ -303,7 +303,7 @@ static const char *find_line(const char *text)
 	return NULL;
 }
 
-Test(top, fits_a_terminal_of_any_size)
+Test(top, top_fits_a_terminal_of_any_size)
 {
 	struct made *m = make(0, 3, 7, 10 * S);
 
@@ -320,22 +320,81 @@ Test(top, fits_a_terminal_of_any_size)
 		}
 }
 
-Test(top, keeps_the_most_important_columns_on_a_narrow_terminal)
+Test(top, top_keeps_important_columns_on_a_narrow_terminal)
 {
 	struct made *m = make(0, 3, 7, 10 * S);
 
 	page = (struct page){ .width = 79, .height = 24 };
 	take(m, NULL, NULL);
 	page_make(&page, &sample);
+	cr_assert_not_null(find_line("RANK STATE   BEHIND    AGO COLL/S "
+	                             "BYTES/S LAST LAST CALL"));
+	page.width = 90;
+	page_make(&page, &sample);
 	cr_assert_not_null(find_line(
-		"RANK STATE   BEHIND    AGO COLL/S BYTES/S FLIGHT LAST DEV "
+		"RANK STATE   BEHIND    AGO COLL/S BYTES/S LAST FLIGHT DEV "
 		"LAST CALL"));
 	page.width = 36;
 	page_make(&page, &sample);
 	cr_assert_not_null(find_line("RANK STATE   BEHIND LAST CALL"));
 }
 
-Test(top, shows_the_ranks_that_have_been_scrolled_to)
+Test(top, top_shows_the_tag_at_80_columns)
+{
+	struct made *m = make(0, 3, 7, 10 * S);
+
+	page = (struct page){ .width = 79, .height = 24 };
+	call(m, 0, 9 * S + 500 * MS, 4096)->r.tag = 1;
+	m->ranks[0].tags[0].number = 1;
+	strcpy(m->ranks[0].tags[0].text, "step 12");
+	take(m, NULL, NULL);
+	page_make(&page, &sample);
+	cr_assert(strstr(find_line("   0 "), "all_reduce 4096 \"step 12\""));
+}
+
+Test(top, top_shows_the_function_of_a_rank_that_does_not_call)
+{
+	struct made *m = make(0, 3, 7, 10 * S);
+
+	page = (struct page){ .width = 139, .height = 24 };
+	call(m, 0, 8 * S, 4);
+	take(m, NULL, NULL);
+	strcpy(sample.ranks[0].frame, "load (data.c:7)");
+	strcpy(sample.ranks[0].thread, "asleep in read");
+	page_make(&page, &sample);
+	cr_assert(strstr(find_line("   0 "),
+	                 "in load (data.c:7), asleep in read; all_reduce 4"));
+}
+
+Test(top, top_fills_empty_rows_with_a_history)
+{
+	struct made *m = make(0, 3, 7, 10 * S);
+	int i;
+
+	page = (struct page){ .width = 139, .height = 16 };
+	call(m, 0, 8 * S, 4);
+	call(m, 2, 8 * S, 4);
+	take(m, NULL, NULL);
+	for (i = 0; i < PAGE_PASTS + 3; i++) {
+		sample.wall_ns = (uint64_t)i * S;
+		page_add_sample(&page, &sample);
+	}
+	page_make(&page, &sample);
+	expect_fits();
+	for (i = 0; strcmp(page.lines[i].text, "HISTORY") != 0;)
+		cr_assert_lt(++i, page.n);
+	/* The first line has the newest of 103 seconds of history. */
+	cr_assert(strstr(page.lines[i + 1].text, ":01:42 "));
+	cr_assert(strstr(page.lines[i + 1].text,
+	                 " bytes/s  rank 1: outside, 1 behind, in the "
+	                 "program"));
+	cr_assert(strstr(page.lines[i + 2].text, ":01:41 "));
+	page.height = 10;
+	page_make(&page, &sample);
+	cr_assert_null(find_line("HISTORY"));
+}
+
+Test(top, top_shows_the_ranks_that_were_scrolled_to)
 {
 	struct made *m = make(0, 3, 7, 10 * S);
 
@@ -351,7 +410,7 @@ Test(top, shows_the_ranks_that_have_been_scrolled_to)
 	cr_assert_not_null(find_line("   2 "));
 }
 
-Test(top, sends_a_terminal_printable_ascii_alone)
+Test(top, top_sends_only_printable_ascii_to_a_terminal)
 {
 	struct made *m = make(0, 3, 7, 10 * S);
 	const char *at;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Verdicts over made-up snapshots: when time is up, which rank is at fault, and
- * how the text says so
+ * Tests of verdicts on made-up snapshots: when a deadline expires, which rank
+ * is blamed, and the text
  */
 
 #include <criterion/criterion.h>
@@ -16,14 +16,14 @@
 #define MS UINT64_C(1000000)
 #define S (1000 * MS)
 
-/* The time of every snapshot here. */
+/* Time of every snapshot */
 #define NOW (1000 * S)
 
 static struct rank_snapshot ranks[COHORT_MAX_RANKS];
 static struct snapshot s;
 static struct verdict out;
 
-/* A call that was made that long ago, of the kind that all tests use. */
+/* Return the record of an all-reduce that was called @ago_ns ago. */
 static struct record call(uint64_t ticket, uint64_t ago_ns)
 {
 	return (struct record){
@@ -39,7 +39,8 @@ static struct record call(uint64_t ticket, uint64_t ago_ns)
 }
 
 /*
- * @n ranks that made collective 6 a minute ago, and have not yet made number 7.
+ * Set up @n ranks that called collective 6 a minute ago and have not called
+ * collective 7.
  */
 static void given(int n)
 {
@@ -51,7 +52,6 @@ static void given(int n)
 		.size = n,
 		.world = n,
 		.abort_ns = 10 * S,
-		.warn_percent = 50,
 		.starts_are_marked = true,
 		.now_ns = NOW,
 		.front = 7,
@@ -74,8 +74,7 @@ static void given(int n)
 }
 
 /*
- * Rank @rank has called, that long ago, and allows 10 s to join and 20 s to
- * run.
+ * Call collective 7 on @rank @ago_ns ago, with 10 s to join and 20 s to run.
  */
 static struct rank_snapshot *joins(int rank, uint64_t ago_ns)
 {
@@ -89,7 +88,7 @@ static struct rank_snapshot *joins(int rank, uint64_t ago_ns)
 	return r;
 }
 
-/* All ranks have called, each a millisecond after the one before it. */
+/* Call collective 7 on all ranks, each a millisecond after the previous one. */
 static void all_join(uint64_t ago_ns)
 {
 	int i;
@@ -105,7 +104,8 @@ static struct expiry at(uint64_t now_ns)
 	return expiry_next(&s);
 }
 
-/* The text about the front after its time. */
+/* Return the line of the verdict on collective 7 after its deadline of 10 s has
+ * expired. */
 static const char *stalled(void)
 {
 	const struct expiry due = {
@@ -130,7 +130,7 @@ static void drop(void)
 TestSuite(due, .fini = drop);
 TestSuite(verdict, .fini = drop);
 
-/* ---- when ------------------------------------------------------------- */
+/* ---- deadlines -------------------------------------------------------- */
 
 Test(due, no_verdict_is_due_while_nothing_is_in_flight)
 {
@@ -140,50 +140,18 @@ Test(due, no_verdict_is_due_while_nothing_is_in_flight)
 	cr_assert_eq(expiry_next(&s).next_ns, UINT64_MAX);
 }
 
-Test(due, a_warning_comes_at_its_percentage_of_the_time)
-{
-	const uint64_t began = NOW - S;
-
-	given(2);
-	joins(0, S);
-	cr_assert_eq(at(began + 5 * S - 1).what, EXPIRY_NOTHING);
-	cr_assert_eq(at(began + 5 * S - 1).next_ns, began + 5 * S);
-	cr_assert_eq(at(began + 5 * S).what, EXPIRY_WARNING);
-	cr_assert_eq(at(began + 5 * S).since_ns, began);
-	cr_assert_eq(at(began + 5 * S).deadline_ns, 10 * S);
-	cr_assert_eq(at(began + 5 * S).next_ns, began + 10 * S);
-}
-
-Test(due, a_warning_comes_once)
-{
-	given(2);
-	joins(0, 6 * S);
-	s.warned = true;
-	cr_assert_eq(at(NOW).what, EXPIRY_NOTHING);
-	cr_assert_eq(at(NOW).next_ns, NOW + 4 * S);
-}
-
-Test(due, at_100_percent_there_is_no_warning)
+Test(due, verdict_is_due_exactly_at_the_deadline)
 {
 	given(2);
 	joins(0, 10 * S);
-	s.warn_percent = 100;
 	cr_assert_eq(at(NOW - 1).what, EXPIRY_NOTHING);
 	cr_assert_eq(at(NOW - 1).next_ns, NOW);
-	cr_assert_eq(at(NOW).what, EXPIRY_VERDICT);
-}
-
-Test(due, a_clock_expires_exactly_at_its_deadline)
-{
-	given(2);
-	joins(0, 10 * S);
-	cr_assert_eq(at(NOW - 1).what, EXPIRY_WARNING);
 	cr_assert_eq(at(NOW).what, EXPIRY_VERDICT);
 	cr_assert_eq(at(NOW).since_ns, NOW - 10 * S);
 	cr_assert_eq(at(NOW).deadline_ns, 10 * S);
 }
 
-Test(due, the_first_of_several_clocks_to_expire_decides)
+Test(due, earliest_of_several_deadlines_decides_when_a_verdict_is_due)
 {
 	given(4);
 	joins(0, 9 * S);
@@ -196,28 +164,28 @@ Test(due, the_first_of_several_clocks_to_expire_decides)
 	cr_assert_eq(at(NOW).deadline_ns, 3 * S);
 }
 
-Test(due, the_last_rank_to_join_starts_the_clock_of_the_run)
+Test(due, exec_deadline_starts_when_the_last_rank_joins)
 {
 	given(2);
 	all_join(60 * S);
 	joins(1, 20 * S);
-	cr_assert_eq(at(NOW - 1).what, EXPIRY_WARNING);
+	cr_assert_eq(at(NOW - 1).what, EXPIRY_NOTHING);
 	cr_assert_eq(at(NOW).what, EXPIRY_VERDICT);
 	cr_assert_eq(at(NOW).since_ns, NOW - 20 * S);
 	cr_assert_eq(at(NOW).deadline_ns, 20 * S);
 }
 
-Test(due, a_rank_that_is_done_has_no_clock_once_all_have_joined)
+Test(due, rank_that_is_done_has_no_exec_deadline)
 {
 	given(2);
 	all_join(30 * S);
 	ranks[0].done = true;
 	ranks[1].limits.exec_ns = 60 * S;
 	cr_assert_eq(at(NOW).what, EXPIRY_NOTHING);
-	cr_assert_eq(at(NOW).next_ns, NOW + MS);
+	cr_assert_eq(at(NOW).next_ns, NOW + 30 * S + MS);
 }
 
-Test(due, a_clock_does_not_run_while_a_rank_is_paused)
+Test(due, deadline_does_not_expire_while_a_rank_is_paused)
 {
 	given(2);
 	joins(0, 60 * S);
@@ -226,27 +194,28 @@ Test(due, a_clock_does_not_run_while_a_rank_is_paused)
 	cr_assert_eq(at(NOW).next_ns, UINT64_MAX);
 }
 
-Test(due, a_clock_starts_anew_after_a_pause)
+Test(due, deadline_starts_anew_after_a_pause)
 {
 	given(2);
 	joins(0, 60 * S);
 	s.resumed_ns = NOW - 2 * S;
 	cr_assert_eq(at(NOW).what, EXPIRY_NOTHING);
-	cr_assert_eq(at(NOW).next_ns, NOW + 3 * S);
+	cr_assert_eq(at(NOW).next_ns, NOW + 8 * S);
 	cr_assert_eq(at(NOW + 8 * S).what, EXPIRY_VERDICT);
 	cr_assert_eq(at(NOW + 8 * S).since_ns, NOW - 2 * S);
 }
 
-Test(due, a_pause_before_the_call_changes_nothing)
+Test(due, pause_before_a_call_does_not_change_its_deadline)
 {
 	given(2);
 	joins(0, 2 * S);
 	s.resumed_ns = NOW - 3 * S;
-	cr_assert_eq(at(NOW).next_ns, NOW + 3 * S);
+	cr_assert_eq(at(NOW).next_ns, NOW + 8 * S);
 	cr_assert_eq(at(NOW + 8 * S).since_ns, NOW - 2 * S);
 }
 
-/* Observations allow 3 s to join and 4 s to run, counted from 1 s ago. */
+/* Set adaptive limits of 3 s to join and 4 s to run, which took effect 1 s
+ * ago. */
 static void adapts(void)
 {
 	s.adapted = (struct adapted){
@@ -255,15 +224,14 @@ static void adapts(void)
 		.asked = { .factor = 8, .warmup = 100, .floor_ns = S },
 		.join = { 512, 375 * MS },
 		.exec = { 300, 500 * MS },
-		.likeness = 17, /* all_reduce, up to 64 KiB */
+		.op_class = 17, /* all_reduce, up to 64 KiB */
 	};
 }
 
-Test(due, an_observed_limit_makes_a_clock_expire_earlier)
+Test(due, adaptive_limit_makes_a_deadline_expire_earlier)
 {
 	given(2);
 	joins(0, 4 * S);
-	s.warn_percent = 100;
 	adapts();
 	cr_assert_eq(at(NOW).what, EXPIRY_NOTHING);
 	cr_assert_eq(at(NOW).next_ns, NOW + 2 * S);
@@ -274,21 +242,19 @@ Test(due, an_observed_limit_makes_a_clock_expire_earlier)
 	cr_assert_eq(at(NOW + 2 * S).most_ns, 10 * S);
 }
 
-Test(due, an_observed_limit_counts_from_the_call_if_that_is_later)
+Test(due, adaptive_limit_counts_from_the_call_if_that_is_later)
 {
 	given(2);
 	all_join(S / 2);
 	joins(1, S / 4);
-	s.warn_percent = 100;
 	adapts();
 	cr_assert_eq(at(NOW).next_ns, NOW - S / 4 + 4 * S);
 }
 
-Test(due, an_observed_limit_never_makes_a_clock_run_longer)
+Test(due, adaptive_limit_never_extends_a_deadline)
 {
 	given(2);
 	joins(0, 9 * S);
-	s.warn_percent = 100;
 	adapts();
 	s.adapted.limits.join_ns = 9 * S;
 	cr_assert_eq(at(NOW).next_ns, NOW + S);
@@ -300,21 +266,20 @@ Test(due, an_observed_limit_never_makes_a_clock_run_longer)
 	cr_assert_eq(at(NOW).next_ns, NOW + 9 * S);
 }
 
-Test(due, an_observed_limit_starts_anew_after_a_pause_and_a_stop)
+Test(due, adaptive_limit_starts_anew_after_a_pause_or_a_stop)
 {
 	given(2);
 	joins(0, 4 * S);
-	s.warn_percent = 100;
 	adapts();
 	s.resumed_ns = NOW - S / 2;
 	cr_assert_eq(at(NOW).next_ns, NOW - S / 2 + 3 * S);
-	stops_note(&s.stops, NOW - S / 4, NOW - S / 4, NOW, 1);
+	stops_record(&s.stops, NOW - S / 4, NOW - S / 4, NOW, 1);
 	cr_assert_eq(at(NOW).next_ns, NOW - S / 4 + 3 * S);
 	s.paused = true;
 	cr_assert_eq(at(NOW).next_ns, UINT64_MAX);
 }
 
-Test(verdict, says_where_a_limit_comes_from)
+Test(verdict, verdict_explains_an_adaptive_limit)
 {
 	struct expiry due;
 
@@ -331,7 +296,7 @@ Test(verdict, says_where_a_limit_comes_from)
 	                   "%s", out.text);
 	all_join(4 * S);
 	s.adapted.exec = (struct window){ 1, 1230000 };
-	s.adapted.likeness = OP_BARRIER * 65;
+	s.adapted.op_class = OP_BARRIER * 65;
 	due = at(NOW + 3 * S);
 	verdict_stalled(&s, &due, &out);
 	cr_assert_not_null(strstr(out.text, "(8 x 1.23 ms, observed over 1 "
@@ -339,7 +304,7 @@ Test(verdict, says_where_a_limit_comes_from)
 	                   "%s", out.text);
 }
 
-Test(due, a_deadline_of_for_ever_never_expires_nor_warns)
+Test(due, infinite_deadline_never_expires)
 {
 	given(2);
 	joins(0, 60 * S)->limits.join_ns = COHORT_FOREVER;
@@ -347,7 +312,7 @@ Test(due, a_deadline_of_for_ever_never_expires_nor_warns)
 	cr_assert_eq(at(NOW).next_ns, UINT64_MAX);
 }
 
-Test(due, a_deadline_of_for_ever_on_one_rank_leaves_other_clocks_alone)
+Test(due, infinite_deadline_of_a_rank_does_not_affect_others)
 {
 	given(3);
 	joins(0, 60 * S)->limits.join_ns = COHORT_FOREVER;
@@ -356,18 +321,18 @@ Test(due, a_deadline_of_for_ever_on_one_rank_leaves_other_clocks_alone)
 	cr_assert_eq(at(NOW).since_ns, NOW - 10 * S);
 }
 
-Test(due, a_deadline_beyond_the_clocks_range_never_expires)
+Test(due, deadline_beyond_the_range_of_the_clock_never_expires)
 {
 	given(2);
 	joins(0, S)->limits.join_ns = UINT64_MAX - NOW;
 	cr_assert_eq(at(NOW).what, EXPIRY_NOTHING);
-	cr_assert_eq(at(UINT64_MAX - S - 1).what, EXPIRY_WARNING);
+	cr_assert_eq(at(UINT64_MAX - S - 1).what, EXPIRY_NOTHING);
 	cr_assert_eq(at(UINT64_MAX - S).what, EXPIRY_VERDICT);
 	ranks[0].limits.join_ns = UINT64_MAX - NOW + 2 * S;
 	cr_assert_eq(at(UINT64_MAX).what, EXPIRY_NOTHING);
 }
 
-Test(due, an_expired_clock_is_due_again_after_each_further_deadline)
+Test(due, expired_deadline_is_due_again_after_the_same_time)
 {
 	given(2);
 	joins(0, 20 * S);
@@ -380,7 +345,7 @@ Test(due, an_expired_clock_is_due_again_after_each_further_deadline)
 	cr_assert_eq(at(NOW).next_ns, NOW + 10 * S);
 }
 
-Test(due, repeated_expiry_does_not_overflow)
+Test(due, repeated_expiry_of_a_deadline_does_not_overflow)
 {
 	given(2);
 	joins(0, 20 * S)->limits.join_ns = UINT64_MAX / 2;
@@ -389,7 +354,7 @@ Test(due, repeated_expiry_does_not_overflow)
 	cr_assert_eq(at(NOW).next_ns, UINT64_MAX);
 }
 
-Test(verdict, starts_the_clock_of_a_call_when_an_older_one_is_done)
+Test(verdict, exec_deadline_starts_when_the_older_call_is_done)
 {
 	given(2);
 	all_join(60 * S);
@@ -401,7 +366,7 @@ Test(verdict, starts_the_clock_of_a_call_when_an_older_one_is_done)
 
 /* ---- never called ----------------------------------------------------- */
 
-Test(verdict, names_a_rank_that_never_called_anything)
+Test(verdict, verdict_names_a_rank_that_never_called_anything)
 {
 	given(2);
 	joins(0, 10 * S);
@@ -418,7 +383,7 @@ Test(verdict, names_a_rank_that_never_called_anything)
 	cr_assert_eq(out.v.missing[0], 2);
 }
 
-Test(verdict, names_a_rank_that_only_bound_itself)
+Test(verdict, verdict_names_a_rank_that_has_only_been_bound)
 {
 	given(2);
 	joins(0, 10 * S);
@@ -429,7 +394,7 @@ Test(verdict, names_a_rank_that_only_bound_itself)
 		"10.0 s): it is busy in the program; rank 0 waits");
 }
 
-Test(verdict, names_a_rank_whose_thread_was_not_examined)
+Test(verdict, verdict_names_a_rank_whose_thread_was_not_examined)
 {
 	given(2);
 	joins(0, 10 * S);
@@ -440,7 +405,7 @@ Test(verdict, names_a_rank_whose_thread_was_not_examined)
 		"10.0 s): it is busy in the program; rank 0 waits");
 }
 
-Test(verdict, names_a_rank_that_has_left)
+Test(verdict, verdict_names_a_rank_that_has_left)
 {
 	given(2);
 	joins(0, 10 * S);
@@ -451,9 +416,9 @@ Test(verdict, names_a_rank_that_has_left)
 		"10.0 s); rank 0 waits for it in all_reduce 7 of \"dp\"");
 }
 
-/* ---- elsewhere -------------------------------------------------------- */
+/* ---- busy elsewhere --------------------------------------------------- */
 
-Test(verdict, names_a_rank_outside_the_library)
+Test(verdict, verdict_names_a_rank_that_is_busy_in_the_program)
 {
 	given(2);
 	joins(0, 10 * S);
@@ -465,7 +430,7 @@ Test(verdict, names_a_rank_outside_the_library)
 	cr_assert_eq(out.v.rank, 1);
 }
 
-Test(verdict, names_a_rank_that_waits_for_its_own_program)
+Test(verdict, verdict_says_what_a_rank_needs_from_its_program)
 {
 	given(2);
 	joins(0, 10 * S);
@@ -479,7 +444,7 @@ Test(verdict, names_a_rank_that_waits_for_its_own_program)
 		"be marked ready");
 }
 
-Test(verdict, names_a_rank_in_native_calls)
+Test(verdict, verdict_names_a_rank_that_uses_its_native_communicator)
 {
 	given(2);
 	joins(0, 10 * S);
@@ -488,11 +453,11 @@ Test(verdict, names_a_rank_in_native_calls)
 	cr_assert_str_eq(
 		stalled(),
 		"rank 1 has not called all_reduce 7 of \"dp\" (10.0 s, limit "
-		"10.0 s): it is inside its native communicator; rank 0 waits");
+		"10.0 s): it is using its native communicator; rank 0 waits");
 	cr_assert_eq(out.v.kind, COHORT_VERDICT_OUTSIDE);
 }
 
-Test(verdict, names_a_rank_that_waits_in_a_call_with_host_memory)
+Test(verdict, verdict_names_a_rank_that_waits_in_a_host_memory_call)
 {
 	given(2);
 	joins(0, 10 * S);
@@ -505,7 +470,7 @@ Test(verdict, names_a_rank_that_waits_in_a_call_with_host_memory)
 	cr_assert_eq(out.v.ranks[1].inside, 1);
 }
 
-Test(verdict, names_a_rank_inside_another_call)
+Test(verdict, verdict_names_a_rank_inside_another_call)
 {
 	given(2);
 	joins(0, 10 * S);
@@ -517,7 +482,7 @@ Test(verdict, names_a_rank_inside_another_call)
 	cr_assert_eq(out.v.kind, COHORT_VERDICT_DIFFERENT_CALL);
 }
 
-Test(verdict, names_a_rank_whose_thread_has_exited)
+Test(verdict, verdict_names_a_rank_whose_thread_has_exited)
 {
 	given(2);
 	joins(0, 10 * S);
@@ -530,7 +495,7 @@ Test(verdict, names_a_rank_whose_thread_has_exited)
 	cr_assert_eq(out.v.kind, COHORT_VERDICT_THREAD_EXITED);
 }
 
-Test(verdict, names_a_rank_that_any_thread_may_call_for)
+Test(verdict, verdict_names_a_rank_that_is_not_bound_to_a_thread)
 {
 	given(2);
 	joins(0, 10 * S);
@@ -545,7 +510,7 @@ Test(verdict, names_a_rank_that_any_thread_may_call_for)
 	cr_assert_eq(out.v.ranks[1].bound, 0);
 }
 
-Test(verdict, does_not_take_the_last_callers_exit_for_that_of_an_unbound_rank)
+Test(verdict, verdict_says_that_the_last_caller_of_an_unbound_rank_exited)
 {
 	given(2);
 	joins(0, 10 * S);
@@ -560,7 +525,7 @@ Test(verdict, does_not_take_the_last_callers_exit_for_that_of_an_unbound_rank)
 	cr_assert_eq(out.v.kind, COHORT_VERDICT_OUTSIDE);
 }
 
-Test(verdict, takes_a_thread_that_exited_inside_a_call_for_the_ranks)
+Test(verdict, verdict_names_an_unbound_rank_whose_thread_died_in_a_call)
 {
 	given(2);
 	joins(0, 10 * S);
@@ -576,7 +541,7 @@ Test(verdict, takes_a_thread_that_exited_inside_a_call_for_the_ranks)
 
 /* ---- on the device ---------------------------------------------------- */
 
-Test(verdict, names_the_one_rank_that_has_not_started)
+Test(verdict, verdict_names_the_one_rank_that_has_not_started)
 {
 	given(2);
 	all_join(10 * S);
@@ -584,7 +549,7 @@ Test(verdict, names_the_one_rank_that_has_not_started)
 	cr_assert_str_eq(
 		stalled(),
 		"rank 1 has not started all_reduce 7 of \"dp\" (10.0 s, limit "
-		"10.0 s): its stream is busy with what was queued before; rank "
+		"10.0 s): its stream is still busy with earlier work; rank "
 		"0 waits");
 	cr_assert_eq(out.v.kind, COHORT_VERDICT_NOT_STARTED);
 	cr_assert_eq(out.v.rank, 1);
@@ -592,7 +557,7 @@ Test(verdict, names_the_one_rank_that_has_not_started)
 	cr_assert_eq(out.v.missing[0], 2);
 }
 
-Test(verdict, names_the_one_rank_inside_its_native_call)
+Test(verdict, verdict_names_the_one_rank_inside_its_native_call)
 {
 	given(2);
 	all_join(10 * S);
@@ -607,7 +572,7 @@ Test(verdict, names_the_one_rank_inside_its_native_call)
 	cr_assert_eq(out.v.rank, 1);
 }
 
-Test(verdict, blames_no_rank_if_all_have_started_and_none_is_done)
+Test(verdict, verdict_blames_no_rank_if_all_started_and_none_is_done)
 {
 	given(2);
 	all_join(10 * S);
@@ -621,7 +586,7 @@ Test(verdict, blames_no_rank_if_all_have_started_and_none_is_done)
 	cr_assert_eq(out.v.rank, -1);
 }
 
-Test(verdict, names_the_one_rank_that_is_not_done)
+Test(verdict, verdict_names_the_one_rank_that_is_not_done)
 {
 	given(3);
 	all_join(10 * S);
@@ -635,7 +600,7 @@ Test(verdict, names_the_one_rank_that_is_not_done)
 	cr_assert_eq(out.v.rank, 1);
 }
 
-Test(verdict, blames_the_only_rank_of_a_group)
+Test(verdict, verdict_blames_the_only_rank_of_a_group)
 {
 	given(1);
 	all_join(10 * S);
@@ -645,15 +610,15 @@ Test(verdict, blames_the_only_rank_of_a_group)
 	cr_assert_eq(out.v.rank, 0);
 }
 
-Test(verdict, claims_no_starts_where_they_are_not_marked)
+Test(verdict, rank_without_start_marks_counts_as_started_after_its_call)
 {
 	given(2);
 	all_join(10 * S);
 	s.starts_are_marked = false;
 	cr_assert_str_eq(
 		stalled(),
-		"all_reduce 7 of \"dp\" has started and has not finished on "
-		"ranks 0-1 (10.0 s, limit 10.0 s)");
+		"all_reduce 7 of \"dp\" has not finished on ranks 0-1 (10.0 s, "
+		"limit 10.0 s)");
 	ranks[1].in_call = true;
 	stalled();
 	cr_assert_eq(out.v.kind, COHORT_VERDICT_NOT_STARTED);
@@ -662,7 +627,7 @@ Test(verdict, claims_no_starts_where_they_are_not_marked)
 
 /* ---- many ranks ------------------------------------------------------- */
 
-Test(verdict, is_named_after_the_first_of_several_missing_ranks)
+Test(verdict, verdict_has_the_kind_of_the_first_missing_rank)
 {
 	given(4);
 	joins(1, 10 * S);
@@ -678,7 +643,7 @@ Test(verdict, is_named_after_the_first_of_several_missing_ranks)
 	cr_assert_not_null(strstr(out.text, "\nalso   rank 2 ("));
 }
 
-Test(verdict, blames_nobody_if_less_than_half_have_called)
+Test(verdict, verdict_blames_no_rank_if_less_than_half_have_called)
 {
 	given(4);
 	snprintf(joins(0, 10 * S)->tag, TAG_SIZE, "save");
@@ -697,7 +662,63 @@ Test(verdict, blames_nobody_if_less_than_half_have_called)
 	cr_assert_eq(out.v.missing[0], 4);
 }
 
-/* Ranks 1 and 3 wait in a child for rank 2. */
+/* Let rank 3 hold Python's interpreter lock, for which ranks 0 and 1 wait. */
+static struct stack_report *hold_python(void)
+{
+	static struct stack_report stacks[4];
+	int i;
+
+	given(4);
+	joins(2, 10 * S);
+	for (i = 0; i < 4; i++) {
+		ranks[i].stack = &stacks[i];
+		stacks[i].holds_python = i == 3;
+	}
+	strcpy(stacks[0].text, "take_gil+0x1f < PyEval_RestoreThread+0x9");
+	strcpy(stacks[1].text, "PyEval_RestoreThread+0x9 < call+0x3");
+	strcpy(stacks[3].text, "match+0x5");
+	strcpy(stacks[3].brief, "match+0x5");
+	strcpy(ranks[3].state, "running");
+	return stacks;
+}
+
+Test(verdict, verdict_blames_only_the_rank_that_holds_the_interpreter_lock)
+{
+	hold_python();
+	cr_assert_str_eq(stalled(),
+	                 "rank 3 has not called all_reduce 7 of \"dp\" (10.0 "
+	                 "s, limit 10.0 s): running at match+0x5; rank 2 "
+	                 "waits");
+	cr_assert_eq(out.v.rank, 3);
+	cr_assert_eq(out.v.world_rank, 3);
+	cr_assert_eq(out.v.missing[0], 8);
+	cr_assert_eq(out.v.kind, COHORT_VERDICT_OUTSIDE);
+	cr_assert_not_null(strstr(out.text, "; it holds Python's interpreter "
+	                                    "lock\n"));
+	cr_assert_not_null(strstr(out.text, "\nnote   ranks 0-1 wait for "
+	                                    "Python's interpreter lock"));
+}
+
+Test(verdict, ranks_that_do_not_wait_for_the_interpreter_lock_are_blamed)
+{
+	struct stack_report *stacks = hold_python();
+
+	joins(0, 10 * S);
+	strcpy(stacks[1].text, "PyThread_acquire_lock_timed+0x20");
+	stalled();
+	cr_assert_eq(out.v.missing[0], 0xa);
+	strcpy(stacks[1].text, "take_gil+0x1f");
+	stalled();
+	cr_assert_eq(out.v.missing[0], 8);
+	stacks[1].holds_python = 1;
+	stalled();
+	cr_assert_eq(out.v.missing[0], 0xa);
+	ranks[1].stack = NULL;
+	stalled();
+	cr_assert_eq(out.v.missing[0], 0xa);
+}
+
+/* Let ranks 1 and 3 wait for rank 2 in a child. */
 static void wait_in_child(void)
 {
 	s.waits.link_count = 1;
@@ -711,23 +732,24 @@ static void wait_in_child(void)
 	s.waits.here[0] = 4;
 }
 
-Test(verdict, blames_the_rank_that_the_missing_ones_wait_for)
+Test(verdict, verdict_blames_the_rank_that_missing_ranks_wait_for)
 {
 	given(4);
 	joins(0, 10 * S);
 	wait_in_child();
-	cr_assert_str_eq(stalled(),
-	                 "rank 2 (1 there) has not called all_reduce 3 of "
-	                 "\"dp.1\" (10.0 s, limit 10.0 s): it is busy in the "
-	                 "program; rank 0 waits; ranks 1, 3 wait in all_reduce "
-	                 "3 of group \"dp.1\" for rank 2");
+	cr_assert_str_eq(
+		stalled(),
+		"rank 2 has not called all_reduce 3 of \"dp.1\", where "
+		"it is rank 1 (10.0 s, limit 10.0 s): it is busy in "
+		"the program; rank 0 waits; ranks 1, 3 wait in "
+		"all_reduce 3 of group \"dp.1\" for rank 2");
 	cr_assert_eq(out.v.kind, COHORT_VERDICT_OUTSIDE);
 	cr_assert_eq(out.v.rank, 2);
 	cr_assert_eq(out.v.world_rank, 2);
 	cr_assert_eq(out.v.missing[0], 4);
 }
 
-Test(verdict, blames_no_rank_of_the_group_if_the_culprit_is_in_another)
+Test(verdict, verdict_blames_no_local_rank_if_the_culprit_is_remote)
 {
 	given(2);
 	joins(0, 10 * S);
@@ -739,8 +761,9 @@ Test(verdict, blames_no_rank_of_the_group_if_the_culprit_is_in_another)
 	cr_assert_eq(out.v.missing[0], 0);
 }
 
-/* Rank 1, for which ranks 0 and 3 wait, has left, and waits for rank 2 elsewhere. */
-Test(verdict, line_blames_the_rank_that_has_left_whatever_it_waits_for)
+/* Rank 1 has left, and ranks 0 and 3 wait for it. Rank 1 itself waits for rank
+ * 2 in another communicator. */
+Test(verdict, verdict_blames_a_rank_that_has_left_even_if_it_waits)
 {
 	given(4);
 	joins(0, 10 * S);
@@ -755,7 +778,7 @@ Test(verdict, line_blames_the_rank_that_has_left_whatever_it_waits_for)
 	cr_assert_eq(out.v.rank, 1);
 }
 
-Test(verdict, line_says_how_the_end_of_a_chain_has_left)
+Test(verdict, verdict_says_how_the_last_rank_of_a_chain_has_left)
 {
 	given(4);
 	joins(0, 10 * S);
@@ -766,7 +789,7 @@ Test(verdict, line_says_how_the_end_of_a_chain_has_left)
 	                 "limit 10.0 s); rank 0 waits for it in all_reduce 7 "
 	                 "of \"dp\"; ranks 1, 3 wait in all_reduce 3 of group "
 	                 "\"dp.1\" for rank 2");
-	/* It has left the child alone. */
+	/* Now rank 2 has left only the child. */
 	ranks[2].returned = false;
 	s.waits.culprits[0].at.returned = true;
 	cr_assert_eq(strncmp(stalled(), "rank 2 has left: its worker", 27), 0,
@@ -777,21 +800,38 @@ Test(verdict, several_ranks_that_have_left_are_named_together)
 {
 	given(4);
 	joins(0, 10 * S);
-	ranks[1].returned = ranks[2].returned = ranks[3].returned = true;
+	joins(3, 10 * S);
+	ranks[1].returned = ranks[2].returned = true;
 	cr_assert_str_eq(stalled(),
-	                 "ranks 1-3 have left: their workers returned 0 (10.0 "
-	                 "s, limit 10.0 s); rank 0 waits for them in "
+	                 "ranks 1-2 have left: their workers returned 0 (10.0 "
+	                 "s, limit 10.0 s); ranks 0, 3 wait for them in "
 	                 "all_reduce 7 of \"dp\"");
 	cr_assert_not_null(strstr(out.text,
 	                          "\nalso   rank 2 (thread 4002 \"dp/2\", "
 	                          "device 2) has left: its worker returned 0;"),
 	                   "%s", out.text);
 	ranks[2].closed = true;
-	cr_assert_eq(strncmp(stalled(), "ranks 1-3 have left (10.0 s", 27), 0,
+	cr_assert_eq(strncmp(stalled(), "ranks 1-2 have left (10.0 s", 27), 0,
 	             "%s", out.line);
 }
 
-Test(verdict, says_where_a_rank_has_never_called)
+Test(verdict, majority_that_has_left_is_not_blamed)
+{
+	given(4);
+	joins(0, 10 * S);
+	ranks[1].returned = ranks[2].returned = ranks[3].returned = true;
+	cr_assert_str_eq(
+		stalled(),
+		"rank 0 alone waits in all_reduce 7 of \"dp\" (10.0 s, "
+		"limit 10.0 s); ranks 1-3 have left");
+	cr_assert_eq(out.v.rank, -1);
+	ranks[3].returned = false;
+	stalled();
+	cr_assert_eq(out.v.rank, 1, "%s", out.line);
+	cr_assert_eq(out.v.missing[0], 6);
+}
+
+Test(verdict, verdict_says_that_a_rank_never_called_in_this_group)
 {
 	given(2);
 	joins(0, 10 * S);
@@ -828,7 +868,7 @@ Test(verdict, ranks_of_a_split_group_are_named_by_both_numbers)
 	                 "is alive, busy in the program" LAST);
 }
 
-Test(verdict, names_of_ranks_of_a_split_group_are_not_cut)
+Test(verdict, long_names_of_ranks_of_a_split_group_are_not_cut)
 {
 	given(4);
 	s.is_child = true;
@@ -848,7 +888,7 @@ Test(verdict, names_of_ranks_of_a_split_group_are_not_cut)
 		"%s", out.text);
 }
 
-/* Everything that can be said about a rank. */
+/* Set all optional texts that a verdict shows for a rank. */
 static void say_all_of(struct rank_snapshot *r)
 {
 	snprintf(r->state, sizeof(r->state), "asleep in clock_nanosleep");
@@ -858,7 +898,7 @@ static void say_all_of(struct rank_snapshot *r)
 	snprintf(r->tag, sizeof(r->tag), "bucket 12/37: encoder.layers.11...");
 }
 
-Test(verdict, line_has_at_most_200_bytes)
+Test(verdict, verdict_line_has_at_most_200_bytes)
 {
 	static struct stack_report stack;
 	int i, n;
@@ -882,7 +922,7 @@ Test(verdict, line_has_at_most_200_bytes)
 	cr_assert(rank_set_has(out.v.missing, 1023));
 }
 
-Test(verdict, block_describes_three_more_ranks)
+Test(verdict, verdict_describes_at_most_three_more_missing_ranks)
 {
 	int i;
 
@@ -895,7 +935,7 @@ Test(verdict, block_describes_three_more_ranks)
 	cr_assert_null(strstr(out.text, "rank 12 ("), "%s", out.text);
 }
 
-Test(verdict, sets_of_ranks_are_printed_as_ranges)
+Test(verdict, verdict_prints_sets_of_ranks_as_ranges)
 {
 	int i;
 
@@ -911,7 +951,7 @@ Test(verdict, sets_of_ranks_are_printed_as_ranges)
 	cr_assert_eq(out.v.missing[1], 2);
 }
 
-Test(verdict, finds_the_last_of_1024_ranks)
+Test(verdict, verdict_names_the_last_of_1024_ranks)
 {
 	int i;
 
@@ -928,8 +968,8 @@ Test(verdict, finds_the_last_of_1024_ranks)
 	cr_assert_eq(out.v.ranks[1023].tid, 5023);
 }
 
-/* The names of threads have the most characters that the system allows. */
-Test(verdict, block_with_the_longest_stack_is_not_cut_off)
+/* All thread names have the maximum length. */
+Test(verdict, verdict_block_with_the_longest_stack_is_not_cut)
 {
 	static struct stack_report stacks[STACK_RANKS];
 	int i;
@@ -952,8 +992,8 @@ Test(verdict, block_with_the_longest_stack_is_not_cut_off)
 	cr_assert_str_eq(out.v.ranks[1].stack, stacks[1].text);
 }
 
-/* Names of 100 bytes, each of which gets an equal share. */
-Test(verdict, has_eight_frames_however_long_their_names_are)
+/* Eight function names of 100 bytes share the room in equal parts. */
+Test(verdict, verdict_block_has_eight_frames_even_with_long_names)
 {
 	static struct stack_report stack;
 	struct text t = { stack.brief, sizeof(stack.brief) };
@@ -978,7 +1018,7 @@ Test(verdict, has_eight_frames_however_long_their_names_are)
 	cr_assert_not_null(strstr(out.text, "\n       bbb"), "%s", out.text);
 }
 
-Test(verdict, has_the_stack_of_a_function_whose_name_begins_with_stack)
+Test(verdict, function_named_stack_is_not_taken_for_a_missing_stack)
 {
 	static struct stack_report stack;
 
@@ -995,7 +1035,7 @@ Test(verdict, has_the_stack_of_a_function_whose_name_begins_with_stack)
 		strstr(out.text, "\nwhere  " STACK_UNAVAILABLE "it is gone\n"));
 }
 
-Test(verdict, says_that_a_call_is_no_longer_on_record)
+Test(verdict, verdict_says_if_a_call_is_no_longer_recorded)
 {
 	given(2);
 	joins(0, 10 * S)->call.ticket = 0;
@@ -1005,15 +1045,15 @@ Test(verdict, says_that_a_call_is_no_longer_on_record)
 		"limit 10.0 s): it is busy in the program; rank 0 "
 		"waits");
 	cr_assert_not_null(
-		strstr(out.text, ", in a call that is not on record"));
+		strstr(out.text, ", in a call that is no longer on record"));
 }
 
-/* ---- what else is said ------------------------------------------------ */
+/* ---- other contents --------------------------------------------------- */
 
-Test(verdict, of_a_warning_says_how_long_it_has_waited)
+Test(verdict, slow_report_says_how_long_a_rank_has_waited)
 {
 	const struct expiry due = {
-		.what = EXPIRY_WARNING,
+		.what = EXPIRY_SLOW,
 		.since_ns = NOW - 250 * MS,
 		.deadline_ns = 500 * MS,
 	};
@@ -1026,15 +1066,15 @@ Test(verdict, of_a_warning_says_how_long_it_has_waited)
 	cr_assert_str_eq(
 		out.line,
 		"rank 1 has not called all_reduce 7 of \"dp\" (250 ms, "
-		"limit 500 ms): it has never called anything; rank 0 "
+		"slow after 500 ms): it has never called anything; rank 0 "
 		"waits");
 	cr_assert_str_eq(out.text,
-	                 "LATE   rank 1 has not called all_reduce 7 of \"dp\" "
+	                 "SLOW   rank 1 has not called all_reduce 7 of \"dp\" "
 	                 "(generation 1)\n"
 	                 "why    it has never called anything\n"
-	                 "since  250 ms (limit 500 ms)\n"
+	                 "since  250 ms (slow after 500 ms)\n"
 	                 "wait   rank 0, in all_reduce of 1000 float32, sum");
-	cr_assert_eq(out.v.stage, COHORT_STAGE_WARNING);
+	cr_assert_eq(out.v.stage, COHORT_STAGE_SLOW);
 	cr_assert_eq(out.v.since_ns, NOW - 250 * MS);
 	cr_assert_eq(out.v.deadline_ns, 500 * MS);
 	cr_assert_eq(out.v.time_ns, NOW);
@@ -1044,7 +1084,7 @@ Test(verdict, of_a_warning_says_how_long_it_has_waited)
 	cr_assert_eq(out.v.size, 2);
 }
 
-Test(verdict, names_a_query_of_the_prober_that_has_no_answer)
+Test(verdict, verdict_notes_a_query_of_the_prober_that_hangs)
 {
 	given(2);
 	all_join(10 * S);
@@ -1058,7 +1098,7 @@ Test(verdict, names_a_query_of_the_prober_that_has_no_answer)
 	                          "has not returned for 3.0 s"));
 }
 
-Test(verdict, has_a_report_for_every_rank)
+Test(verdict, verdict_has_a_report_for_every_rank)
 {
 	const struct cohort_rank_report *r;
 
@@ -1090,10 +1130,10 @@ Test(verdict, has_a_report_for_every_rank)
 	                 "another call" LAST);
 	cr_assert_str_eq(out.v.ranks[0].text,
 	                 "rank 0 (thread 4000 \"dp/0\", device 0) has started, "
-	                 "and not finished");
+	                 "but not finished");
 }
 
-Test(verdict, has_no_call_in_the_report_of_a_rank_that_made_none)
+Test(verdict, report_of_a_rank_that_made_no_call_has_no_call)
 {
 	given(2);
 	joins(0, 10 * S);
@@ -1104,9 +1144,9 @@ Test(verdict, has_no_call_in_the_report_of_a_rank_that_made_none)
 	cr_assert_str_eq(out.v.ranks[1].call, "");
 }
 
-/* ---- the end ---------------------------------------------------------- */
+/* ---- the end of a group ----------------------------------------------- */
 
-Test(verdict, of_an_end_is_its_cause)
+Test(verdict, verdict_on_the_end_of_a_group_has_the_causes_fields)
 {
 	struct cohort_cause cause = {
 		.status = COHORT_WORKER,
@@ -1147,7 +1187,7 @@ static void all_idle(int n)
 
 #define WEDGED "group \"dp\", generation 1 could not be ended within 10.0 s"
 
-Test(verdict, names_a_call_that_keeps_the_group_from_ending)
+Test(verdict, wedged_verdict_names_a_call_that_does_not_return)
 {
 	all_idle(3);
 	ranks[1].idle = false;
@@ -1164,7 +1204,7 @@ Test(verdict, names_a_call_that_keeps_the_group_from_ending)
 	cr_assert_eq(out.v.deadline_ns, 10 * S);
 }
 
-Test(verdict, does_not_take_an_unrecorded_call_for_the_last_recorded_one)
+Test(verdict, wedged_verdict_does_not_name_an_unrecorded_call)
 {
 	all_idle(2);
 	ranks[1].idle = false;
@@ -1175,8 +1215,9 @@ Test(verdict, does_not_take_an_unrecorded_call_for_the_last_recorded_one)
 	                 "a call");
 }
 
-/* An abort does not wait for a thread that only waits. */
-Test(verdict, names_the_operation_that_a_call_with_host_memory_waits_for)
+/* An abort waits for the operation of a host-memory call, but not for the
+ * thread that waits for that operation. */
+Test(verdict, wedged_verdict_names_the_operation_of_a_host_memory_call)
 {
 	all_idle(2);
 	ranks[1].idle = false;
@@ -1187,7 +1228,7 @@ Test(verdict, names_the_operation_that_a_call_with_host_memory_waits_for)
 	                 "operation in flight that does not end");
 }
 
-Test(verdict, names_a_thread_that_died_inside_a_call)
+Test(verdict, wedged_verdict_names_a_thread_that_died_inside_a_call)
 {
 	all_idle(2);
 	ranks[0].idle = false;
@@ -1201,7 +1242,7 @@ Test(verdict, names_a_thread_that_died_inside_a_call)
 	                 "all_reduce for 60.0 s, and its thread has exited");
 }
 
-Test(verdict, names_native_calls_and_operations_that_do_not_end)
+Test(verdict, wedged_verdict_names_native_calls_and_endless_operations)
 {
 	all_idle(3);
 	ranks[0].idle = false;
@@ -1209,7 +1250,7 @@ Test(verdict, names_native_calls_and_operations_that_do_not_end)
 	ranks[2].idle = false;
 	verdict_wedged(&s, &out);
 	cr_assert_str_eq(out.text, WEDGED
-	                 "; rank 0 (thread 4000 \"dp/0\", device 0) is inside "
+	                 "; rank 0 (thread 4000 \"dp/0\", device 0) is using "
 	                 "its native communicator"
 	                 "; rank 2 (thread 4002 \"dp/2\", device 2) has an "
 	                 "operation in flight that does not end");
@@ -1217,7 +1258,7 @@ Test(verdict, names_native_calls_and_operations_that_do_not_end)
 	cr_assert_eq(out.v.missing[0], 5);
 }
 
-Test(verdict, names_further_reasons_after_many_ranks)
+Test(verdict, wedged_verdict_names_the_reaper_even_after_many_ranks)
 {
 	int i;
 
@@ -1235,7 +1276,7 @@ Test(verdict, names_further_reasons_after_many_ranks)
 	cr_assert(rank_set_has(out.v.missing, 63));
 }
 
-Test(verdict, names_a_reaper_that_does_not_return)
+Test(verdict, wedged_verdict_names_a_reaper_that_does_not_return)
 {
 	all_idle(2);
 	s.reaping = "ncclGroupEnd";
@@ -1251,26 +1292,25 @@ Test(verdict, names_a_reaper_that_does_not_return)
 	                        "rank 1");
 }
 
-Test(verdict, names_a_prober_and_an_on_verdict_that_do_not_return)
+Test(verdict, wedged_verdict_names_a_prober_and_on_verdict_that_hang)
 {
 	all_idle(2);
 	s.probing = 1;
 	s.asking = "ncclCommGetAsyncError";
 	s.probing_since_ns = NOW - 11 * S;
-	s.telling = "on_verdict";
-	s.telling_since_ns = NOW - 12 * S;
+	s.callback_since_ns = NOW - 12 * S;
 	verdict_wedged(&s, &out);
 	cr_assert_str_eq(out.text, WEDGED
 	                 "; the prober is inside ncclCommGetAsyncError of "
 	                 "rank 1; on_verdict has not returned for 12.0 s");
 	s.asking = "cudaEventQuery";
-	s.telling_since_ns = 0;
+	s.callback_since_ns = 0;
 	verdict_wedged(&s, &out);
 	cr_assert_str_eq(out.text, WEDGED
 	                 "; the prober is inside cudaEventQuery of rank 1");
 }
 
-Test(verdict, names_a_prober_that_does_not_answer)
+Test(verdict, prober_that_hangs_is_named_in_a_verdict_of_its_own)
 {
 	given(2);
 	s.probing = 1;
@@ -1291,9 +1331,9 @@ Test(verdict, names_a_prober_that_does_not_answer)
 	                           "cudaEventQuery of rank 1 for 11.0 s");
 }
 
-/* ---- as a cause, as a copy, as a word --------------------------------- */
+/* ---- causes, copies and words ----------------------------------------- */
 
-Test(verdict, line_is_the_text_of_the_cause)
+Test(verdict, verdict_line_is_the_text_of_the_cause)
 {
 	struct cohort_cause cause;
 
@@ -1312,7 +1352,7 @@ Test(verdict, line_is_the_text_of_the_cause)
 	cr_assert_str_eq(cause.text, out.line);
 }
 
-Test(verdict, copy_does_not_depend_on_the_original)
+Test(verdict, copied_verdict_does_not_depend_on_the_original)
 {
 	struct verdict copy;
 
@@ -1333,7 +1373,7 @@ Test(verdict, copy_does_not_depend_on_the_original)
 	verdict_fini(&copy);
 }
 
-Test(verdict, kinds_all_have_their_words)
+Test(verdict, every_kind_of_verdict_has_a_text)
 {
 	cr_assert_str_eq(cohort_verdict_text(COHORT_VERDICT_NONE), "none");
 	cr_assert_str_eq(cohort_verdict_text(COHORT_VERDICT_NOT_STARTED),
@@ -1347,7 +1387,7 @@ Test(verdict, kinds_all_have_their_words)
 
 /* ---- sends and receives ----------------------------------------------- */
 
-/* Rank 0 has sent to rank 1, that long ago, and allows 10 s. */
+/* Send from rank 0 to rank 1 @ago_ns ago, with a deadline of 10 s. */
 static struct transfer_snapshot *sends(uint64_t ago_ns)
 {
 	s.front = 0;
@@ -1365,7 +1405,8 @@ static struct transfer_snapshot *sends(uint64_t ago_ns)
 	return &s.transfer;
 }
 
-/* The text about the transfer after its time. */
+/* Return the line of the verdict on the transfer after its deadline has
+ * expired. */
 static const char *stalled_transfer(void)
 {
 	const struct expiry due = {
@@ -1379,16 +1420,12 @@ static const char *stalled_transfer(void)
 	return out.line;
 }
 
-Test(due, a_transfer_has_a_clock_of_its_own)
+Test(due, transfer_has_its_own_deadline)
 {
 	const uint64_t began = NOW - S;
 
 	given(2);
 	sends(S);
-	cr_assert_eq(at(began + 5 * S - 1).what, EXPIRY_NOTHING);
-	cr_assert_eq(at(began + 5 * S - 1).next_ns, began + 5 * S);
-	cr_assert_eq(at(began + 5 * S).what, EXPIRY_WARNING);
-	s.transfer.warned = true;
 	cr_assert_eq(at(began + 5 * S).what, EXPIRY_NOTHING);
 	cr_assert_eq(at(began + 5 * S).next_ns, began + 10 * S);
 	cr_assert_eq(at(began + 10 * S).what, EXPIRY_VERDICT);
@@ -1399,8 +1436,9 @@ Test(due, a_transfer_has_a_clock_of_its_own)
 	cr_assert_eq(at(began + 10 * S).what, EXPIRY_NOTHING);
 }
 
-/* Its peer may have received by a native call or a graph before it left. */
-Test(due, a_transfer_to_a_rank_that_has_left_is_due_at_once_if_it_is_numbered)
+/* The peer may have received by a native call or a graph before it left, so
+ * transfers cannot be matched by number. */
+Test(due, transfer_with_a_rank_that_has_left_is_reported_at_once)
 {
 	given(2);
 	sends(S / 1000);
@@ -1414,18 +1452,18 @@ Test(due, a_transfer_to_a_rank_that_has_left_is_due_at_once_if_it_is_numbered)
 	cr_assert_eq(at(NOW).what, EXPIRY_NOTHING);
 }
 
-Test(due, the_graver_of_a_transfer_and_a_collective_is_reported)
+Test(due, more_severe_hang_of_transfer_and_collective_is_reported)
 {
 	given(2);
 	sends(8 * S);
 	s.front = 7;
 	joins(1, 4 * S);
-	/* 8 s and 4 s of 10 s: a warning of each is due, or will be. */
-	cr_assert_eq(at(NOW).what, EXPIRY_WARNING);
-	cr_assert(at(NOW).is_transfer);
-	s.transfer.warned = true;
-	cr_assert_eq(at(NOW).next_ns, NOW + S);
-	cr_assert_eq(at(NOW + S).what, EXPIRY_WARNING);
+	cr_assert_eq(at(NOW).what, EXPIRY_NOTHING);
+	cr_assert_eq(at(NOW).next_ns, NOW + 2 * S);
+	/* The collective is slow, but the transfer's deadline has passed. */
+	s.slow_ns = 5 * S;
+	s.transfer.slow = true;
+	cr_assert_eq(at(NOW + S).what, EXPIRY_SLOW);
 	cr_assert_not(at(NOW + S).is_transfer);
 	cr_assert_eq(at(NOW + 2 * S).what, EXPIRY_VERDICT);
 	cr_assert(at(NOW + 2 * S).is_transfer);
@@ -1434,7 +1472,7 @@ Test(due, the_graver_of_a_transfer_and_a_collective_is_reported)
 	cr_assert_not(at(NOW + 6 * S).is_transfer);
 }
 
-Test(verdict, of_a_transfer_names_the_rank_that_has_not_called)
+Test(verdict, transfer_verdict_names_the_rank_that_has_not_called)
 {
 	given(2);
 	sends(10 * S);
@@ -1449,7 +1487,7 @@ Test(verdict, of_a_transfer_names_the_rank_that_has_not_called)
 	cr_assert_eq(out.v.collective, 0);
 }
 
-Test(verdict, of_a_transfer_says_if_the_rank_never_called_or_is_dead)
+Test(verdict, transfer_verdict_says_if_the_rank_never_called_or_exited)
 {
 	given(2);
 	sends(10 * S);
@@ -1458,10 +1496,9 @@ Test(verdict, of_a_transfer_says_if_the_rank_never_called_or_is_dead)
 	*ranks[1].thread = '\0';
 	stalled_transfer();
 	cr_assert_eq(out.v.kind, COHORT_VERDICT_NEVER_CALLED);
-	cr_assert_not_null(strstr(out.text, "rank 1 (device 1) has not called "
-	                                    "its recv: has never called "
-	                                    "anything"),
+	cr_assert_not_null(strstr(out.text, "\nwhy    it has never called "),
 	                   "%s", out.text);
+	cr_assert_null(strstr(out.text, "\nalso "), "it is described once");
 	given(2);
 	sends(10 * S);
 	ranks[1].alive = 0;
@@ -1473,7 +1510,7 @@ Test(verdict, of_a_transfer_says_if_the_rank_never_called_or_is_dead)
 	cr_assert_eq(out.v.kind, COHORT_VERDICT_DIFFERENT_CALL);
 }
 
-Test(verdict, of_a_transfer_that_both_called_names_the_rank_that_delays_it)
+Test(verdict, transfer_verdict_names_the_rank_that_has_not_started)
 {
 	struct transfer_snapshot *x;
 
@@ -1499,7 +1536,7 @@ Test(verdict, of_a_transfer_that_both_called_names_the_rank_that_delays_it)
 	cr_assert_not_null(strstr(out.text, "is inside the native call"));
 }
 
-/* Rank 0 sends to rank 3, which is of another process and has not answered. */
+/* Send from rank 0 to rank 3 of another process, which has not answered. */
 static struct transfer_snapshot *sends_to_other(void)
 {
 	struct transfer_snapshot *x;
@@ -1513,7 +1550,7 @@ static struct transfer_snapshot *sends_to_other(void)
 	return x;
 }
 
-Test(verdict, of_a_transfer_with_another_process_says_so)
+Test(verdict, transfer_verdict_says_that_the_peer_is_in_another_process)
 {
 	sends_to_other()->own.started = true;
 	stalled_transfer();
@@ -1521,15 +1558,14 @@ Test(verdict, of_a_transfer_with_another_process_says_so)
 	cr_assert_eq(out.v.rank, 3);
 	cr_assert_eq(out.v.missing[0], 8);
 	cr_assert_not_null(strstr(out.line, "recv 3 from rank 0 of \"dp\" ("));
-	cr_assert_not_null(strstr(out.text, "rank 3 is of another process"));
+	cr_assert_not_null(strstr(out.text, "rank 3 is in another process"));
 }
 
 /*
- * NCCL connects two ranks in the first call between them, which waits for the
- * other one's.
+ * NCCL connects two ranks in the first call between them, in which each waits
+ * for the other's call.
  */
-Test(verdict,
-     of_the_first_transfer_with_another_process_does_not_blame_the_caller)
+Test(verdict, first_transfer_with_another_process_blames_the_peer)
 {
 	struct transfer_snapshot *x = sends_to_other();
 
@@ -1541,16 +1577,16 @@ Test(verdict,
 	cr_assert_eq(out.v.missing[0], 8);
 	cr_assert_not_null(strstr(out.text, "is inside the native call"));
 	cr_assert_not_null(strstr(out.text,
-	                          "rank 3 is of another process, and the first "
+	                          "rank 3 is in another process, and the first "
 	                          "call waits until it calls"));
-	/* They are connected. */
+	/* After the first call, the ranks are connected. */
 	x->number = 2;
 	stalled_transfer();
 	cr_assert_eq(out.v.kind, COHORT_VERDICT_NOT_STARTED);
 	cr_assert_eq(out.v.rank, 0);
 }
 
-/* What rank 3 has answered about its half. */
+/* Answer about rank 3's half of the transfer */
 static struct remote_rank peer;
 
 static struct transfer_snapshot *given_peer(bool started)
@@ -1564,11 +1600,12 @@ static struct transfer_snapshot *given_peer(bool started)
 	return x;
 }
 
-Test(verdict, of_a_transfer_says_what_the_rank_of_the_other_process_does)
+Test(verdict, transfer_verdict_says_what_the_remote_peer_is_doing)
 {
 	given_peer(true);
 	peer.kind = COHORT_VERDICT_OUTSIDE;
-	strcpy(peer.text, "rank 3 (pid 7, device 0) has not called its recv:");
+	strcpy(peer.text,
+	       "rank 3 (pid 7, device 0) has not called its recv, and");
 	stalled_transfer();
 	cr_assert_eq(out.v.kind, COHORT_VERDICT_OUTSIDE);
 	cr_assert_eq(out.v.rank, 3);
@@ -1576,10 +1613,11 @@ Test(verdict, of_a_transfer_says_what_the_rank_of_the_other_process_does)
 	cr_assert_eq(out.v.missing[0], 8);
 	cr_assert_not_null(strstr(out.text,
 	                          "\nalso   rank 3 (pid 7, device 0) has not "
-	                          "called its recv:"),
+	                          "called its recv, and"),
 	                   "%s", out.text);
-	cr_assert_null(strstr(out.text, "is of another process"));
-	/* Though the stream of rank 0 has not come to the send. */
+	cr_assert_null(strstr(out.text, "is in another process"));
+	/* Rank 3 is to blame even if rank 0's stream has not reached the
+	 * send. */
 	given_peer(false);
 	peer.kind = COHORT_VERDICT_THREAD_EXITED;
 	stalled_transfer();
@@ -1587,7 +1625,7 @@ Test(verdict, of_a_transfer_says_what_the_rank_of_the_other_process_does)
 	cr_assert_eq(out.v.rank, 3);
 }
 
-Test(verdict, of_a_transfer_with_a_process_that_is_stopped_begins_with_it)
+Test(verdict, transfer_verdict_begins_with_the_stopped_process)
 {
 	given_peer(true);
 	peer.kind = COHORT_VERDICT_PROCESS_STOPPED;
@@ -1600,7 +1638,7 @@ Test(verdict, of_a_transfer_with_a_process_that_is_stopped_begins_with_it)
 	             out.line);
 }
 
-Test(verdict, of_a_transfer_names_the_process_that_has_not_answered)
+Test(verdict, transfer_verdict_names_the_process_that_sent_no_report)
 {
 	sends_to_other()->own.started = true;
 	s.silent = "process 1 (pid 4711), which is stopped";
@@ -1613,7 +1651,7 @@ Test(verdict, of_a_transfer_names_the_process_that_has_not_answered)
 	                   "%s", out.text);
 }
 
-Test(verdict, of_a_transfer_that_both_processes_called_names_who_delays_it)
+Test(verdict, transfer_verdict_names_the_process_that_delays_it)
 {
 	struct transfer_snapshot *x = given_peer(true);
 
@@ -1637,48 +1675,8 @@ Test(verdict, of_a_transfer_that_both_processes_called_names_who_delays_it)
 	cr_assert_eq(out.v.rank, 0);
 }
 
-static void transfer_is_cycle(bool is)
-{
-	stalled_transfer();
-	cr_assert_eq(out.v.kind == COHORT_VERDICT_CYCLE, is, "%s", out.text);
-	if (!is)
-		return;
-	cr_assert_eq(out.v.rank, -1);
-	cr_assert_eq(out.v.missing[0], 0);
-	cr_assert_not_null(strstr(out.text, "\nwait   rank 3, for rank 0 to "
-	                                    "receive (number 2)"),
-	                   "%s", out.text);
-}
-
-/* The peer has not called its half, and its thread waits for what rank 0 has not come to;
- * or its stream does. */
-Test(verdict, of_a_transfer_finds_a_cycle_of_two_processes)
-{
-	struct transfer_snapshot *x = given_peer(true);
-
-	peer.kind = COHORT_VERDICT_OUTSIDE;
-	s.kept.exists = true;
-	s.kept.number = 2;
-	transfer_is_cycle(false);
-	peer.is_held = 1;
-	transfer_is_cycle(true);
-	s.kept.exists = false;
-	transfer_is_cycle(false);
-	s.kept.exists = true;
-	peer.is_held = 0;
-	peer.joined = 1;
-	peer.kind = COHORT_VERDICT_NOT_FINISHED;
-	transfer_is_cycle(false);
-	peer.kind = COHORT_VERDICT_NOT_STARTED;
-	transfer_is_cycle(true);
-	x->own.started = false;
-	transfer_is_cycle(false);
-	x->own.in_call = true;
-	transfer_is_cycle(true);
-}
-
-/* What the ranks 2 to 4 of other processes say about the front, that ranks 0 and 1 have
- * started. */
+/* Answers about ranks 2 to 4 of other processes. Ranks 0 and 1 have started the
+ * front, which is the oldest collective that has not ended on all ranks. */
 static struct remote_rank remote[3];
 
 static void given_remote(int answers)
@@ -1703,7 +1701,8 @@ static void given_remote(int answers)
 	s.remote_count = answers;
 }
 
-/* Rank 3, of another process, has not called, and waits for rank @world elsewhere. */
+/* Let rank 3, in another process, wait for rank @world in another communicator,
+ * without having called the front, in which ranks 0 and 1 wait. */
 static void rank_3_waits_for(int world)
 {
 	given_remote(3);
@@ -1723,21 +1722,22 @@ static void rank_3_waits_for(int world)
 	strcpy(s.waits.culprits[0].call, "all_reduce 3 of \"dp.1\"");
 }
 
-Test(verdict, blames_the_rank_that_one_of_another_process_waits_for)
+Test(verdict, verdict_blames_the_rank_that_a_remote_rank_waits_for)
 {
 	rank_3_waits_for(4);
 	s.waits.here[0] = 0x10;
-	cr_assert_str_eq(stalled(),
-	                 "rank 4 (1 there) has not called all_reduce 3 of "
-	                 "\"dp.1\" (10.0 s, limit 10.0 s): rank 4 (pid 7) is "
-	                 "asleep in futex; ranks 0-2 wait; rank 3 waits in "
-	                 "all_reduce 3 of group \"dp.1\" for rank 4");
+	cr_assert_str_eq(
+		stalled(),
+		"rank 4 has not called all_reduce 3 of \"dp.1\", where "
+		"it is rank 1 (10.0 s, limit 10.0 s): rank 4 (pid 7) "
+		"is asleep in futex; ranks 0-2 wait; rank 3 waits in "
+		"all_reduce 3 of group \"dp.1\" for rank 4");
 	cr_assert_eq(out.v.kind, COHORT_VERDICT_NEVER_CALLED);
 	cr_assert_eq(out.v.rank, 4);
 	cr_assert_eq(out.v.missing[0], 0x10);
 }
 
-Test(verdict, names_the_rank_of_no_member_that_one_of_another_process_waits_for)
+Test(verdict, verdict_names_a_culprit_that_is_not_in_the_split_group)
 {
 	rank_3_waits_for(7);
 	s.is_child = true;
@@ -1749,8 +1749,9 @@ Test(verdict, names_the_rank_of_no_member_that_one_of_another_process_waits_for)
 	cr_assert_eq(out.v.missing[0], 0);
 }
 
-/* Rank 3 waits for rank 0 in another communicator: it is the minority. */
-Test(verdict, blames_the_rank_of_another_process_that_uses_another_order)
+/* Most ranks wait for rank 3 in this communicator, and only rank 3 waits for
+ * rank 0 in another one, so rank 3 is to blame. */
+Test(verdict, verdict_blames_a_remote_rank_that_uses_another_order)
 {
 	rank_3_waits_for(0);
 	s.waits.culprit_count = 0;
@@ -1761,7 +1762,7 @@ Test(verdict, blames_the_rank_of_another_process_that_uses_another_order)
 	cr_assert_eq(out.v.missing[0], 8);
 	cr_assert_not_null(strstr(out.line, "in different orders ("), "%s",
 	                   out.line);
-	/* With two more it is the majority. */
+	/* If most ranks wait in another communicator, no rank is to blame. */
 	remote[0].joined = remote[2].joined = 0;
 	remote[0].waits = remote[2].waits = true;
 	stalled();
@@ -1770,8 +1771,28 @@ Test(verdict, blames_the_rank_of_another_process_that_uses_another_order)
 	cr_assert_eq(out.v.missing[0], 0);
 }
 
-/* Another process says that rank 3 waits, and rank 4 does not: that is to blame. */
-Test(verdict, blames_a_rank_that_waits_for_nobody)
+/* The process of rank 3 has found the cycle, and reports only rank 3. */
+Test(verdict, verdict_does_not_show_a_cycle_of_one_rank)
+{
+	rank_3_waits_for(0);
+	s.waits.culprit_count = 0;
+	s.waits.is_cycle = true;
+	s.waits.link_count = 1;
+	stalled();
+	cr_assert_not_null(strstr(out.line, "ranks 0, 3 wait for each other in "
+	                                    "a cycle ("),
+	                   "%s", out.line);
+	s.waits.links[0].for_world = -1;
+	stalled();
+	cr_assert_eq(out.v.kind, COHORT_VERDICT_CYCLE);
+	cr_assert_not_null(strstr(out.line, "rank 3 and others wait for each "
+	                                    "other in a cycle ("),
+	                   "%s", out.line);
+}
+
+/* Another process reports that rank 3 waits and that rank 4 does not, so rank 4
+ * is to blame. */
+Test(verdict, verdict_blames_a_remote_rank_that_waits_for_no_other)
 {
 	rank_3_waits_for(0);
 	memset(&s.waits, 0, sizeof(s.waits));
@@ -1782,7 +1803,7 @@ Test(verdict, blames_a_rank_that_waits_for_nobody)
 	cr_assert_eq(out.v.missing[0], 0x10);
 }
 
-/* Of five ranks only rank 0 has called. */
+/* Set up five ranks, of which only rank 0 has called. */
 static void only_rank_0_has_called(void)
 {
 	int i;
@@ -1795,7 +1816,7 @@ static void only_rank_0_has_called(void)
 	}
 }
 
-Test(verdict, blames_nobody_if_less_than_half_of_all_processes_ranks_wait)
+Test(verdict, verdict_blames_no_rank_if_less_than_half_of_all_wait)
 {
 	only_rank_0_has_called();
 	cr_assert(stall_may_be_minority(&s));
@@ -1808,7 +1829,7 @@ Test(verdict, blames_nobody_if_less_than_half_of_all_processes_ranks_wait)
 	                   out.text);
 }
 
-Test(verdict, blames_a_missing_rank_if_half_of_all_processes_ranks_wait)
+Test(verdict, verdict_blames_a_missing_rank_if_half_of_all_wait)
 {
 	only_rank_0_has_called();
 	remote[0].joined = remote[1].joined = 1;
@@ -1818,7 +1839,7 @@ Test(verdict, blames_a_missing_rank_if_half_of_all_processes_ranks_wait)
 	cr_assert_not(stall_may_be_minority(&s));
 }
 
-Test(verdict, blames_a_missing_rank_if_one_of_another_process_has_left)
+Test(verdict, verdict_blames_a_missing_rank_if_a_remote_one_has_left)
 {
 	only_rank_0_has_called();
 	remote[2].kind = COHORT_VERDICT_LEFT;
@@ -1826,7 +1847,7 @@ Test(verdict, blames_a_missing_rank_if_one_of_another_process_has_left)
 	cr_assert_neq(out.v.rank, -1, "%s", out.text);
 }
 
-Test(verdict, blames_a_missing_rank_if_another_process_does_not_answer)
+Test(verdict, verdict_blames_a_missing_rank_if_a_process_is_silent)
 {
 	only_rank_0_has_called();
 	s.remote_count = 2;
@@ -1834,7 +1855,7 @@ Test(verdict, blames_a_missing_rank_if_another_process_does_not_answer)
 	cr_assert_neq(out.v.rank, -1, "%s", out.text);
 }
 
-Test(verdict, of_a_rank_of_another_process_says_what_that_does)
+Test(verdict, verdict_says_what_a_remote_rank_is_doing)
 {
 	given_remote(3);
 	remote[1].joined = 0;
@@ -1854,7 +1875,7 @@ Test(verdict, of_a_rank_of_another_process_says_what_that_does)
 		"%s", out.text);
 }
 
-Test(verdict, of_a_rank_of_another_process_that_has_not_started_blames_it)
+Test(verdict, verdict_blames_a_remote_rank_that_has_not_started)
 {
 	given_remote(3);
 	remote[2].kind = COHORT_VERDICT_NOT_STARTED;
@@ -1864,8 +1885,9 @@ Test(verdict, of_a_rank_of_another_process_that_has_not_started_blames_it)
 	cr_assert_eq(out.v.missing[0], 0x10);
 }
 
-/* The process of ranks 3 and 4 is stopped, and rank 2 of another one is late. */
-Test(verdict, blames_a_stopped_process_before_a_rank_that_is_late)
+/* The process of ranks 3 and 4 is stopped, and rank 2 of another process is
+ * late. */
+Test(verdict, verdict_blames_a_stopped_process_before_a_late_rank)
 {
 	static const char stopped[] =
 		"process 2 (pid 7), which drives ranks 3-4, is stopped";
@@ -1886,7 +1908,7 @@ Test(verdict, blames_a_stopped_process_before_a_rank_that_is_late)
 	cr_assert_eq(out.v.missing[0], 0x1c);
 	cr_assert_eq(strncmp(out.line, stopped, strlen(stopped)), 0, "%s",
 	             out.line);
-	/* All have called, so that rank 2 is not late. */
+	/* Now all ranks have called, so rank 2 is not late. */
 	for (i = 0; i < 3; i++)
 		remote[i].joined = 1;
 	stalled();
@@ -1894,7 +1916,44 @@ Test(verdict, blames_a_stopped_process_before_a_rank_that_is_late)
 	cr_assert_eq(out.v.missing[0], 0x18);
 }
 
-Test(verdict, of_other_processes_names_the_ranks_without_an_answer)
+Test(verdict, waiting_rank_with_another_call_has_a_row_of_its_own)
+{
+	given(3);
+	joins(0, 10 * S);
+	joins(1, 10 * S)->call.digest++;
+	stalled();
+	cr_assert_eq(out.v.rank, 2);
+	cr_assert_not_null(strstr(out.text, "\nwait   rank 0, in all_reduce "),
+	                   "%s", out.text);
+	cr_assert_not_null(strstr(out.text, "\nwait   rank 1, in another call: "
+	                                    "all_reduce "),
+	                   "%s", out.text);
+}
+
+/* All ranks have called a split, and a stopped process keeps the others
+ * inside. */
+Test(verdict, verdict_on_a_split_blames_the_stopped_process)
+{
+	int i;
+
+	given_remote(3);
+	for (i = 0; i < 2; i++) {
+		ranks[i].started = false;
+		ranks[i].call.kind = OP_SPLIT;
+	}
+	ranks[0].in_call = true;
+	remote[0].kind = remote[1].kind = COHORT_VERDICT_NOT_STARTED;
+	remote[2].kind = COHORT_VERDICT_PROCESS_STOPPED;
+	s.remote_count = 0;
+	cr_assert(stall_is_remote(&s, false));
+	s.remote_count = 3;
+	stalled();
+	cr_assert_eq(out.v.kind, COHORT_VERDICT_PROCESS_STOPPED);
+	cr_assert_eq(out.v.rank, 4);
+	cr_assert_eq(out.v.missing[0], 0x10);
+}
+
+Test(verdict, verdict_names_remote_ranks_that_sent_no_report)
 {
 	given_remote(2);
 	s.silent = "process 2 (pid 7)";
@@ -1903,12 +1962,13 @@ Test(verdict, of_other_processes_names_the_ranks_without_an_answer)
 	cr_assert_eq(out.v.rank, -1);
 	cr_assert_eq(out.v.missing[0], 0x10);
 	cr_assert_not_null(strstr(out.text,
-	                          "\nnote   nothing is known of rank 4\n"
+	                          "\nnote   nothing is known about rank 4\n"
 	                          "note   no answer from process 2 (pid 7)"),
 	                   "%s", out.text);
 }
 
-/* Ranks 0 and 1 have called what @digest says, rank 2 the same, 3 and 4 not. */
+/* Make a call with @digest on ranks 0 and 1, with digest 5 on rank 2, and with
+ * digest 6 on ranks 3 and 4. */
 static void given_different(uint32_t digest)
 {
 	int i;
@@ -1921,7 +1981,7 @@ static void given_different(uint32_t digest)
 	strcpy(remote[1].call, "broadcast of 3 float32 from 0");
 }
 
-Test(verdict, of_other_processes_tells_who_calls_something_else)
+Test(verdict, verdict_names_a_remote_rank_that_calls_something_else)
 {
 	given_different(5);
 	stalled();
@@ -1934,7 +1994,7 @@ Test(verdict, of_other_processes_tells_who_calls_something_else)
 		"%s", out.text);
 }
 
-Test(verdict, of_other_processes_blames_no_rank_if_most_call_something_else)
+Test(verdict, verdict_blames_no_rank_if_most_call_something_else)
 {
 	given_different(6);
 	remote[0].word = UINT64_C(7) << 32 | 5;
@@ -1945,8 +2005,9 @@ Test(verdict, of_other_processes_blames_no_rank_if_most_call_something_else)
 	cr_assert_eq(out.v.missing[0], 0);
 }
 
-/* A record that is gone has no digest, and neither has a rank that has not called. */
-Test(verdict, of_other_processes_compares_what_is_known)
+/* The digest of a call is unknown if its record was overwritten or the rank has
+ * not called. */
+Test(verdict, verdict_compares_only_known_calls_of_remote_ranks)
 {
 	given_different(0);
 	stalled();
@@ -1957,14 +2018,16 @@ Test(verdict, of_other_processes_compares_what_is_known)
 	cr_assert_eq(out.v.kind, COHORT_VERDICT_NOT_FINISHED);
 }
 
-/* All of this process have called, and a rank of another has not, which it shows. */
-Test(verdict, of_ranks_that_others_miss_comes_after_the_join_deadline)
+/* All ranks of this process have called. Another process publishes that its
+ * rank 3 has not. */
+Test(verdict, verdict_names_a_remote_rank_that_others_wait_for)
 {
 	given_remote(3);
 	s.others_miss = true;
 	remote[1].joined = 0;
 	remote[1].kind = COHORT_VERDICT_NEVER_CALLED;
-	/* Its own ranks have not started, which is nobody's fault. */
+	/* Now the ranks of this process have not started, but are not to
+	 * blame. */
 	s.starts_are_marked = true;
 	ranks[0].started = ranks[1].started = false;
 	stalled();
@@ -1975,8 +2038,9 @@ Test(verdict, of_ranks_that_others_miss_comes_after_the_join_deadline)
 	                   out.line);
 }
 
-/* Whoever waits for a rank of which nothing is known has not started, either. */
-Test(verdict, of_other_processes_blames_no_rank_that_may_wait_for_another)
+/* Rank 2 has not started, perhaps because rank 4, whose process is silent, has
+ * not called. */
+Test(verdict, verdict_blames_no_rank_that_may_wait_for_a_silent_one)
 {
 	given_remote(2);
 	remote[0].kind = COHORT_VERDICT_NOT_STARTED;
@@ -1986,7 +2050,7 @@ Test(verdict, of_other_processes_blames_no_rank_that_may_wait_for_another)
 	cr_assert_eq(out.v.missing[0], 0x10);
 }
 
-Test(verdict, of_other_processes_blames_no_rank_that_waits_for_an_older_call)
+Test(verdict, verdict_blames_no_rank_that_waits_for_an_older_call)
 {
 	given_remote(3);
 	remote[1].kind = COHORT_VERDICT_NOT_STARTED;
@@ -1996,7 +2060,8 @@ Test(verdict, of_other_processes_blames_no_rank_that_waits_for_an_older_call)
 	cr_assert_eq(out.v.rank, -1);
 }
 
-/* Both ranks of this process are inside the first collective's native call. */
+/* Put both ranks of this process inside the native call of the first
+ * collective. */
 static void given_first(int answers)
 {
 	int i;
@@ -2009,7 +2074,7 @@ static void given_first(int answers)
 	}
 }
 
-Test(verdict, of_a_first_call_that_all_are_inside_blames_no_rank)
+Test(verdict, verdict_blames_no_rank_if_all_are_in_the_first_call)
 {
 	int i;
 
@@ -2022,7 +2087,7 @@ Test(verdict, of_a_first_call_that_all_are_inside_blames_no_rank)
 	cr_assert_eq(out.v.missing[0], 0x1f);
 }
 
-Test(verdict, of_a_first_call_that_all_others_have_left_blames_this_process)
+Test(verdict, verdict_blames_this_process_if_others_passed_the_first_call)
 {
 	given_first(3);
 	stalled();
@@ -2031,7 +2096,7 @@ Test(verdict, of_a_first_call_that_all_others_have_left_blames_this_process)
 	cr_assert_eq(out.v.missing[0], 0x3);
 }
 
-Test(verdict, of_what_runs_in_all_processes_blames_no_rank)
+Test(verdict, verdict_on_a_call_that_runs_everywhere_blames_no_rank)
 {
 	given_remote(3);
 	stalled();
@@ -2040,9 +2105,9 @@ Test(verdict, of_what_runs_in_all_processes_blames_no_rank)
 	cr_assert_eq(out.v.missing[0], 0x1f);
 }
 
-/* So does the first collective, which may connect all ranks. */
-Test(verdict,
-     of_the_first_collective_with_another_process_blames_no_rank_of_this)
+/* A call in which no rank of this process has started may wait for other
+ * processes, for example to connect all ranks. */
+Test(verdict, verdict_blames_no_local_rank_if_none_has_started)
 {
 	int i;
 
@@ -2058,14 +2123,10 @@ Test(verdict,
 	cr_assert_eq(out.v.kind, COHORT_VERDICT_REMOTE);
 	cr_assert_eq(out.v.rank, -1);
 	cr_assert_eq(out.v.missing[0], 12);
-	/* One that has left its call shows that they are connected. */
+	/* If a rank has returned from its call, the call does not wait. */
 	ranks[0].in_call = false;
 	ranks[0].started = true;
 	stalled();
 	cr_assert_eq(out.v.kind, COHORT_VERDICT_NOT_STARTED);
 	cr_assert_eq(out.v.rank, 1);
-	ranks[0].in_call = true;
-	s.front = 2;
-	stalled();
-	cr_assert_eq(out.v.kind, COHORT_VERDICT_NOT_STARTED);
 }

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Many verdicts over random snapshots: the rules that must hold for each
+ * Tests of many verdicts on random snapshots. Each verdict must obey these
+ * rules:
  *
- *  A. The blamed rank has not done what most ranks have: if a majority has called,
- *     the blamed rank has not; if all have called, the blamed rank is not done.
- *  B. The verdict and its text name a rank, or the text says that none can be named.
- *  C. The sets of joined and of missing ranks contain only ranks that exist, and the
- *     blamed rank is in the set of missing ranks.
- *  D. The text is complete: it ends within its room, and the line has 1 to 200 bytes.
+ *  A. The blamed rank has not done what most ranks have: if a majority has
+ *     called, the blamed rank has not; if all have called, it is not done.
+ *  B. The verdict and its text name a rank, or the text says that none can be
+ *     named.
+ *  C. The sets of joined and missing ranks contain only ranks that exist, and
+ *     the blamed rank is in the set of missing ranks.
+ *  D. The text is complete: it ends within its room, and the line has 1 to 200
+ *     bytes.
  *
- * A failure prints the seed; VERDICT_SEED is tried first.
+ * A failure prints the seed. If VERDICT_SEED is set, it is tried first.
  */
 
 #include <criterion/criterion.h>
@@ -60,16 +63,6 @@ static struct record random_call(uint64_t ticket)
 		.bytes = below(100000),
 		.outcome = maybe(20) ? COHORT_TIMED_OUT : COHORT_OK,
 	};
-}
-
-/* A set of some ranks, without this one. */
-static void random_set(uint64_t *set, const struct rank_snapshot *r)
-{
-	int i;
-
-	for (i = 0; i < s.size; i++)
-		if (ranks[i].rank != r->rank && maybe(20))
-			rank_set_add(set, ranks[i].rank);
 }
 
 static void random_front_of(struct rank_snapshot *r, unsigned percent)
@@ -134,8 +127,13 @@ static void random_crossing(void)
 	int first = (int)below((unsigned)s.size);
 	int second = (int)below((unsigned)s.size);
 	const struct rank_snapshot *b = &ranks[second];
+	int i;
 
-	*c = (struct crossing){ .group = "tp", .collective = 3 };
+	*c = (struct crossing){ .group = "tp", .collective = 3, .culprit = -1 };
+	c->members = s.world;
+	for (i = 0; i < s.size; i++)
+		c->called += ranks[i].joined;
+	c->called_there = (int)below((unsigned)(s.size - c->called) + 1);
 	if (maybe(90) || first == second || !ranks[first].joined || b->done)
 		return;
 	c->exists = true;
@@ -171,20 +169,13 @@ static void random_snapshot(void)
 		random_rank(&ranks[i], i * (1 + gap), percent);
 		s.all_joined &= ranks[i].joined;
 	}
-	for (i = 0; i < s.size; i++) {
-		if (maybe(30))
-			continue;
-		ranks[i].transfers = random_call(11);
-		random_set(ranks[i].awaits_call, &ranks[i]);
-		random_set(ranks[i].awaits_start, &ranks[i]);
-	}
 	random_transfer();
 	random_crossing();
 }
 
 /* ---- properties ------------------------------------------------------- */
 
-static const char *wrong; /* NULL: nothing */
+static const char *wrong; /* NULL if nothing is wrong */
 
 static void must(bool holds, const char *what)
 {
@@ -207,8 +198,8 @@ static void check_text(void)
 
 	must(memchr(out.text, '\0', sizeof(out.text)), "the text has no end");
 	must(*out.line && strlen(out.line) <= 200, "the line has no end");
-	rank_set_spell(&(struct text){ ranks_of, sizeof(ranks_of) },
-	               out.v.missing);
+	rank_set_format(&(struct text){ ranks_of, sizeof(ranks_of) },
+	                out.v.missing);
 	snprintf(blamed, sizeof(blamed), "rank %d ", out.v.rank);
 	if (out.v.rank < 0)
 		must(strstr(out.text, "no single rank can be blamed"),
@@ -276,7 +267,8 @@ static void check(bool is_transfer)
 		check_front();
 }
 
-/* A collective that waits: some ranks have called, and not all are done. */
+/* Return whether some ranks have called the collective and not all have
+ * finished it. */
 static bool is_stalled(void)
 {
 	bool any = false, all_done = true;
@@ -289,7 +281,8 @@ static bool is_stalled(void)
 	return any && !all_done;
 }
 
-/* No rank is done with a collective that not all have called. */
+/* Make the snapshot consistent: no rank has finished the collective if not all
+ * ranks have called it. */
 static void undo(void)
 {
 	int i;
@@ -310,7 +303,8 @@ static void try_seed(uint64_t seed)
 	               (unsigned long long)seed, wrong, out.text);
 }
 
-Test(verdict_random, keeps_its_rules, .timeout = 120)
+Test(verdict_random, verdicts_on_random_snapshots_obey_the_rules,
+     .timeout = 120)
 {
 	const char *seed = getenv("VERDICT_SEED");
 	uint64_t i;

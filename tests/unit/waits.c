@@ -1,19 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Waits across communicators: in random trees of communicators, in which all ranks but
- * one wait for others somewhere, in collectives or in sends and receives, that one is named
- * and no other
+ * Tests of waits across communicators
+ *
+ * In random trees of communicators, all ranks but one wait for other ranks, in
+ * collectives or in sends and receives. Every verdict must name the rank that
+ * does not wait.
  */
 
 #include <criterion/criterion.h>
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
+#include "base/thread.h"
 #include "core/clique_tree.h"
 #include "core/pair.h"
+#include "support/place.h"
+#include "watch/crossing.h"
 #include "watch/verdict.h"
 #include "watch/waits.h"
 
@@ -24,11 +33,10 @@
 
 static const struct platform platform;
 static struct clique *cliques[MAX_CLIQUES];
-static bool
-	has_transfers[MAX_CLIQUES]; /* ranks wait in sends and receives there */
+static bool has_transfers[MAX_CLIQUES]; /* ranks wait in sends and receives */
 static int count;
 
-/* A number from 0 to @n - 1. */
+/* Return a random number from 0 to @n - 1. */
 static int pick(int n)
 {
 	return (int)(lrand48() % n);
@@ -53,7 +61,8 @@ static void make_comm(struct clique *q, int i, struct cohort_comm *above)
 	cr_assert_eq(call_shapes_init(&c->shapes, SLOTS), COHORT_OK);
 }
 
-/* Make a clique of @n ranks, which are those at @above in @parent. */
+/* Create a clique of @n ranks of @parent. @above has their numbers in
+ * @parent. */
 static struct clique *make(struct clique *parent, const int *above, int n)
 {
 	const size_t bytes =
@@ -85,6 +94,8 @@ static void unmake(struct clique *q)
 
 	clique_tree_leave(q);
 	for (c = q->comms; c < q->comms + q->size; c++) {
+		if (c->former)
+			cause_put(c->former);
 		free(c->tickets.done);
 		free(c->tickets.started);
 		free(c->agreement.slots);
@@ -103,7 +114,8 @@ static void unmake_all(void)
 		unmake(cliques[--count]);
 }
 
-/* Split random ranks off random cliques, at least two each. */
+/* Create a random tree: repeatedly split two or more random ranks from a random
+ * clique. */
 static void make_tree(void)
 {
 	struct clique *parent = make(NULL, NULL, 2 + pick(MAX_RANKS - 1));
@@ -123,27 +135,39 @@ static void make_tree(void)
 
 /* ---- waits ------------------------------------------------------------- */
 
-/* The thread of @c waits in the first collective of its clique. */
+static const struct cohort_tensor tensor = { .count = 1, .type = COHORT_I32 };
+static const struct op sum = {
+	.kind = OP_ALL_REDUCE,
+	.tensors = &tensor,
+	.n = 1,
+};
+
+/* Make the thread of @c wait in the first collective of its clique. */
 static void wait_in(struct cohort_comm *c)
 {
 	const struct limits forever = { COHORT_FOREVER, COHORT_FOREVER };
-	const struct cohort_tensor tensor = { .count = 1, .type = COHORT_I32 };
-	const struct op op = {
-		.kind = OP_ALL_REDUCE,
-		.tensors = &tensor,
-		.n = 1,
-	};
 
-	agree_publish(c, &op, 1, 7, 1, 1, &forever);
+	agree_publish(c, &sum, 1, 7, 1, 1, &forever);
 	atomic_store(&c->tickets.last, 1);
 	atomic_store(&c->agreement.collectives, 1);
 	atomic_store(&c->thread.waits, 1);
 }
 
-/* The thread of @c waits in its first send to @peer, or in its first receive from it. */
+/* Let thread @tid call the first collective of the clique of @c at time @ns,
+ * without a wait. */
+static void queue_in(struct cohort_comm *c, int tid, uint64_t ns)
+{
+	wait_in(c);
+	recorder_begin(&c->recorder, 1, &sum, 0, tid, ns);
+	recorder_end(&c->recorder, 1, COHORT_OK);
+	atomic_store(&agree_slot(c, 1)->arrived_ns, ns);
+	atomic_store(&c->thread.waits, 0);
+}
+
+/* Make the thread of @c wait in its first send to @peer, or in its first
+ * receive from @peer. */
 static void wait_for(struct cohort_comm *c, const struct cohort_comm *peer)
 {
-	const struct cohort_tensor tensor = { .count = 1, .type = COHORT_I32 };
 	const struct op op = {
 		.kind = pick(2) ? OP_SEND : OP_RECV,
 		.root = peer->rank,
@@ -162,8 +186,8 @@ static bool waits_in(const struct cohort_comm *c)
 	return atomic_load(&c->thread.waits);
 }
 
-/* A rank of @q other than @but that waits elsewhere, or is the culprit; or, if @anywhere,
- * that waits.  NULL if there is none. */
+/* Return a rank of @q other than @but that is placed and does not wait in @q,
+ * or NULL if there is none. If @anywhere, the rank can wait in @q as well. */
 static const struct cohort_comm *find_missing(const struct clique *q, int but,
                                               const bool *placed, bool anywhere)
 {
@@ -186,8 +210,8 @@ static struct cohort_comm *comm_of(struct clique *q, int world)
 	return NULL;
 }
 
-/* Let every rank but @culprit wait in a clique where some rank is missing, or for one that
- * waits there. */
+/* Make every rank except @culprit wait, either in a collective that a placed
+ * rank does not join, or in a transfer with a placed rank. */
 static void place_all(int culprit)
 {
 	bool placed[MAX_RANKS] = { false };
@@ -245,7 +269,8 @@ static void check(struct clique *q, int culprit, long seed)
 	snapshot_fini(&s);
 }
 
-Test(waits, name_the_culprit_in_every_tree_and_no_other_rank, .timeout = 120)
+Test(waits, verdicts_in_random_trees_of_waits_name_only_the_culprit,
+     .timeout = 120)
 {
 	const char *given = getenv("WAITS_SEED");
 	const long seed = given ? atol(given) : time(NULL);
@@ -263,8 +288,8 @@ Test(waits, name_the_culprit_in_every_tree_and_no_other_rank, .timeout = 120)
 	}
 }
 
-/* Ranks 0 to n - 1 wait in a ring of communicators, each for the next one. */
-Test(waits, of_a_ring_through_many_communicators_are_a_cycle)
+/* Each rank waits for the next rank, in a different communicator each. */
+Test(waits, waits_in_a_ring_of_communicators_are_a_cycle)
 {
 	const struct expiry due = { .what = EXPIRY_VERDICT, .deadline_ns = 1 };
 	struct clique *root = make(NULL, NULL, MAX_RANKS);
@@ -289,4 +314,310 @@ Test(waits, of_a_ring_through_many_communicators_are_a_cycle)
 	verdict_fini(&out);
 	snapshot_fini(&s);
 	unmake_all();
+}
+
+/* The last verdict. */
+static char line[512];
+static int kind;
+static uint64_t missing;
+
+/* Return the rank that is blamed for the waits in @q, or -1, and free all. */
+static int blamed(struct clique *q, bool is_transfer)
+{
+	const struct expiry due = { .what = EXPIRY_VERDICT,
+		                    .deadline_ns = 1,
+		                    .is_transfer = is_transfer };
+	struct verdict out;
+	struct snapshot s;
+	int rank;
+
+	cr_assert(snapshot_init(&s, q));
+	cr_assert(verdict_init(&out, q->size));
+	snapshot_take(&s, q);
+	waits_take(&s, q, is_transfer);
+	verdict_stalled(&s, &due, &out);
+	rank = out.v.kind == COHORT_VERDICT_CYCLE ? -1 : out.v.world_rank;
+	kind = out.v.kind;
+	missing = out.v.missing[0];
+	snprintf(line, sizeof(line), "%s", out.line);
+	verdict_fini(&out);
+	snapshot_fini(&s);
+	unmake_all();
+	return rank;
+}
+
+/* Rank 1 waits in a send to rank 2, which waits in a collective for ranks 0 and
+ * 1.  Return the rank that is blamed.
+ * @join_ns: limit of the collective */
+static int blame_for_send(uint64_t join_ns)
+{
+	static const int pair[] = { 1, 2 };
+	struct clique *root = make(NULL, NULL, 3);
+	struct clique *q = make(root, pair, 2);
+
+	root->deadlines.join_ns = join_ns;
+	wait_for(comm_of(q, 1), comm_of(q, 2));
+	atomic_store(&comm_of(q, 1)->thread.waits, 1);
+	wait_in(comm_of(root, 2));
+	return blamed(q, true);
+}
+
+Test(waits, rank_within_its_deadline_is_not_blamed_for_a_cycle)
+{
+	cr_assert_eq(blame_for_send(COHORT_FOREVER), -1);
+	cr_assert_eq(blame_for_send(1), 0);
+}
+
+/* ---- several threads of a rank ------------------------------------------ */
+
+static sem_t never;
+static atomic_int sleeper_tid;
+
+static void *sleep_in_futex(void *unused)
+{
+	(void)unused;
+	atomic_store(&sleeper_tid, thread_id());
+	sem_wait(&never);
+	return NULL;
+}
+
+/* Wait in the root on all ranks except rank 1, and in a child on a second thread
+ * of rank 1 for a second thread of rank 2.  Return the rank that is blamed.
+ * @tid:     first thread of rank 1
+ * @join_ns: limit of the collectives */
+static int blame_beside_threads(int tid, uint64_t join_ns)
+{
+	static const int pair[] = { 1, 2 };
+	struct clique *root = make(NULL, NULL, 3);
+	struct clique *q = make(root, pair, 2);
+
+	atomic_store(&root->comms[1].lock.tid, tid);
+	atomic_store(&comm_of(q, 1)->lock.tid, 2001);
+	atomic_store(&comm_of(q, 2)->lock.tid, 2002);
+	root->deadlines.join_ns = q->deadlines.join_ns = join_ns;
+	wait_in(&root->comms[0]);
+	wait_in(&root->comms[2]);
+	wait_in(comm_of(q, 1));
+	return blamed(root, false);
+}
+
+Test(waits, rank_whose_second_thread_has_waited_long_is_not_blamed)
+{
+	pthread_t sleeper;
+
+	place_skip_in_qemu("/proc shows the host's system calls");
+	cr_assert_eq(sem_init(&never, 0, 0), 0);
+	cr_assert_eq(pthread_create(&sleeper, NULL, sleep_in_futex, NULL), 0);
+	while (!sleeper_tid || thread_awaits(sleeper_tid) != -1)
+		sched_yield();
+	/* The first thread of rank 1 may wait for the second one. */
+	cr_assert_eq(blame_beside_threads(sleeper_tid, 1), 2);
+	/* The second thread of rank 2 may still call in time. */
+	cr_assert_eq(blame_beside_threads(sleeper_tid, COHORT_FOREVER), 1);
+	/* Either of the two threads that make no call may be at fault. */
+	cr_assert_eq(blame_beside_threads(1001, 1), 1);
+	sem_post(&never);
+	pthread_join(sleeper, NULL);
+}
+
+/* ---- communicators that have ended --------------------------------------- */
+
+/* Wait on ranks 2 and 3 for ranks 0 and 1, whose child has ended because of rank
+ * 1.  If @has_waited, rank 0 waited in the child. */
+static int blame_after_end(bool has_waited)
+{
+	static const int pair[] = { 0, 1 };
+	struct cohort_cause cause = { .status = COHORT_STALLED,
+		                      .rank = 1,
+		                      .world_rank = 1 };
+	struct clique *root = make(NULL, NULL, 4);
+	struct clique *q = make(root, pair, 2);
+
+	wait_in(&root->comms[2]);
+	wait_in(&root->comms[3]);
+	cause.time_ns = clock_now();
+	cr_assert_eq(cause_set(q->end, &cause), COHORT_OK);
+	atomic_store(&q->comms[0].thread.waits, has_waited);
+	return blamed(root, false);
+}
+
+Test(waits, communicator_that_ended_explains_only_waits_in_it)
+{
+	cr_assert_eq(blame_after_end(true), 1);
+	cr_assert_eq(blame_after_end(false), 0);
+}
+
+/* Wait on ranks 2 and 3 for rank 0, which closed its communicator after a child
+ * had ended because of rank @culprit.  If @has_waited, rank 0 waited in the
+ * child. */
+static int blame_after_close(bool has_waited, int culprit)
+{
+	static const int pair[] = { 0, 1 };
+	const struct cohort_cause cause = {
+		.status = COHORT_STALLED,
+		.kind = COHORT_VERDICT_DIFFERENT_CALL,
+		.rank = culprit,
+		.world_rank = culprit,
+		.time_ns = clock_now()
+	};
+	struct clique *root = make(NULL, NULL, 4);
+	struct clique *q = make(root, pair, 2);
+
+	cr_assert_eq(cause_set(q->end, &cause), COHORT_OK);
+	atomic_store(&q->comms[0].thread.waits, has_waited);
+	wait_in(&root->comms[2]);
+	wait_in(&root->comms[3]);
+	atomic_store(&root->comms[0].lock.closed, true);
+	return blamed(root, false);
+}
+
+Test(waits, rank_that_closes_after_an_end_by_another_rank_is_not_blamed)
+{
+	cr_assert_eq(blame_after_close(true, 1), 1);
+	cr_assert_eq(blame_after_close(false, 1), 0);
+	cr_assert_eq(kind, COHORT_VERDICT_LEFT);
+	cr_assert_eq(blame_after_close(true, -1), -1);
+	cr_assert_eq(missing, 0);
+	cr_assert_not_null(strstr(line, "rank 0 has left after \"g.1\" had "
+	                                "ended (different call) ("),
+	                   "%s", line);
+}
+
+/* Ranks 1 and 2 wait for rank 0, which waited in a child with rank 3 of another
+ * process when @cause ended the child.  Return the rank that is blamed. */
+static int blame_after_end_by_others(struct cohort_cause cause)
+{
+	static const int own[] = { 0 };
+	struct clique *root = make(NULL, NULL, 3);
+	struct clique *q = make(root, own, 1);
+
+	root->world_size = 4;
+	q->world_size = 2;
+	wait_in(&root->comms[1]);
+	wait_in(&root->comms[2]);
+	cause.time_ns = clock_now();
+	cr_assert_eq(cause_set(q->end, &cause), COHORT_OK);
+	atomic_store(&q->comms[0].thread.waits, 1);
+	return blamed(root, false);
+}
+
+/* Nothing is known of the other processes. */
+Test(waits, rank_is_not_blamed_after_it_waited_for_other_processes)
+{
+	const struct cohort_cause cause = { .status = COHORT_STALLED,
+		                            .kind = COHORT_VERDICT_REMOTE,
+		                            .rank = -1,
+		                            .world_rank = -1 };
+
+	cr_assert_eq(blame_after_end_by_others(cause), -1);
+	cr_assert_eq(kind, COHORT_VERDICT_REMOTE);
+	cr_assert_eq(missing, 0);
+}
+
+Test(waits, stopped_process_is_named_after_a_communicator_ended)
+{
+	const struct cohort_cause cause = {
+		.status = COHORT_STALLED,
+		.kind = COHORT_VERDICT_PROCESS_STOPPED,
+		.rank = 1,
+		.world_rank = 3,
+		.text = "process 1 (pid 7), which drives "
+			"rank 3, is stopped (9 ms)"
+	};
+
+	cr_assert_eq(blame_after_end_by_others(cause), 3);
+	cr_assert_eq(kind, COHORT_VERDICT_PROCESS_STOPPED);
+	cr_assert_eq(missing, 8);
+	cr_assert_eq(strncmp(line,
+	                     "process 1 (pid 7), which drives rank 3, is "
+	                     "stopped (",
+	                     50),
+	             0, "%s", line);
+}
+
+/* ---- calls in other communicators --------------------------------------- */
+
+/* Rank 0 waits for rank 1, which is inside a call of a child that has no
+ * missing rank.  The line must say so. */
+static void expect_call_in_child(bool is_transfer)
+{
+	static const int pair[] = { 0, 1 };
+	struct clique *root = make(NULL, NULL, 2);
+	struct clique *q = make(root, pair, 2);
+
+	if (is_transfer)
+		wait_for(&root->comms[0], &root->comms[1]);
+	else
+		wait_in(&root->comms[0]);
+	atomic_store(&q->comms[1].lock.held, 1);
+	cr_assert_eq(blamed(root, is_transfer), 1);
+	cr_assert_eq(kind, COHORT_VERDICT_DIFFERENT_CALL);
+	cr_assert_not_null(strstr(line, ": it is inside a call of \"g.1\""),
+	                   "%s", line);
+}
+
+Test(waits, rank_inside_a_call_of_a_child_is_not_called_busy)
+{
+	expect_call_in_child(false);
+	expect_call_in_child(true);
+}
+
+/* ---- streams ------------------------------------------------------------- */
+
+/* All ranks have called in the first child, in which rank 1 has not started,
+ * because its stream waits in the second child for rank 2. */
+Test(waits, stream_that_waits_in_another_communicator_is_followed)
+{
+	static const int all[] = { 0, 1, 2 };
+	struct clique *root = make(NULL, NULL, 3);
+	struct clique *q = make(root, all, 3), *other = make(root, all, 3);
+	int i;
+
+	q->starts_are_marked = true;
+	for (i = 0; i < 3; i++) {
+		if (i == 2)
+			queue_in(&q->comms[i], 1, 1);
+		else
+			wait_in(&q->comms[i]);
+		q->comms[i].tickets.started[1] = i != 1;
+		if (i < 2)
+			queue_in(&other->comms[i], 1, 1);
+	}
+	cr_assert_eq(blamed(q, false), 2);
+	cr_assert_not_null(
+		strstr(line, "rank 2 has not called all_reduce 1 of \"g.2\""),
+		"%s", line);
+}
+
+/* ---- orders --------------------------------------------------------------- */
+
+/* Ranks 0 and 1 have called in two communicators in different orders, and rank 2
+ * has not called.  Return true if that is a crossing.
+ * @tid: thread that has called in the second communicator; thread 1 has called
+ *       in the first one */
+static bool is_crossing(int tid)
+{
+	static const int pair[] = { 0, 1 };
+	struct clique *root = make(NULL, NULL, 3);
+	struct clique *q = make(root, pair, 2);
+	struct snapshot s;
+	bool exists;
+
+	queue_in(&root->comms[0], 1, 1);
+	queue_in(&q->comms[0], tid, 2);
+	queue_in(&q->comms[1], tid, 1);
+	queue_in(&root->comms[1], 1, 2);
+	cr_assert(snapshot_init(&s, root));
+	snapshot_take(&s, root);
+	crossing_take(&s, root);
+	exists = s.crossing.exists;
+	snapshot_fini(&s);
+	unmake_all();
+	return exists;
+}
+
+Test(waits, calls_of_two_threads_have_no_order)
+{
+	cr_assert(is_crossing(1));
+	cr_assert_not(is_crossing(2));
 }

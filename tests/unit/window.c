@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The launch window
+ * Tests of the launch lock, by which launch windows, memory sections and
+ * connections exclude each other
  */
 
 #include <criterion/criterion.h>
@@ -16,7 +17,7 @@
 
 TestSuite(window, .timeout = 60);
 
-/* A clique without ranks, which no watchdog watches. */
+/* Create a clique that has no ranks and no watchdog. */
 static struct clique *make_clique(void)
 {
 	struct clique *q = aligned_alloc(_Alignof(struct clique), sizeof(*q));
@@ -34,8 +35,7 @@ static void free_clique(struct clique *q)
 	free(q);
 }
 
-/* A thread that opens a window, connects, or begins a section for @q or for no
- * clique. */
+/* A thread that opens a window, connects, or begins a memory section */
 struct visit {
 	pthread_t thread;
 	struct clique *q;
@@ -46,12 +46,12 @@ struct visit {
 
 static void connect_alone(struct visit *v)
 {
-	unsigned taken = launch_lock_take_alone();
+	unsigned taken = launch_lock_begin_connection();
 
 	atomic_store(&v->is_in, true);
 	while (!atomic_load(&v->may_leave))
 		sched_yield();
-	launch_lock_give_alone(taken);
+	launch_lock_end(taken);
 }
 
 static void *visit_main(void *arg)
@@ -91,7 +91,8 @@ static void await_waiting(unsigned n)
 		sched_yield();
 }
 
-/* Start it, and see it wait as one of @n. */
+/* Start a visit, and wait until @n threads wait for the lock, including the
+ * visit's thread. */
 static void visit_waits(struct visit *v, unsigned n)
 {
 	visit_start(v);
@@ -104,7 +105,7 @@ static void visit_end(struct visit *v)
 	pthread_join(v->thread, NULL);
 }
 
-Test(window, may_be_open_several_times_at_once)
+Test(window, several_launch_windows_can_be_open_at_once)
 {
 	struct clique *a = make_clique(), *b = make_clique();
 
@@ -116,7 +117,7 @@ Test(window, may_be_open_several_times_at_once)
 	free_clique(b);
 }
 
-Test(window, keeps_memory_sections_out_until_the_last_one_is_closed)
+Test(window, memory_section_waits_until_the_last_window_is_closed)
 {
 	struct clique *a = make_clique(), *b = make_clique();
 	struct visit section = { .q = NULL };
@@ -134,7 +135,7 @@ Test(window, keeps_memory_sections_out_until_the_last_one_is_closed)
 	free_clique(b);
 }
 
-Test(window, waits_for_memory_sections)
+Test(window, launch_window_waits_for_memory_sections)
 {
 	struct clique *q = make_clique();
 	struct visit window = { .q = q, .opens = true };
@@ -149,7 +150,7 @@ Test(window, waits_for_memory_sections)
 	free_clique(q);
 }
 
-Test(window, that_waits_goes_before_newcomers_and_then_all_of_them_go)
+Test(window, waiting_launch_window_opens_before_later_sections_begin)
 {
 	struct clique *q = make_clique();
 	struct visit window = { .q = q, .opens = true };
@@ -163,7 +164,8 @@ Test(window, that_waits_goes_before_newcomers_and_then_all_of_them_go)
 	await_in(&window);
 	cr_assert_eq(launch_lock_waiting(), 2);
 	launch_lock_close(q);
-	await_in(&newcomers[0]); /* both at once */
+	/* Both newcomers enter at once. */
+	await_in(&newcomers[0]);
 	await_in(&newcomers[1]);
 	visit_end(&newcomers[0]);
 	visit_end(&newcomers[1]);
@@ -171,7 +173,7 @@ Test(window, that_waits_goes_before_newcomers_and_then_all_of_them_go)
 	free_clique(q);
 }
 
-Test(window, that_waits_lets_a_thread_in_a_section_begin_another)
+Test(window, memory_section_can_be_nested_while_a_window_waits)
 {
 	struct clique *q = make_clique();
 	struct visit window = { .q = q, .opens = true };
@@ -189,7 +191,7 @@ Test(window, that_waits_lets_a_thread_in_a_section_begin_another)
 	free_clique(q);
 }
 
-Test(window, that_waits_gives_up_with_the_cause_and_newcomers_come_in)
+Test(window, launch_window_that_gives_up_after_a_cause_admits_others)
 {
 	struct clique *q = make_clique();
 	struct visit window = { .q = q, .opens = true };
@@ -207,7 +209,7 @@ Test(window, that_waits_gives_up_with_the_cause_and_newcomers_come_in)
 	free_clique(q);
 }
 
-Test(window, lets_a_call_that_waits_for_it_give_up_with_the_cause)
+Test(window, memory_section_stops_waiting_for_a_window_after_a_cause)
 {
 	struct clique *q = make_clique(), *other = make_clique();
 	struct visit section = { .q = q };
@@ -223,19 +225,22 @@ Test(window, lets_a_call_that_waits_for_it_give_up_with_the_cause)
 	free_clique(q);
 }
 
-Test(window, of_a_clique_with_a_cause_is_not_opened)
+Test(window, launch_window_of_a_clique_with_a_cause_is_not_opened)
 {
 	struct clique *q = make_clique();
 
 	cause_set_aborted(q->end, "enough");
-	launch_lock_close(q); /* like the reaper, which may come first */
+	/* The reaper closes the window, perhaps before the rank's thread opens
+	 * it. */
+	launch_lock_close(q);
 	cr_assert_eq(launch_lock_open(q), COHORT_ABORTED);
-	memory_section_begin(); /* would wait */
+	/* No window is open, so a memory section begins immediately. */
+	memory_section_begin();
 	memory_section_end();
 	free_clique(q);
 }
 
-Test(window, is_closed_once_whichever_thread_comes_first)
+Test(window, launch_window_is_closed_only_once)
 {
 	struct clique *a = make_clique(), *b = make_clique();
 	struct visit section = { .q = NULL };
@@ -245,24 +250,25 @@ Test(window, is_closed_once_whichever_thread_comes_first)
 	launch_lock_close(a);
 	launch_lock_close(a);
 	visit_start(&section);
-	await_waiting(1); /* for the other one */
+	/* The section waits for b's window. */
+	await_waiting(1);
 	launch_lock_close(b);
 	visit_end(&section);
 	free_clique(a);
 	free_clique(b);
 }
 
-Test(window, that_is_never_closed_is_awaited_up_to_the_limit)
+Test(window, memory_section_waits_for_an_open_window_up_to_the_limit)
 {
 	struct clique *stuck = make_clique(), *q = make_clique();
 	struct visit window = { .q = q, .opens = true };
 	struct visit section = { .q = NULL };
 
 	cr_assert_eq(launch_lock_open(stuck), COHORT_OK);
-	launch_lock_set_limit(1);
+	atomic_store(&launch_lock_limit_ns, 1);
 	memory_section_begin();
-	launch_lock_set_limit(LAUNCH_LOCK_LIMIT_NS);
-	/* The late end of that stay must not end another's section. */
+	atomic_store(&launch_lock_limit_ns, LAUNCH_LOCK_NS);
+	/* The late close of the stuck window must not end a section. */
 	visit_waits(&window, 1);
 	memory_section_end();
 	await_in(&window);
@@ -275,18 +281,19 @@ Test(window, that_is_never_closed_is_awaited_up_to_the_limit)
 	free_clique(q);
 }
 
-Test(window, waits_up_to_the_limit_for_a_section_that_never_ends)
+Test(window, launch_window_waits_for_a_stuck_section_up_to_the_limit)
 {
 	struct clique *q = make_clique();
 	struct visit stuck = { .q = NULL }, section = { .q = NULL };
 
 	visit_start(&stuck);
 	await_in(&stuck);
-	launch_lock_set_limit(1);
+	atomic_store(&launch_lock_limit_ns, 1);
 	cr_assert_eq(launch_lock_open(q), COHORT_OK);
-	launch_lock_set_limit(LAUNCH_LOCK_LIMIT_NS);
+	atomic_store(&launch_lock_limit_ns, LAUNCH_LOCK_NS);
 	visit_waits(&section, 1);
-	visit_end(&stuck); /* its end must not end another's window */
+	/* The late end of the stuck section must not close the window. */
+	visit_end(&stuck);
 	launch_lock_close(q);
 	await_in(&section);
 	visit_end(&section);
@@ -295,15 +302,15 @@ Test(window, waits_up_to_the_limit_for_a_section_that_never_ends)
 
 static void *give(void *arg)
 {
-	launch_lock_give(*(unsigned *)arg);
+	launch_lock_end(*(unsigned *)arg);
 	return NULL;
 }
 
-Test(window, waits_for_a_section_that_another_thread_ends)
+Test(window, launch_window_opens_when_another_thread_ends_a_section)
 {
 	struct clique *q = make_clique();
 	struct visit window = { .q = q, .opens = true };
-	unsigned taken = launch_lock_take();
+	unsigned taken = launch_lock_begin_section();
 	pthread_t thread;
 
 	cr_assert_not(memory_section_is_open());
@@ -313,23 +320,24 @@ Test(window, waits_for_a_section_that_another_thread_ends)
 	visit_end(&window);
 	cr_assert_eq(window.rc, COHORT_OK);
 	launch_lock_close(q);
-	launch_lock_give(0);
+	launch_lock_end(0);
 	free_clique(q);
 }
 
 /* ---- turns ------------------------------------------------------------- */
 
-/* A clique on these devices.  Its turns do not run out during the test. */
+/* Create a clique on @devices, a set of device numbers. Its turns do not expire
+ * during the test. */
 static struct clique *make_on(uint64_t devices)
 {
 	struct clique *q = make_clique();
 
-	launch_lock_set_limit(1000 * LAUNCH_LOCK_LIMIT_NS);
+	atomic_store(&launch_lock_limit_ns, 1000 * LAUNCH_LOCK_NS);
 	q->devices = devices;
 	return q;
 }
 
-Test(window, of_cliques_that_share_a_device_are_open_one_after_the_other)
+Test(window, launch_windows_of_cliques_that_share_a_device_take_turns)
 {
 	struct clique *a = make_on(3), *b = make_on(6), *other = make_on(8);
 	struct visit second = { .q = b, .opens = true };
@@ -348,7 +356,7 @@ Test(window, of_cliques_that_share_a_device_are_open_one_after_the_other)
 	free_clique(other);
 }
 
-Test(window, that_waits_for_its_turn_goes_before_those_that_came_later)
+Test(window, launch_windows_on_one_device_open_in_order_of_arrival)
 {
 	struct clique *a = make_on(1), *b = make_on(3), *c = make_on(2);
 	struct visit second = { .q = b, .opens = true };
@@ -370,7 +378,7 @@ Test(window, that_waits_for_its_turn_goes_before_those_that_came_later)
 	free_clique(c);
 }
 
-Test(window, that_waits_for_its_turn_gives_up_with_the_cause)
+Test(window, launch_window_stops_waiting_for_its_turn_after_a_cause)
 {
 	struct clique *a = make_on(1), *b = make_on(1), *c = make_on(1);
 	struct visit second = { .q = b, .opens = true };
@@ -382,7 +390,8 @@ Test(window, that_waits_for_its_turn_gives_up_with_the_cause)
 	cause_set_aborted(b->end, "enough");
 	visit_end(&second);
 	cr_assert_eq(second.rc, COHORT_ABORTED);
-	launch_lock_close(b); /* as the reaper does */
+	/* the reaper closes the window of an ended clique */
+	launch_lock_close(b);
 	cr_assert_not(atomic_load(&third.is_in));
 	launch_lock_close(a);
 	visit_end(&third);
@@ -393,12 +402,12 @@ Test(window, that_waits_for_its_turn_gives_up_with_the_cause)
 	free_clique(c);
 }
 
-Test(window, that_is_never_closed_keeps_its_turn_for_a_while)
+Test(window, launch_window_that_stays_open_loses_its_turn_at_the_limit)
 {
 	struct clique *stuck = make_on(1), *q = make_on(1);
 
 	cr_assert_eq(launch_lock_open(stuck), COHORT_OK);
-	launch_lock_set_limit(1);
+	atomic_store(&launch_lock_limit_ns, 1);
 	cr_assert_eq(launch_lock_open(q), COHORT_OK);
 	launch_lock_close(stuck);
 	launch_lock_close(q);
@@ -406,7 +415,7 @@ Test(window, that_is_never_closed_keeps_its_turn_for_a_while)
 	free_clique(q);
 }
 
-Test(window, that_waits_for_a_section_keeps_its_turn)
+Test(window, launch_window_that_waits_for_a_section_keeps_its_turn)
 {
 	struct clique *a = make_on(1), *b = make_on(1);
 	struct visit first = { .q = a, .opens = true };
@@ -427,14 +436,16 @@ Test(window, that_waits_for_a_section_keeps_its_turn)
 	free_clique(b);
 }
 
-Test(window, of_a_clique_that_is_ended_loses_its_turn_at_once)
+Test(window, launch_window_of_an_ended_clique_loses_its_turn_at_once)
 {
 	struct clique *a = make_on(1), *b = make_on(1), *c = make_on(1);
 	struct visit second = { .q = b, .opens = true };
 
 	cr_assert_eq(launch_lock_open(a), COHORT_OK);
 	visit_waits(&second, 1);
-	launch_lock_close(b); /* the reaper comes before the thread has left */
+	/* The reaper may close a window before the thread that waits to open it
+	 * gives up. */
+	launch_lock_close(b);
 	cr_assert_eq(launch_lock_waiting(), 0);
 	launch_lock_close(a);
 	cr_assert_eq(launch_lock_open(c), COHORT_OK);
@@ -449,16 +460,16 @@ Test(window, of_a_clique_that_is_ended_loses_its_turn_at_once)
 
 /* ---- connections ------------------------------------------------------- */
 
-Test(window, is_opened_after_a_connection_and_a_section_after_the_window)
+Test(window, after_a_connection_a_launch_window_precedes_a_section)
 {
 	struct clique *q = make_clique();
 	struct visit window = { .q = q, .opens = true };
 	struct visit section = { .q = NULL };
-	unsigned taken = launch_lock_take_alone();
+	unsigned taken = launch_lock_begin_connection();
 
 	visit_waits(&section, 1);
 	visit_waits(&window, 2);
-	launch_lock_give_alone(taken);
+	launch_lock_end(taken);
 	await_in(&window);
 	cr_assert_eq(launch_lock_waiting(), 1);
 	cr_assert_not(atomic_load(&section.is_in));
@@ -469,8 +480,8 @@ Test(window, is_opened_after_a_connection_and_a_section_after_the_window)
 	free_clique(q);
 }
 
-/* The section has come before the connection does. */
-Test(window, keeps_a_connection_out_and_so_does_a_section)
+/* A section that waits enters before a connection that waits. */
+Test(window, connection_waits_for_launch_windows_and_memory_sections)
 {
 	struct clique *q = make_clique();
 	struct visit section = { .q = NULL }, connection = { .connects = true };
@@ -483,7 +494,8 @@ Test(window, keeps_a_connection_out_and_so_does_a_section)
 	await_in(&section);
 	cr_assert_not(atomic_load(&connection.is_in));
 	visit_start(&late);
-	await_waiting(2); /* behind the connection */
+	/* The late section must wait until the connection has ended. */
+	await_waiting(2);
 	visit_end(&section);
 	await_in(&connection);
 	cr_assert_eq(launch_lock_waiting(), 1);
@@ -492,13 +504,13 @@ Test(window, keeps_a_connection_out_and_so_does_a_section)
 	free_clique(q);
 }
 
-Test(window, lets_connections_in_one_by_one)
+Test(window, connections_of_ranks_are_made_one_at_a_time)
 {
 	struct visit all[3] = { { .connects = true },
 		                { .connects = true },
 		                { .connects = true } };
 	struct visit section = { .q = NULL };
-	unsigned taken = launch_lock_take_alone();
+	unsigned taken = launch_lock_begin_connection();
 	int i;
 
 	for (i = 0; i < 3; i++) {
@@ -506,7 +518,7 @@ Test(window, lets_connections_in_one_by_one)
 		await_waiting(1 + (unsigned)i);
 	}
 	visit_waits(&section, 4);
-	launch_lock_give_alone(taken);
+	launch_lock_end(taken);
 	await_in(&section);
 	cr_assert_eq(launch_lock_waiting(), 3);
 	visit_end(&section);
@@ -517,9 +529,9 @@ Test(window, lets_connections_in_one_by_one)
 	}
 }
 
-/* A window that waits for a section keeps newcomers out, until it gives up; but not if
- * a connection waits, too. */
-Test(window, that_gives_up_leaves_newcomers_behind_a_connection)
+/* A window that waits for a section keeps newcomers out until it gives up. If a
+ * connection also waits, they must stay out even then. */
+Test(window, new_section_waits_for_a_connection_if_a_window_gives_up)
 {
 	struct clique *q = make_clique();
 	struct visit window = { .q = q, .opens = true };
@@ -541,21 +553,22 @@ Test(window, that_gives_up_leaves_newcomers_behind_a_connection)
 	free_clique(q);
 }
 
-Test(window, waits_up_to_the_limit_for_a_connection_that_never_ends)
+Test(window, connection_stops_waiting_for_a_stuck_one_at_the_limit)
 {
 	struct visit next = { .connects = true }, after = { .connects = true };
-	unsigned stuck = launch_lock_take_alone();
+	unsigned stuck = launch_lock_begin_connection();
 
-	launch_lock_set_limit(1);
+	atomic_store(&launch_lock_limit_ns, 1);
 	visit_start(&next);
 	await_in(&next);
-	launch_lock_set_limit(LAUNCH_LOCK_LIMIT_NS);
-	launch_lock_give_alone(stuck); /* must not end the other one */
+	atomic_store(&launch_lock_limit_ns, LAUNCH_LOCK_NS);
+	/* The late end of the stuck connection must not end the next one. */
+	launch_lock_end(stuck);
 	visit_waits(&after, 1);
 	visit_end(&next);
 	await_in(&after);
 	visit_end(&after);
-	launch_lock_give_alone(0);
+	launch_lock_end(0);
 }
 
 /* ---- threads that exit ------------------------------------------------- */
@@ -568,7 +581,7 @@ static void *begin_and_exit(void *unused)
 	return NULL;
 }
 
-Test(window, ignores_the_section_of_a_thread_that_has_exited)
+Test(window, memory_section_of_a_thread_that_has_exited_is_ignored)
 {
 	struct clique *q = make_clique();
 	pthread_t thread;
@@ -589,7 +602,7 @@ static void need_cancels(void)
 #endif
 }
 
-/* Cancelled while it waits, whether it is let in before that or not. */
+/* Cancel a thread that waits to open a window or to begin a memory section. */
 static void cancel_one(bool opens)
 {
 	struct clique *q = make_on(1), *other = make_on(1);
@@ -610,7 +623,7 @@ static void cancel_one(bool opens)
 		memory_section_end();
 	else
 		launch_lock_close(other);
-	/* No thread is left inside. */
+	/* The canceled thread has left nothing locked. */
 	cr_assert_eq(launch_lock_open(other), COHORT_OK);
 	launch_lock_close(other);
 	memory_section_begin();
@@ -619,13 +632,13 @@ static void cancel_one(bool opens)
 	free_clique(other);
 }
 
-Test(window, that_waits_goes_with_its_thread)
+Test(window, waiting_launch_window_ends_if_its_thread_is_canceled)
 {
 	need_cancels();
 	cancel_one(true);
 }
 
-Test(window, a_section_that_waits_goes_with_its_thread)
+Test(window, waiting_memory_section_ends_if_its_thread_is_canceled)
 {
 	need_cancels();
 	cancel_one(false);

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All the GPUs of a machine from one process, with one thread per GPU.
+"""Drive all GPUs of a machine from one process, with one thread per GPU.
 
-A collective that cannot finish becomes an exception that names the rank, the call and the
-reason, and the process lives on::
+A collective that cannot finish raises an exception that names the rank, the call and the
+reason, and the process continues::
 
     import cohort, numpy
 
@@ -14,7 +14,7 @@ reason, and the process lives on::
     with cohort.Group(4) as group:
         print(group.run(worker))         # [1.5, 1.5, 1.5, 1.5]
 
-The names are those of the C API, whose headers (include/cohort) are the contract.
+The names are those of the C API.  Its headers (include/cohort) are the full contract.
 """
 
 from ._abi import (MAX_RANKS, BootstrapKind, Connect, Launch, Many, Op, Platform, Policy,
@@ -32,7 +32,7 @@ from ._options import Options, Table
 from ._rank import AbortHandle, Deadlines, Ticket
 from ._reducer import Parameter, Reducer, ReducerOptions, Step, View
 
-#: The version of the library that is loaded.
+#: Version of the loaded library, for example "0.2.0".
 __version__: str = _lib.cohort_version().decode()
 
 __all__ = [

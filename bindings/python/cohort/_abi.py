@@ -64,6 +64,11 @@ class Type(enum.IntEnum):
     BF16 = 9
     F8E4M3 = 10
     F8E5M2 = 11
+    BOOL = 16
+    I16 = 17
+    U16 = 18
+    C64 = 19
+    C128 = 20
 
 
 class Op(enum.IntEnum):
@@ -158,7 +163,6 @@ class Many(enum.IntEnum):
     AUTO = 0
     GROUP = 1
     FLAT = 2
-    ALONE = 3
 
 
 class Launch(enum.IntEnum):
@@ -176,14 +180,6 @@ class Connect(enum.IntEnum):
     COLLECTIVES = 1
     ALL = 2
     NONE = 3
-
-
-class SimSync(enum.IntEnum):
-    """enum cohort_sim_sync of sim.h"""
-
-    NONE = 1
-    DEVICE = 2
-    MEMORY = 3
 
 
 class FaultKind(enum.IntEnum):
@@ -351,7 +347,6 @@ class cohort_stats(ctypes.Structure):
         ("captured", ctypes.c_uint64),
         ("lost_records", ctypes.c_uint64),
         ("slow", ctypes.c_uint64),
-        ("warnings", ctypes.c_uint64),
         ("aborts", ctypes.c_uint64),
         ("verdicts", ctypes.c_uint64 * 32),
         ("stops", ctypes.c_uint64),
@@ -400,10 +395,6 @@ class cohort_fault(ctypes.Structure):
     ]
 
 
-cohort_cause_fn = ctypes.CFUNCTYPE(
-    None, ctypes.POINTER(cohort_cause), ctypes.c_void_p)
-
-
 class cohort_bootstrap(ctypes.Structure):
     """struct cohort_bootstrap of bootstrap.h"""
 
@@ -441,7 +432,8 @@ class cohort_verdict(ctypes.Structure):
         ("rank_size", ctypes.c_uint64),
         ("line", ctypes.c_char_p),
         ("world_rank", ctypes.c_int),
-        ("reserved", ctypes.c_uint64 * 5),
+        ("call", ctypes.c_char_p),
+        ("reserved", ctypes.c_uint64 * 4),
     ]
 
 
@@ -459,19 +451,15 @@ class cohort_group_options(ctypes.Structure):
         ("recorder_slots", ctypes.c_uint),
         ("deadlines", cohort_deadlines),
         ("policy", ctypes.c_int),
-        ("warn_percent", ctypes.c_uint),
         ("on_verdict", cohort_verdict_fn),
         ("user", ctypes.c_void_p),
+        ("slow_ns", ctypes.c_uint64),
         ("nccl_config", ctypes.c_void_p),
-        ("stream_priority", ctypes.c_int),
         ("no_start_marks", ctypes.c_int),
         ("allow_capture", ctypes.c_int),
         ("dump_signal", ctypes.c_int),
         ("dump_directory", ctypes.c_char_p),
         ("dump_fifo", ctypes.c_char_p),
-        ("on_abort", cohort_cause_fn),
-        ("on_slow", cohort_verdict_fn),
-        ("slow_ns", ctypes.c_uint64),
         ("stack_signal", ctypes.c_int),
         ("many", ctypes.c_int),
         ("adaptive_factor", ctypes.c_uint),
@@ -512,8 +500,6 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
         ctypes.c_int]),
     "cohort_op_name": (ctypes.c_char_p, [
         ctypes.c_int]),
-    "cohort_enum_name": (ctypes.c_char_p, [
-        ctypes.c_char_p, ctypes.c_int]),
     "cohort_struct_size": (ctypes.c_size_t, [
         ctypes.c_char_p]),
     "cohort_group_process": (ctypes.c_int, [
@@ -552,12 +538,6 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "cohort_broadcast_many": (ctypes.c_int, [
         ctypes.c_void_p, ctypes.POINTER(cohort_tensor), ctypes.c_size_t, ctypes.c_int,
         ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint64)]),
-    "cohort_all_gather_many": (ctypes.c_int, [
-        ctypes.c_void_p, ctypes.POINTER(cohort_tensor), ctypes.c_size_t, ctypes.c_void_p,
-        ctypes.POINTER(ctypes.c_uint64)]),
-    "cohort_reduce_scatter_many": (ctypes.c_int, [
-        ctypes.c_void_p, ctypes.POINTER(cohort_tensor), ctypes.c_size_t, ctypes.c_int,
-        ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint64)]),
     "cohort_premul_sum_create": (ctypes.c_int, [
         ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_int,
         ctypes.POINTER(ctypes.c_int)]),
@@ -582,7 +562,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "cohort_group_options_init": (None, [
         ctypes.POINTER(cohort_group_options)]),
     "cohort_unique_id": (ctypes.c_int, [
-        ctypes.POINTER(cohort_unique_id)]),
+        ctypes.c_int, ctypes.POINTER(cohort_unique_id)]),
     "cohort_comm_join": (ctypes.c_int, [
         ctypes.POINTER(cohort_unique_id), ctypes.c_int, ctypes.c_int, ctypes.c_int,
         ctypes.POINTER(cohort_group_options), ctypes.POINTER(ctypes.c_void_p)]),
@@ -593,8 +573,6 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "cohort_comm_device": (ctypes.c_int, [
         ctypes.c_void_p]),
     "cohort_comm_platform": (ctypes.c_int, [
-        ctypes.c_void_p]),
-    "cohort_comm_launch": (ctypes.c_int, [
         ctypes.c_void_p]),
     "cohort_comm_generation": (ctypes.c_int, [
         ctypes.c_void_p]),
@@ -616,6 +594,9 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
         ctypes.c_void_p, ctypes.c_char_p]),
     "cohort_comm_split": (ctypes.c_int, [
         ctypes.c_void_p, ctypes.c_int, ctypes.c_int, ctypes.POINTER(ctypes.c_void_p)]),
+    "cohort_comm_subset": (ctypes.c_int, [
+        ctypes.c_void_p, ctypes.POINTER(cohort_unique_id), ctypes.POINTER(ctypes.c_int),
+        ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(ctypes.c_void_p)]),
     "cohort_comm_close": (ctypes.c_int, [
         ctypes.c_void_p]),
     "cohort_comm_native_enter": (ctypes.c_int, [
@@ -659,8 +640,6 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
         ctypes.c_void_p, ctypes.POINTER(ctypes.c_int)]),
     "cohort_group_cause": (ctypes.c_int, [
         ctypes.c_void_p, ctypes.POINTER(cohort_cause)]),
-    "cohort_group_launch": (ctypes.c_int, [
-        ctypes.c_void_p]),
     "cohort_group_generation": (ctypes.c_int, [
         ctypes.c_void_p]),
     "cohort_group_abandoned": (ctypes.c_int, [
@@ -724,8 +703,6 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
         ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint64)]),
     "cohort_stats": (ctypes.c_int, [
         ctypes.c_void_p, ctypes.POINTER(cohort_stats)]),
-    "cohort_stats_write": (ctypes.c_int, [
-        ctypes.c_void_p, ctypes.c_int]),
     "cohort_wait": (ctypes.c_int, [
         ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64]),
     "cohort_synchronize": (ctypes.c_int, [
@@ -774,8 +751,6 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "cohort_reducer_bucket": (ctypes.c_int, [
         ctypes.c_void_p, ctypes.c_size_t]),
     "cohort_sim_set_devices": (ctypes.c_int, [
-        ctypes.c_int]),
-    "cohort_sim_set_sync": (ctypes.c_int, [
         ctypes.c_int]),
     "cohort_sim_fault_add": (ctypes.c_int, [
         ctypes.POINTER(cohort_fault)]),

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays of other libraries: where their elements are, of what type, and on what device.
+"""Find the address, element type and device of arrays of other libraries.
 
-An array is taken by the buffer protocol (NumPy, bytearray, array.array, ctypes), else by
-DLPack (PyTorch, CuPy, JAX), else by __cuda_array_interface__.  What is kept while a call
-is in flight is the memoryview, or DLPack's capsule.  A memoryview has the array refuse to
-be resized; a capsule does not: PyTorch's resize_() moves a tensor that is in use.
+The buffer protocol is tried first (NumPy, bytearray, array.array, ctypes), then DLPack
+(PyTorch, CuPy, JAX), then __cuda_array_interface__.  While a call is in flight, the package
+holds the memoryview or the DLPack capsule.  A memoryview keeps the array from being resized;
+a capsule does not, so PyTorch's resize_() can move a tensor that is in use.
 """
 
 import ctypes
@@ -15,67 +15,72 @@ from typing import Any, Dict, NamedTuple, Optional, Protocol, Sequence, Tuple, U
 
 from ._abi import Type
 from ._errors import Handle
-from ._library import Owned, integer, lib
+from ._library import Owned, integer, lib, member
 
 HOST, CUDA, PINNED, MANAGED = 1, 2, 3, 13  # DLDeviceType
 
-# Formats of the buffer protocol: the kind, whose size is the item's.
+# Kind of number ("i", "u", "f", "c" or "b") of each buffer-protocol format.
 FORMATS = {**dict.fromkeys("bhilqn", "i"), **dict.fromkeys("BHILQN", "u"),
-           **dict.fromkeys("efd", "f")}
-# Kind and bytes, with the codes of DLPack (DLDataTypeCode) beside the letters.
+           **dict.fromkeys("efd", "f"), **dict.fromkeys(("Zf", "Zd"), "c"), "?": "b"}
+# Element type by kind and bytes per element.  An integer kind is a DLPack DLDataTypeCode.
 TYPES: Dict[Tuple[object, int], Type] = {
     ("i", 1): Type.I8, ("u", 1): Type.U8, ("i", 4): Type.I32, ("u", 4): Type.U32,
     ("i", 8): Type.I64, ("u", 8): Type.U64, ("f", 2): Type.F16, ("f", 4): Type.F32,
-    ("f", 8): Type.F64,
+    ("f", 8): Type.F64, ("b", 1): Type.BOOL, ("i", 2): Type.I16, ("u", 2): Type.U16,
+    ("c", 8): Type.C64, ("c", 16): Type.C128,
     (0, 1): Type.I8, (1, 1): Type.U8, (0, 4): Type.I32, (1, 4): Type.U32,
     (0, 8): Type.I64, (1, 8): Type.U64, (2, 2): Type.F16, (2, 4): Type.F32,
     (2, 8): Type.F64, (4, 2): Type.BF16, (10, 1): Type.F8E4M3, (12, 1): Type.F8E5M2,
+    (6, 1): Type.BOOL, (0, 2): Type.I16, (1, 2): Type.U16, (5, 8): Type.C64,
+    (5, 16): Type.C128,
 }
-# How NumPy and CuPy spell a type; those that they lack are their bits.
+# Type strings for NumPy and CuPy.  Types that they lack appear as unsigned integers.
 SPELLINGS = {Type.I8: "|i1", Type.U8: "|u1", Type.I32: "<i4", Type.U32: "<u4",
              Type.I64: "<i8", Type.U64: "<u8", Type.F16: "<f2", Type.F32: "<f4",
-             Type.F64: "<f8", Type.BF16: "<u2", Type.F8E4M3: "|u1", Type.F8E5M2: "|u1"}
+             Type.F64: "<f8", Type.BF16: "<u2", Type.F8E4M3: "|u1", Type.F8E5M2: "|u1",
+             Type.BOOL: "|b1", Type.I16: "<i2", Type.U16: "<u2", Type.C64: "<c8",
+             Type.C128: "<c16"}
 SIZES = {kind: int(lib.cohort_type_size(kind)) for kind in Type}
 NAMES = {lib.cohort_type_name(kind).decode(): kind for kind in Type}
 
 
 class Elements(NamedTuple):
-    """What a call needs to know of an array."""
+    """Location and type of an array's elements."""
 
     address: int
-    count: int  # type: ignore[assignment] # not that of a tuple
+    count: int  # type: ignore[assignment] # hides tuple.count()
     type: Type
-    keep: object  #: keeps the memory as it is
+    keep: object  #: object that keeps the memory alive and in place
     place: int  #: DLDeviceType
-    device: int  #: -1: not known
-    stream: Optional[int]  #: on which the array is computed; None: it is there
+    device: int  #: device number; -1 if unknown
+    stream: Optional[int]  #: stream that computes the elements; None if they need no wait
 
 
 def type_of(kind: Union[Type, str]) -> Type:
-    """An element type by member, number or name ("float32")."""
+    """Return the element type for a member, number or name ("float32")."""
     try:
-        return NAMES[kind] if isinstance(kind, str) else Type(integer(kind, "type"))
+        return NAMES[kind] if isinstance(kind, str) else member(Type, kind, "type")
     except (KeyError, TypeError, ValueError):
         raise TypeError(f"type is {kind!r}, not one of {', '.join(NAMES)}") from None
 
 
 def _wrong_type(what: str, said: object) -> TypeError:
-    return TypeError(f"{what} has elements of type {said}; there are "
-                     f"{', '.join(NAMES)}, in the machine's byte order")
+    return TypeError(f"{what} has elements of type {said}; supported types "
+                     f"are {', '.join(NAMES)}, in native byte order")
 
 
 def _not_contiguous(what: str) -> BufferError:
-    return BufferError(f"{what} is not contiguous in C's order")
+    return BufferError(f"{what} is not contiguous in C order")
 
 
 def _read_only(what: str) -> BufferError:
-    return BufferError(f"{what} is read-only, and would be written to")
+    return BufferError(f"{what} is read-only, but the call writes to it")
 
 
 # ---- the buffer protocol --------------------------------------------------------
 
 class _Buffer(ctypes.Structure):
-    """Py_buffer"""
+    """Py_buffer of Python's C API"""
 
     _fields_ = [("buf", ctypes.c_void_p), ("obj", ctypes.c_void_p),
                 ("len", ctypes.c_ssize_t), ("itemsize", ctypes.c_ssize_t),
@@ -91,7 +96,7 @@ _release_buffer.restype = None
 
 
 def _address_of(view: memoryview) -> int:
-    """Where a buffer is.  The view, which is kept, keeps it there."""
+    """Return the address of a buffer, which stays valid while the view is alive."""
     if not view.readonly and view.nbytes:
         return ctypes.addressof(ctypes.c_char.from_buffer(view))
     raw = _Buffer()
@@ -103,8 +108,7 @@ def _address_of(view: memoryview) -> int:
 
 def _of_buffer(view: memoryview, what: str, writable: bool) -> Elements:
     form = view.format
-    kind = TYPES.get((FORMATS.get(form[-1], ""), view.itemsize)) \
-        if len(form) == 1 or form[0] in "@=<" and len(form) == 2 else None
+    kind = TYPES.get((FORMATS.get(form.lstrip("@=<"), ""), view.itemsize))
     if kind is None:
         raise _wrong_type(what, f"{form!r} of {view.itemsize} bytes")
     if not view.c_contiguous:
@@ -139,12 +143,14 @@ _pointer_in.restype = ctypes.c_void_p
 _is_capsule = ctypes.pythonapi.PyCapsule_IsValid
 _is_capsule.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
-# The types whose __dlpack__() takes no max_version.
+# Types whose __dlpack__() does not accept max_version.
 _legacy: Dict[type, bool] = {}
 
 
 def _capsule_of(array: Any, what: str, stream: Optional[int]) -> object:
-    """An array's capsule; the array's own stream is then waited for by this one."""
+    """Return the DLPack capsule of an array.
+
+    If stream is not None, the array's library makes that stream wait for the array's own."""
     more = {} if stream is None else {"stream": stream}
     try:
         if not _legacy.get(type(array)):
@@ -169,10 +175,12 @@ def _is_contiguous(tensor: _DLTensor) -> bool:
 
 
 def _torch_stream(array: Any, device: int) -> Optional[int]:
-    """PyTorch's current stream if the array is a torch.Tensor, else None.  To wait for it in C
-    is cheaper than in __dlpack__(), which creates an event per call."""
+    """Return PyTorch's current stream if the array is a torch.Tensor, else None.
+
+    Making a stream wait for it in C is cheaper than in __dlpack__(), which creates an event
+    per call."""
     torch = sys.modules.get("torch")
-    # Another thread may be importing it.
+    # Another thread may be importing torch right now.
     if torch is None or not isinstance(array, getattr(torch, "Tensor", ())):
         return None
     return int(torch.cuda.current_stream(device).cuda_stream)
@@ -186,12 +194,12 @@ def _of_dlpack(array: Any, what: str, writable: bool, stream: int, can_wait: boo
         raise TypeError(f"{what}: __dlpack_device__() returned {where!r}, not two numbers"
                         ) from None
     if place not in (HOST, CUDA, PINNED, MANAGED):
-        raise BufferError(f"{what} is on a device of DLPack's type {place}, neither the "
-                          "host nor a GPU of CUDA's")
+        raise BufferError(f"{what} is on a device of DLPack type {place}; only host "
+                          "memory and CUDA devices are supported")
     own = waiting = None
     if place in (CUDA, MANAGED):
         own = _torch_stream(array, device) if can_wait else None
-        # 1 is DLPack's legacy default stream; -1: do not wait.
+        # For DLPack, 1 is the legacy default stream, and -1 means "do not wait".
         waiting = (stream or 1) if own is None else -1
     capsule = _capsule_of(array, what, waiting)
     if not (_is_capsule(capsule, b"dltensor_versioned") or _is_capsule(capsule, b"dltensor")):
@@ -217,7 +225,7 @@ def _of_dlpack(array: Any, what: str, writable: bool, stream: int, can_wait: boo
 # ---- interfaces of NumPy and of CUDA ------------------------------------------------
 
 def _size_of(shape: Sequence[Any], kind: Type, what: str) -> int:
-    """The number of elements, which the memory of a process can hold."""
+    """Return the number of elements; raise if their bytes exceed the address space."""
     count = math.prod(integer(extent, f"{what}.shape", ctypes.c_size_t) for extent in shape)
     integer(count * SIZES[kind], f"{what}: its number of bytes", ctypes.c_size_t)
     return count
@@ -254,11 +262,11 @@ def _of_interface(array: Any, facts: Dict[str, Any], what: str, writable: bool,
 
 def look(array: Any, what: str, writable: bool, stream: int = 0, can_wait: bool = False
          ) -> Elements:
-    """What an array is.
+    """Return the address, count, type and device of an array.
 
-    what names the argument in errors; stream is where the elements will be used: an
-    array of DLPack's has that stream wait for the array's own.  With can_wait, a tensor's
-    stream is returned in Elements.stream instead, for the caller to wait for.
+    what names the argument in errors.  stream is the stream that will use the elements: a
+    DLPack array makes it wait for the array's own stream.  With can_wait, a PyTorch tensor's
+    stream is returned in Elements.stream instead, and the caller must make the stream wait.
     """
     if isinstance(array, Memory):
         return array._elements(what)
@@ -267,7 +275,7 @@ def look(array: Any, what: str, writable: bool, stream: int = 0, can_wait: bool 
         view = memoryview(array)
     except TypeError:
         pass
-    except ValueError:  # a type of NumPy's that buffers have no format for
+    except ValueError:  # a NumPy type that has no buffer format
         facts = getattr(array, "__array_interface__", None)
         if facts is None:
             raise
@@ -285,7 +293,7 @@ def look(array: Any, what: str, writable: bool, stream: int = 0, can_wait: bool 
 
 
 class Owner(Protocol):
-    """What Memory needs of the communicator that it is allocated by."""
+    """The part of a communicator that its Memory uses."""
 
     device: int
     _handle: Optional[int]
@@ -306,15 +314,16 @@ class Owner(Protocol):
 
 
 class Memory(Handle):
-    """Elements on a rank's device, which Comm.alloc() gives.
+    """Memory on a rank's device, allocated by Comm.alloc().
 
-    An array for every call of this package.  On the host platform numpy.asarray() makes
-    a NumPy array of it, which shares the memory; on GPUs what takes
-    __cuda_array_interface__ does (CuPy, PyTorch, Numba).  Types that NumPy lacks are
-    their bits there.  Views must not be used once the memory was freed, which free(),
-    the end of a with block, and the close of the group do; memory that is merely dropped,
-    in any thread, is freed by the communicator's next call once no view and no call in
-    flight uses it.
+    Every call of this package accepts it as an array.  On the host platform numpy.asarray()
+    returns a NumPy array that shares the memory.  On GPUs, libraries that accept
+    __cuda_array_interface__ can share the memory (CuPy, PyTorch, Numba).  Types that NumPy
+    lacks appear as unsigned integers.
+
+    free(), the end of a with block and the close of the group free the memory; views must
+    not be used after that.  If the program only drops the object, in any thread, the
+    communicator's next call frees the memory once no view and no call in flight uses it.
     """
 
     def __init__(self, comm: Owner, shape: Tuple[int, ...], kind: Type,
@@ -343,23 +352,23 @@ class Memory(Handle):
             self.free()
 
     def free(self) -> None:
-        """Give it back (cohort_free()).
+        """Free the memory (cohort_free()).
 
-        BufferError while a call that was not waited for uses it, an open batch, a
-        reducer, or a premul_sum().  A prepared call with it raises BufferError from then
-        on.  Blocks on work of the device, as cudaFree() does; a submitting call of the
-        communicator.
+        A submitting call of the communicator.  Blocks until the device is idle, as cudaFree()
+        does.  Raises BufferError while an open batch, a reducer, a premul_sum() or a call
+        that was not waited for uses the memory.  A prepared call that uses the memory raises
+        BufferError from now on.
         """
         if not self._address:
             return
         if self._is_used():
             raise BufferError("the memory is in use by a call that is not done, an open "
-                              "batch, a reducer or a premul_sum(): end that first")
+                              "batch, a reducer or a premul_sum(); end that first")
         assert self._comm._live
         self._comm._check(self._comm._disown(self._owned))
 
     def _is_used(self) -> bool:
-        """Whether what has begun may still use it."""
+        """Return whether a pending call, an open batch or an object uses the memory."""
         return any(comm._uses(self) for comm in list(self._users))
 
     def _elements(self, what: str) -> Elements:
@@ -385,10 +394,10 @@ class Memory(Handle):
 
 
 def stream_of(stream: object, own: int) -> int:
-    """A stream as an address; None is the communicator's own.
+    """Return a stream as an address, or own if the stream is None.
 
-    A number is a cudaStream_t (0: the legacy default stream).  PyTorch's streams have
-    theirs in cuda_stream, CuPy's in ptr, others in __cuda_stream__().
+    A number is a cudaStream_t (0 is the legacy default stream).  Stream objects are read by
+    cuda_stream (PyTorch), ptr (CuPy) or __cuda_stream__() (others).
     """
     if stream is None:
         return own

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Communicators: a rank's end of its group, and the calls that it makes.
+"""Communicators: a rank's handle to its group, and the collectives that it calls.
 
-Each method names the function of C that it calls, whose comment in include/cohort is the
-contract: what other ranks must do, threads, blocking, results.
+Each method names the C function that it calls.  The comment of that function in
+include/cohort is the contract: what other ranks must do, threads, blocking, results.
 """
 
 import ctypes
@@ -16,32 +16,51 @@ from ._abi import FOREVER, Op, Platform, Scalar, Status, Type
 from ._arrays import HOST, PINNED, Elements, Memory, look, stream_of, type_of
 from ._errors import Handle
 from ._library import Number, Scope, bare, failure, inside, integer, lib, nanoseconds, real, record
-from ._rank import Array, Rank, Stream, Ticket, refer
+from ._rank import Array, Rank, Stream, Ticket, as_bytes, refer
 
-#: A reduction: a member, its name, or a sum that Comm.premul_sum() gives.
-AnyOp = Union[Op, str, "PremulSum"]
+#: A reduction: a member of Op, its name, a torch.distributed.ReduceOp, or the result of
+#: Comm.premul_sum().
+AnyOp = Union[Op, str, "PremulSum", Any]
 
 _OPS = {lib.cohort_op_name(op).decode(): op for op in Op}
+# Names of torch.distributed.ReduceOp members, whose numbers differ from Cohort's.
+_TORCH_OPS = {"SUM": "sum", "PRODUCT": "prod", "MAX": "max", "MIN": "min", "AVG": "avg"}
 _byref = ctypes.byref
-# What a number is passed as.
+# C type of a host scalar, by element type.
 _SCALARS: Dict[Type, Any] = {
     Type.I8: ctypes.c_int8, Type.U8: ctypes.c_uint8, Type.I32: ctypes.c_int32,
     Type.U32: ctypes.c_uint32, Type.I64: ctypes.c_int64, Type.U64: ctypes.c_uint64,
     Type.F32: ctypes.c_float, Type.F64: ctypes.c_double}
 
 
+def raw_id(identity: bytes) -> _abi.cohort_unique_id:
+    """Return the id that C takes."""
+    raw = _abi.cohort_unique_id()
+    if not isinstance(identity, bytes):
+        raise TypeError(f"identity is {identity!r}, not bytes of unique_id()")
+    if len(identity) != ctypes.sizeof(raw):
+        raise ValueError(f"identity has {len(identity)} bytes, not {ctypes.sizeof(raw)}")
+    ctypes.memmove(_byref(raw), identity, len(identity))
+    return raw
+
+
 def op_of(op: AnyOp) -> int:
-    """The number of a reduction."""
+    """Return the number of a reduction, given as a member, number, name or object."""
     if isinstance(op, PremulSum):
         return op.number
     try:
-        return _OPS[op] if isinstance(op, str) else int(Op(integer(op, "op")))
+        if isinstance(op, str):
+            return _OPS[op]
+        name = getattr(getattr(op, "op", op), "name", None)
+        if name is not None and not isinstance(op, Op):
+            return _OPS[_TORCH_OPS[name]]
+        return int(Op(integer(op, "op")))
     except (KeyError, ValueError):
         raise ValueError(f"op is {op!r}, not one of {', '.join(_OPS)}") from None
 
 
 class Batch(Scope):
-    """An open batch, which Comm.batch() gives; ticket is one for all of its calls."""
+    """An open batch, returned by Comm.batch(); ticket covers all of its calls."""
 
     def __init__(self, comm: "Comm", stream: int) -> None:
         super().__init__(comm, (lib.cohort_batch_begin, comm._live),
@@ -49,7 +68,7 @@ class Batch(Scope):
         self._comm = comm
         self._inside = comm._inside
         self.ticket = Ticket(comm, 0)
-        self.stream = stream  #: where it is launched
+        self.stream = stream  #: stream on which the batch is launched
         self._refs: List[object] = []
 
     def _begun(self) -> "Batch":
@@ -70,14 +89,14 @@ class Batch(Scope):
         comm._submitted(cell, status, self._refs)
 
     def _leave(self) -> None:
-        """Launch nothing: a call that C refuses keeps the end from doing so."""
+        """End the batch without launching: an invalid call makes cohort_batch_end() fail."""
         if self.open and self._comm._handle:
             lib.cohort_all_reduce(self._comm._live, None, None, 0, -1, 0, None, None)
         super()._leave()
 
 
 class PremulSum(Handle):
-    """A sum for which each rank multiplies its input first; see Comm.premul_sum()."""
+    """A sum that multiplies each rank's input by a factor first (Comm.premul_sum())."""
 
     def __init__(self, comm: "Comm", keep: object, address: int, *arguments: int) -> None:
         cell = ctypes.c_int()
@@ -100,7 +119,7 @@ class PremulSum(Handle):
 
 
 def _guarded(call: Callable[..., int], refs: Tuple[object, ...]) -> Callable[..., int]:
-    """A call that raises BufferError once memory among its arrays was freed."""
+    """Return a call that raises BufferError if memory among refs was freed."""
     memories = [one for one in refs if isinstance(one, Memory)]
 
     def guarded(*arguments: Any) -> int:
@@ -113,10 +132,10 @@ def _guarded(call: Callable[..., int], refs: Tuple[object, ...]) -> Callable[...
 
 
 class PreparedHost(Handle):
-    """An all-reduce in memory of the process, to be made again and again.
+    """A prepared all-reduce in host memory, from Comm.prepare_all_reduce_host().
 
-    One call of C, so that ranks change threads once for each and not twice: the fastest
-    way on the host platform.
+    run() makes one C call instead of two, so that ranks hand over the interpreter lock only
+    once per call.  It is the fastest all-reduce on the host platform.
     """
 
     __slots__ = ("_comm", "_refs", "_call", "_again")
@@ -130,7 +149,7 @@ class PreparedHost(Handle):
                                       ctypes.c_void_p(comm._live), *arguments), refs)
 
     def run(self) -> None:
-        """Make the call and wait for its end, as all_reduce_host() does."""
+        """Run the all-reduce and wait for it, as all_reduce_host() does."""
         comm = self._comm
         if get_ident() == _library._main:
             self._again()
@@ -147,11 +166,11 @@ class PreparedHost(Handle):
 
 
 class Prepared(Handle):
-    """A collective with its arguments, to be called again and again.
+    """A prepared all-reduce, from Comm.prepare_all_reduce(); faster than Comm.all_reduce().
 
-    The arrays were looked at once: what they are must not change, and no call waits for
-    the stream that computes them: Comm.after_stream() does.  One thread at a time, as for
-    the communicator.  Costs less than the method that it stands for.
+    The arrays are inspected only once, so they must not be resized or replaced.  A call does
+    not wait for the stream that computes them; use Comm.after_stream() for that.  One thread
+    at a time may call, as for the communicator.
     """
 
     __slots__ = ("_comm", "_inside", "_refs", "_number", "_at", "_submit", "_wait")
@@ -170,7 +189,7 @@ class Prepared(Handle):
 
     @inside
     def __call__(self) -> Ticket:
-        """Make the call."""
+        """Submit the collective and return its ticket."""
         comm = self._comm
         cell = comm._noted(self._refs)
         comm._submitted(cell, self._submit(_byref(cell)) if comm._handle else Status.STATE,
@@ -178,7 +197,7 @@ class Prepared(Handle):
         return Ticket(comm, cell)
 
     def run(self) -> None:
-        """Make the call and wait for its end, without a timeout."""
+        """Submit the collective and wait for it, without a timeout."""
         comm = self._comm
         if get_ident() == _library._main:
             self().wait()
@@ -200,26 +219,27 @@ class Prepared(Handle):
 
 
 class Comm(Rank):
-    """A rank's end of its group.
+    """A rank's handle to its group.
 
-    Group.run() gives one to each worker, Group.split() one for each thread of one's own,
-    join() one for a rank that joins by id, and split() one of some of the ranks.
+    Group.run() passes one to each worker, Group.split() returns one for each thread that the
+    program starts, join() returns one for a rank that joins by id, and Comm.split() one for
+    a subset of the ranks.
 
-    Arrays are what speaks the buffer protocol, DLPack or __cuda_array_interface__, in C's
-    order and in the memory of the rank's device: host memory on the host platform.  An
-    array that is in use stays alive until its ticket is answered, whether or not the
-    program still has it; its contents must not be touched until then.  Where recv is
-    None, the call works in place.
+    Arrays support the buffer protocol, DLPack or __cuda_array_interface__.  They must be
+    contiguous in C order and in the memory of the rank's device (on the host platform, host
+    memory).  An array that is in use stays alive until its ticket is done, even if the
+    program drops it; do not touch its contents until then.  If recv is None, the call works
+    in place.
 
-    A call goes to the communicator's own stream, or to stream: a number (a cudaStream_t,
-    0 for the legacy default stream), or a stream of PyTorch's or CuPy's.  An array of
-    DLPack's has that stream wait for the array's own; the other way round Ticket.after()
-    has a stream wait for the call.
+    A call runs on the communicator's own stream, or on stream: a number (a cudaStream_t, 0
+    for the legacy default stream), or a stream object of PyTorch or CuPy.  A DLPack array
+    makes that stream wait for the array's own.  To make a stream wait for the call, use
+    Ticket.after().
 
-    One thread at a time may call; what is said to be for any thread may overlap.
-    As a context manager a communicator is closed at the end; if an exception ends the
-    block, the rank fails first, as others may wait for it.  A worker's communicator needs
-    no closing.
+    One thread at a time may call, except methods that are documented as "any thread".
+    As a context manager, the communicator is closed at the end of the block.  If an exception
+    ends the block, the rank fails first, because other ranks may be waiting for it.  The
+    communicator of a Group.run() worker needs no close.
     """
 
     def __init__(self, handle: int, platform: Platform, owner: object = None) -> None:
@@ -230,9 +250,9 @@ class Comm(Rank):
 
     def _pair(self, send: Array, recv: Array, stream: int, ratio_send: int = 1,
               ratio_recv: int = 1) -> Tuple[Elements, Elements, int]:
-        """What is read, what is written, and the count that C takes.
+        """Return the input, the output, and the count that C expects.
 
-        They have the count times their ratio of elements.
+        The input must have count * ratio_send elements, the output count * ratio_recv.
         """
         if recv is None:
             if ratio_send != ratio_recv:
@@ -260,7 +280,8 @@ class Comm(Rank):
         return batch is not None and refer(batch._refs, what) or super()._uses(what)
 
     def _noted(self, refs: object) -> Number:
-        """A cell for the number of a call's ticket: Ctrl-C may come once it is queued."""
+        """Keep refs alive in a new ticket cell, before the call, because Ctrl-C may come after C
+        has queued it."""
         if self._dropped:
             self._give_back_dropped()
         cell = Number()
@@ -268,7 +289,7 @@ class Comm(Rank):
         return cell
 
     def _submitted(self, cell: Number, status: int, refs: object) -> None:
-        """The call was made, or refused."""
+        """Release refs if the call was refused or captured."""
         if status or cell.value == _abi.CAPTURED:
             self._held.pop(cell, None)
             if status:
@@ -278,7 +299,7 @@ class Comm(Rank):
 
     @inside
     def _submit(self, call: Callable[..., int], refs: object, *arguments: object) -> Ticket:
-        """Make a call whose last argument is the ticket."""
+        """Make a call whose last argument is the ticket; return that ticket."""
         handle = self._live
         batch = self._open_batch() if self._batch is not None else None
         if batch is not None:
@@ -307,7 +328,7 @@ class Comm(Rank):
 
     def prepare_all_reduce(self, send: Array, recv: Array = None, *, op: AnyOp = Op.SUM,
                            stream: Stream = None) -> Prepared:
-        """all_reduce() with these arguments, for a program that makes it often."""
+        """Prepare an all_reduce() with fixed arguments, to be called many times."""
         queue = self._stream(stream)
         source, target, count = self._pair(send, recv, queue)
         return Prepared(self, "cohort_all_reduce", (source.keep, target.keep, op),
@@ -319,7 +340,7 @@ class Comm(Rank):
                   stream: Stream = None) -> Ticket:
         """Copy send of rank root to every rank's recv (cohort_broadcast())."""
         queue = self._stream(stream)
-        if recv is None and self.rank == root:  # only read, and may be read-only
+        if recv is None and self.rank == root:  # send is only read, and may be read-only
             source = target = self._array(send, "send", False, queue)
             count = source.count
         else:
@@ -332,7 +353,7 @@ class Comm(Rank):
                stream: Stream = None) -> Ticket:
         """Combine send across ranks into recv on rank root (cohort_reduce()).
 
-        Elsewhere recv may be None, and send is only read."""
+        On other ranks recv may be None, and send is only read."""
         queue = self._stream(stream)
         source, target, count = self._at_root(send, recv, root, queue)
         return self._submit(lib.cohort_reduce, (source.keep, target.keep, op),
@@ -347,8 +368,8 @@ class Comm(Rank):
         return self._pair(send, recv, stream)
 
     def all_gather(self, send: Array, recv: Array, *, stream: Stream = None) -> Ticket:
-        """Collect every rank's send in every rank's recv, in rank order
-        (cohort_all_gather()); recv has size times as many elements."""
+        """Gather every rank's send into every rank's recv, in rank order
+        (cohort_all_gather()); recv has size times as many elements as send."""
         queue = self._stream(stream)
         source, target, count = self._pair(send, recv, queue, 1, self.size)
         return self._submit(lib.cohort_all_gather, (source.keep, target.keep),
@@ -356,8 +377,8 @@ class Comm(Rank):
 
     def reduce_scatter(self, send: Array, recv: Array, *, op: AnyOp = Op.SUM,
                        stream: Stream = None) -> Ticket:
-        """Combine send across ranks; each keeps its block in recv
-        (cohort_reduce_scatter()); send has size times as many elements."""
+        """Combine send across ranks; each rank gets its own block in recv
+        (cohort_reduce_scatter()); send has size times as many elements as recv."""
         queue = self._stream(stream)
         source, target, count = self._pair(send, recv, queue, self.size, 1)
         return self._submit(lib.cohort_reduce_scatter, (source.keep, target.keep, op),
@@ -366,9 +387,9 @@ class Comm(Rank):
 
     def gather(self, send: Array, recv: Array = None, *, root: int = 0,
                stream: Stream = None) -> Ticket:
-        """Collect every rank's send in recv of rank root (cohort_gather()).
+        """Gather every rank's send into recv of rank root (cohort_gather()).
 
-        There recv has size times as many elements; elsewhere it may be None."""
+        On root recv has size times as many elements; on other ranks it may be None."""
         queue = self._stream(stream)
         source, target, count = self._one_sided(send, recv, root, queue, True)
         return self._submit(lib.cohort_gather, (source.keep, target.keep), source.address,
@@ -376,9 +397,9 @@ class Comm(Rank):
 
     def scatter(self, send: Array = None, recv: Array = None, *, root: int = 0,
                 stream: Stream = None) -> Ticket:
-        """Give every rank its block of root's send in recv (cohort_scatter()).
+        """Distribute the blocks of root's send, one to each rank's recv (cohort_scatter()).
 
-        There send has size times as many elements; elsewhere it may be None."""
+        On root send has size times as many elements; on other ranks it may be None."""
         queue = self._stream(stream)
         target, source, count = self._one_sided(recv, send, root, queue, False)
         return self._submit(lib.cohort_scatter, (source.keep, target.keep), source.address,
@@ -386,7 +407,7 @@ class Comm(Rank):
 
     def _one_sided(self, part: Array, whole: Array, root: int, stream: int, reads_part: bool
                    ) -> Tuple[Elements, Elements, int]:
-        """The arrays of a gather or scatter, of which the whole matters on root alone."""
+        """Return the arrays of a gather or scatter; only root needs the whole one."""
         names = ("send", "recv") if reads_part else ("recv", "send")
         own = self._array(part, names[0], not reads_part, stream)
         if self.rank != root:
@@ -398,8 +419,10 @@ class Comm(Rank):
         return own, every, own.count
 
     def all_to_all(self, send: Array, recv: Array, *, stream: Stream = None) -> Ticket:
-        """Every rank gives every rank a block (cohort_all_to_all()); both have size
-        blocks, and must not overlap."""
+        """Send block i of send to rank i, and receive one block from every rank
+        (cohort_all_to_all()).
+
+        Both arrays have one block for each rank, and must not overlap."""
         queue = self._stream(stream)
         source, target, count = self._pair(send, recv, queue)
         if count % self.size:
@@ -409,18 +432,18 @@ class Comm(Rank):
                             queue)
 
     def barrier(self, *, stream: Stream = None) -> Ticket:
-        """A ticket that is done when every rank has come (cohort_barrier())."""
+        """Return a ticket that is done once every rank has called (cohort_barrier())."""
         return self._submit(lib.cohort_barrier, None, self._stream(stream))
 
     def send(self, send: Array, peer: int, *, stream: Stream = None) -> Ticket:
-        """Give an array to one rank (cohort_send())."""
+        """Send an array to one rank (cohort_send())."""
         queue = self._stream(stream)
         found = self._array(send, "send", False, queue)
         return self._submit(lib.cohort_send, found.keep, found.address, found.count,
                             found.type, integer(peer, "peer"), queue)
 
     def recv(self, recv: Array, peer: int, *, stream: Stream = None) -> Ticket:
-        """Get an array from one rank (cohort_recv())."""
+        """Receive an array from one rank (cohort_recv())."""
         queue = self._stream(stream)
         found = self._array(recv, "recv", True, queue)
         return self._submit(lib.cohort_recv, found.keep, found.address, found.count,
@@ -429,67 +452,53 @@ class Comm(Rank):
     # ---- lists of arrays ------------------------------------------------------------
 
     def _many(self, call: Callable[..., int], arrays: Sequence[Array], stream: int,
-              ratio_send: int, ratio_recv: int, *arguments: int) -> Ticket:
+              argument: int) -> Ticket:
         arrays = list(arrays)
         tensors = (_abi.cohort_tensor * len(arrays))()
         refs: List[object] = []
         for i, item in enumerate(arrays):
             send, recv = item if isinstance(item, tuple) else (item, None)
             try:
-                source, target, count = self._pair(send, recv, stream, ratio_send,
-                                                   ratio_recv)
+                source, target, count = self._pair(send, recv, stream, 1, 1)
             except (TypeError, ValueError, BufferError) as error:
                 raise type(error)(f"array {i}: {error}") from error
             tensors[i] = _abi.cohort_tensor(source.address, target.address, count, source.type)
             refs += source.keep, target.keep
-        return self._submit(call, refs, tensors, len(arrays), *arguments, stream)
+        return self._submit(call, refs, tensors, len(arrays), argument, stream)
 
     def all_reduce_many(self, arrays: Sequence[Array], *, op: AnyOp = Op.SUM,
                         stream: Stream = None) -> Ticket:
-        """all_reduce() of several arrays as one operation (cohort_all_reduce_many()).
+        """Run all_reduce() on several arrays as one operation (cohort_all_reduce_many()).
 
-        Each is an array, or a pair (send, recv); they may differ in type."""
-        return self._many(lib.cohort_all_reduce_many, arrays, self._stream(stream), 1, 1,
-                          op_of(op))
+        Each item is an array or a pair (send, recv); types may differ between items."""
+        return self._many(lib.cohort_all_reduce_many, arrays, self._stream(stream), op_of(op))
 
     def broadcast_many(self, arrays: Sequence[Array], *, root: int = 0,
                        stream: Stream = None) -> Ticket:
-        """broadcast() of several arrays as one operation (cohort_broadcast_many())."""
-        return self._many(lib.cohort_broadcast_many, arrays, self._stream(stream), 1, 1,
+        """Run broadcast() on several arrays as one operation (cohort_broadcast_many())."""
+        return self._many(lib.cohort_broadcast_many, arrays, self._stream(stream),
                           integer(root, "root"))
-
-    def all_gather_many(self, arrays: Sequence[Tuple[Array, Array]], *,
-                        stream: Stream = None) -> Ticket:
-        """all_gather() of several pairs as one operation (cohort_all_gather_many())."""
-        return self._many(lib.cohort_all_gather_many, arrays, self._stream(stream), 1,
-                          self.size)
-
-    def reduce_scatter_many(self, arrays: Sequence[Tuple[Array, Array]], *,
-                            op: AnyOp = Op.SUM, stream: Stream = None) -> Ticket:
-        """reduce_scatter() of several pairs as one operation
-        (cohort_reduce_scatter_many())."""
-        return self._many(lib.cohort_reduce_scatter_many, arrays, self._stream(stream),
-                          self.size, 1, op_of(op))
 
     # ---- batches, reductions --------------------------------------------------------
 
     def batch(self, *, stream: Stream = None) -> Batch:
-        """The calls inside are one operation, launched at the end of the block
+        """Queue the calls of a with block as one operation, launched at the end of the block
         (cohort_batch_begin(), cohort_batch_end()).
 
-        They take no stream of their own, and their tickets are the batch's, which can be
-        asked about after the block.  If an exception ends the block, nothing is launched.
+        Calls in the block must not pass a stream.  They share the batch's ticket, which is
+        valid after the block.  If an exception ends the block, nothing is launched.
         """
         return Batch(self, self._stream(stream))
 
     def premul_sum(self, scalar: Union[float, Array], kind: Union[Type, str] = Type.F32
                    ) -> PremulSum:
-        """A reduction that multiplies this rank's input by scalar before it adds
+        """Create a reduction that multiplies this rank's input by scalar before it adds
         (cohort_premul_sum_create()).
 
-        scalar is a number, of which kind says the type, or an array of one element on the
-        rank's device, which is read by each call.  A context manager, whose end destroys
-        it; it may be destroyed once the last call with it has returned.
+        scalar is a number of type kind, or an array of one element on the rank's device,
+        which each call reads.  The result is a context manager that destroys the reduction
+        at the end of the block.  Calls with the reduction must have returned by then, but need
+        not be done.
         """
         if isinstance(scalar, (int, float)):
             kind = type_of(kind)
@@ -506,7 +515,7 @@ class Comm(Rank):
     # ---- host memory ----------------------------------------------------------------
 
     def _on_memory(self, call: Callable[..., int], refs: object, *arguments: object) -> None:
-        """A call with host memory, which waits for its end."""
+        """Make a call on host memory, which blocks until it is done."""
         handle = self._live
         self._interruptible(lambda: call(handle, *arguments), refs)
 
@@ -516,7 +525,7 @@ class Comm(Rank):
 
     @inside
     def _interruptible(self, call: Callable[[], int], refs: object) -> None:
-        """A call that waits for other ranks; refs are the arrays that it uses."""
+        """Make a call that waits for other ranks; refs are the arrays that it uses."""
         handle = self._live
         if self._bound or not _library.on_main():
             status = call()
@@ -526,7 +535,7 @@ class Comm(Rank):
                 answer.wait(_library.EXIT_S)
                 if not answer.done:
                     _library.kept.append(refs)
-            # The other thread may be inside for longer than this one.
+            # _inside_of() records the other thread, which may be inside longer than this one.
             answer = _library.aside(partial(self._inside_of, call), give_up)
             status = answer.status
             if status < 0:
@@ -540,25 +549,25 @@ class Comm(Rank):
     def _plain(array: Array, what: str, writable: bool) -> Elements:
         found = look(array, what, writable)
         if found.place not in (HOST, PINNED):
-            raise BufferError(f"{what} is on a GPU: the call without _host takes it")
+            raise BufferError(f"{what} is on a GPU; use the call without _host")
         return found
 
     def all_reduce_host(self, data: Array, *, op: AnyOp = Op.SUM,
                         timeout: Optional[float] = None) -> None:
-        """all_reduce() in place, in memory of the process, and wait for its end
+        """Run all_reduce() in place in host memory, and wait for it
         (cohort_all_reduce_host()).
 
-        As all calls with _host: timeout is in seconds.  After TimedOut the operation goes
-        on without the caller, whose array is its own again and undefined.  If Ctrl-C
-        interrupts the main thread here, the rank fails, and the group ends.
+        All _host calls share these rules: timeout is in seconds.  After TimedOut the operation
+        continues without the caller, which may reuse the array; its contents are undefined.
+        If Ctrl-C interrupts the main thread in the call, the rank fails, and the group ends.
         """
         found = self._plain(data, "data", True)
         self._on_memory(lib.cohort_all_reduce_host, (found.keep, op), found.address,
                         found.count, found.type, op_of(op), nanoseconds(timeout))
 
     def prepare_all_reduce_host(self, data: Array, *, op: AnyOp = Op.SUM) -> PreparedHost:
-        """all_reduce_host() with these arguments and no timeout, for a program that makes
-        it often."""
+        """Prepare an all_reduce_host() with fixed arguments and no timeout, to be called
+        many times."""
         found = self._plain(data, "data", True)
         return PreparedHost(self, (found.keep, op),
                             lambda: self.all_reduce_host(data, op=op),
@@ -568,14 +577,15 @@ class Comm(Rank):
 
     def broadcast_host(self, data: Array, *, root: int = 0,
                        timeout: Optional[float] = None) -> None:
-        """Copy data of rank root to every rank (cohort_broadcast_host())."""
+        """Copy data of rank root to every rank, in host memory (cohort_broadcast_host())."""
         found = self._plain(data, "data", self.rank != root)
         self._on_memory(lib.cohort_broadcast_host, found.keep, found.address, found.count,
                         found.type, integer(root, "root"), nanoseconds(timeout))
 
     def reduce_host(self, data: Array, *, op: AnyOp = Op.SUM, root: int = 0,
                     timeout: Optional[float] = None) -> None:
-        """Combine data across ranks, result on rank root (cohort_reduce_host())."""
+        """Combine data across ranks, in host memory; only root gets the result
+        (cohort_reduce_host())."""
         found = self._plain(data, "data", self.rank == root)
         self._on_memory(lib.cohort_reduce_host, (found.keep, op), found.address,
                         found.count, found.type, op_of(op), integer(root, "root"),
@@ -583,7 +593,7 @@ class Comm(Rank):
 
     def _blocks(self, call: Callable[..., int], part: Array, whole: Array, reads_part: bool,
                 everywhere: bool, root: int, *arguments: int) -> None:
-        """A call in which one side has a block of each rank."""
+        """Make a call in which one array has a block for each rank, such as a gather."""
         names = ("send", "recv") if reads_part else ("recv", "send")
         own = self._plain(part, names[0], not reads_part)
         every = None
@@ -597,31 +607,31 @@ class Comm(Rank):
 
     def all_gather_host(self, send: Array, recv: Array, *,
                         timeout: Optional[float] = None) -> None:
-        """all_gather() in memory of the process (cohort_all_gather_host())."""
+        """Run all_gather() in host memory (cohort_all_gather_host())."""
         self._blocks(lib.cohort_all_gather_host, send, recv, True, True, 0,
                      nanoseconds(timeout))
 
     def reduce_scatter_host(self, send: Array, recv: Array, *, op: AnyOp = Op.SUM,
                             timeout: Optional[float] = None) -> None:
-        """reduce_scatter() in memory of the process (cohort_reduce_scatter_host())."""
+        """Run reduce_scatter() in host memory (cohort_reduce_scatter_host())."""
         self._blocks(lib.cohort_reduce_scatter_host, recv, send, False, True, 0, op_of(op),
                      nanoseconds(timeout))
 
     def gather_host(self, send: Array, recv: Array = None, *, root: int = 0,
                     timeout: Optional[float] = None) -> None:
-        """gather() in memory of the process (cohort_gather_host())."""
+        """Run gather() in host memory (cohort_gather_host())."""
         self._blocks(lib.cohort_gather_host, send, recv, True, False, root, integer(root, "root"),
                      nanoseconds(timeout))
 
     def scatter_host(self, send: Array = None, recv: Array = None, *, root: int = 0,
                      timeout: Optional[float] = None) -> None:
-        """scatter() in memory of the process (cohort_scatter_host())."""
+        """Run scatter() in host memory (cohort_scatter_host())."""
         self._blocks(lib.cohort_scatter_host, recv, send, False, False, root, integer(root, "root"),
                      nanoseconds(timeout))
 
     def all_to_all_host(self, send: Array, recv: Array, *,
                         timeout: Optional[float] = None) -> None:
-        """all_to_all() in memory of the process (cohort_all_to_all_host())."""
+        """Run all_to_all() in host memory (cohort_all_to_all_host())."""
         source = self._plain(send, "send", False)
         target = self._plain(recv, "recv", True)
         self._want(target, "recv", source.type, source.count)
@@ -633,26 +643,26 @@ class Comm(Rank):
                         source.type, nanoseconds(timeout))
 
     def send_host(self, send: Array, peer: int, *, timeout: Optional[float] = None) -> None:
-        """send() from memory of the process (cohort_send_host())."""
+        """Send from host memory to one rank (cohort_send_host())."""
         found = self._plain(send, "send", False)
         self._on_memory(lib.cohort_send_host, found.keep, found.address, found.count,
                         found.type, integer(peer, "peer"), nanoseconds(timeout))
 
     def recv_host(self, recv: Array, peer: int, *, timeout: Optional[float] = None) -> None:
-        """recv() into memory of the process (cohort_recv_host())."""
+        """Receive into host memory from one rank (cohort_recv_host())."""
         found = self._plain(recv, "recv", True)
         self._on_memory(lib.cohort_recv_host, found.keep, found.address, found.count,
                         found.type, integer(peer, "peer"), nanoseconds(timeout))
 
-    # ---- parts of the group -------------------------------------------------------------
+    # ---- splits -------------------------------------------------------------------------
 
     def split(self, color: Optional[int], key: int = 0) -> "Optional[Comm]":
-        """A communicator of the ranks that give the same color, ordered by key; None for
-        none (cohort_comm_split()).
+        """Return a communicator of the ranks that pass the same color, ordered by key
+        (cohort_comm_split()); None if color is None.
 
-        Every rank must call.  Blocks until all have, and what they have called before is
-        done.  If Ctrl-C interrupts the main thread here, the rank fails.  The new one ends
-        with this one; close it before."""
+        Every rank must call.  Blocks until all ranks have called and their earlier calls are
+        done.  If Ctrl-C interrupts the main thread in the call, the rank fails.  The new
+        communicator ends with this one; close it first."""
         handle = self._live
         number = _abi.NO_COLOR if color is None else integer(color, "color")
         if color is not None and number < 0:
@@ -669,3 +679,29 @@ class Comm(Rank):
             return status
         self._interruptible(call, None)
         return made[0] if made else None
+
+    def subset(self, ranks: Sequence[int], identity: bytes, name: Optional[str] = None
+               ) -> "Comm":
+        """Return a communicator of some ranks of this one (cohort_comm_subset()).
+
+        Only these ranks call, and pass themselves in the order of their new numbers.  identity
+        comes from unique_id() on one of them, and is used once.  May run beside other calls on
+        this communicator by other threads.  The new communicator ends with this one; close it
+        first."""
+        handle = self._live
+        numbers = [integer(rank, "ranks") for rank in ranks]
+        listed = (ctypes.c_int * len(numbers))(*numbers)
+        raw = raw_id(identity)
+        label = None if name is None else as_bytes(name)
+        made: List[Comm] = []
+
+        def call() -> int:
+            child = ctypes.c_void_p()
+            status = int(lib.cohort_comm_subset(handle, _byref(raw), listed, len(numbers),
+                                                label, _byref(child)))
+            if child.value:
+                made.append(Comm(child.value, self.platform, self))
+                self._children.add(made[0])
+            return status
+        self._interruptible(call, None)
+        return made[0]

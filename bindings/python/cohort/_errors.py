@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exceptions, and what the library says of a failure: causes, verdicts, reports."""
+"""Exceptions, and the causes, verdicts and reports that the library attaches to a failure."""
 
 import ctypes
 import enum
@@ -16,7 +16,7 @@ E = TypeVar("E", bound=enum.IntEnum)
 
 
 def known(kind: Type[E], value: int) -> E:
-    """The member of an enumeration, or the number itself of a newer library."""
+    """Return the member of an enumeration, or the plain number if a newer library added it."""
     try:
         return kind(value)
     except ValueError:
@@ -24,47 +24,47 @@ def known(kind: Type[E], value: int) -> E:
 
 
 def ranks_of(words: Sequence[int]) -> FrozenSet[int]:
-    """A set of ranks: rank r is bit r % 64 of word r / 64."""
+    """Return the ranks in a bit set: rank r is bit r % 64 of word r / 64."""
     return frozenset(64 * i + bit for i, word in enumerate(words) if word
                      for bit in range(64) if word >> bit & 1)
 
 
 @dataclass(frozen=True)
 class Cause:
-    """Why a generation of a group has ended (struct cohort_cause).
+    """Why a generation of a group ended (struct cohort_cause).
 
-    Written once: the first cause wins.  Times are nanoseconds, on CLOCK_MONOTONIC;
-    numbers that say nothing are 0.
+    Only the first cause of a generation is kept.  Times are in nanoseconds on
+    CLOCK_MONOTONIC.  A number that does not apply is 0.
     """
 
-    status: Status  #: what every call and ticket answers
+    status: Status  #: status that every call and ticket returns
     kind: VerdictKind
-    rank: int  #: to blame, the first of several; -1: none
+    rank: int  #: rank to blame (the first of several); -1 if none
     nccl: int
     cuda: int
-    worker: int  #: what the rank's worker returned, or gave to Comm.fail()
+    worker: int  #: code that the rank's worker returned, or passed to Comm.fail()
     ticket: int
     collective: int
     time_ns: int
     since_ns: int
     deadline_ns: int
     joined: FrozenSet[int]  #: ranks that had called
-    missing: FrozenSet[int]  #: ranks that were waited for
-    text: str  #: all of this in one line, for diagnostics
-    world_rank: int  #: rank by its number in the group that was split; -1 if not known
-    details: str  #: text with all that is known, in several lines
+    missing: FrozenSet[int]  #: ranks that had not called
+    text: str  #: one line of text, for diagnostics only
+    world_rank: int  #: rank in the numbering of the group that was split; -1 if unknown
+    details: str  #: several lines of text with all details
 
 
 @dataclass(frozen=True)
 class RankReport:
-    """What a verdict, or a snapshot, says of one rank (struct cohort_rank_report)."""
+    """State of one rank in a verdict or a snapshot (struct cohort_rank_report)."""
 
     rank: int
     device: int
     joined: bool
     started: bool
     done: bool
-    alive: Optional[bool]  #: None: not known
+    alive: Optional[bool]  #: None if unknown
     inside: bool
     tid: int
     thread: str
@@ -76,18 +76,19 @@ class RankReport:
     stack: str
     bound: bool
     label: str
-    text: str  #: what the rank is doing, for people
-    #: the thread's Python functions now, the innermost first: "step (train.py:12) < main (...)"
+    text: str  #: what the rank is doing, for diagnostics only
+    #: the thread's Python functions, innermost first: "step (train.py:12) < main (...)"
     python: str = ""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What does not go on, or has ended, and why (struct cohort_verdict)."""
+    """The reason why a call is stuck or slow, or why a group has ended (struct
+    cohort_verdict)."""
 
     kind: VerdictKind
     stage: Stage
-    rank: int  #: to blame; -1: not known, or none is
+    rank: int  #: rank to blame; -1 if unknown or none
     generation: int
     group: str
     collective: int
@@ -97,18 +98,19 @@ class Verdict:
     joined: FrozenSet[int]
     missing: FrozenSet[int]
     ranks: Tuple[RankReport, ...]
-    text: str  #: all of this in several lines, for diagnostics
-    line: str  #: the same in one line of at most 200 bytes, for logs
-    world_rank: int  #: rank by its number in the group that was split; -1 if not known
+    text: str  #: several lines of text, for diagnostics only
+    line: str  #: one line of at most 200 bytes, for logs
+    world_rank: int  #: rank in the numbering of the group that was split; -1 if unknown
+    call: str  #: the operation that makes no progress: 'all_reduce 7 of "dp"'; or ""
 
 
 def text_of(raw: Optional[bytes]) -> str:
-    """A text of the library's: UTF-8, but for names that the program gave."""
+    """Decode a text of the library.  Names in it that the program chose may not be UTF-8."""
     return (raw or b"").decode("utf-8", "replace")
 
 
 def cause_of(raw: _abi.cohort_cause) -> Optional[Cause]:
-    """A cause as an object; None if there is none."""
+    """Return a cause as an object, or None if there is none."""
     if raw.status == Status.OK:
         return None
     return Cause(known(Status, raw.status), known(VerdictKind, raw.kind), raw.rank,
@@ -118,14 +120,14 @@ def cause_of(raw: _abi.cohort_cause) -> Optional[Cause]:
                  text_of(raw.details))
 
 
-#: Python's identifiers of the threads that the library started, by their system thread ids.
+#: threading.get_ident() of each thread that the library started, by system thread id.
 thread_idents: Dict[int, int] = {}
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _FRAMES = 64
 
 
 def _python_of(tid: int) -> str:
-    """The Python functions that a thread is in, without those of this package."""
+    """Return the call stack of a thread, without the functions of this package."""
     ident = thread_idents.get(tid) or next(
         (thread.ident for thread in threading.enumerate() if thread.native_id == tid), None)
     frame = sys._current_frames().get(ident or 0)
@@ -140,7 +142,7 @@ def _python_of(tid: int) -> str:
 
 
 def report_of(raw: _abi.cohort_rank_report) -> RankReport:
-    """A report as an object."""
+    """Return a report as an object."""
     return RankReport(raw.rank, raw.device, bool(raw.joined), bool(raw.started),
                       bool(raw.done), None if raw.alive < 0 else bool(raw.alive),
                       bool(raw.inside), raw.tid, text_of(raw.thread), raw.ticket,
@@ -151,7 +153,7 @@ def report_of(raw: _abi.cohort_rank_report) -> RankReport:
 
 
 def verdict_of(raw: _abi.cohort_verdict) -> Verdict:
-    """A verdict as an object.  Reports may be longer than those we know."""
+    """Return a verdict as an object.  A newer library may use longer report structures."""
     first = ctypes.cast(raw.ranks, ctypes.c_void_p).value or 0
     reports = tuple(report_of(_abi.cohort_rank_report.from_address(
         first + i * raw.rank_size)) for i in range(raw.size if first else 0))
@@ -159,35 +161,36 @@ def verdict_of(raw: _abi.cohort_verdict) -> Verdict:
                    raw.generation, text_of(raw.group), raw.collective, raw.time_ns,
                    raw.since_ns, raw.deadline_ns, ranks_of(raw.joined),
                    ranks_of(raw.missing), reports, text_of(raw.text), text_of(raw.line),
-                   raw.world_rank)
+                   raw.world_rank, text_of(raw.call))
 
 
 class Handle:
-    """What stands for something of the library's: there is one, and it is given back once."""
+    """Base class of objects that own a handle of the library and cannot be copied."""
 
     def __reduce__(self) -> Tuple[Any, ...]:
         raise TypeError(f"a {type(self).__name__} cannot be copied or pickled")
 
 
-class CohortError(Exception):
-    """A call that failed; the base of all errors of the library.
+class CohortError(RuntimeError):
+    """Base class of all errors of the library.
 
-    Python's own exceptions stand for what this package refuses itself: a TypeError for
-    what is no array or has a type that no rank can reduce, a ValueError for a count, a
-    BufferError for an array that is read-only, not contiguous, or elsewhere.
+    Arguments that this package itself rejects raise Python's own exceptions: TypeError for
+    an object that is not an array or has an unsupported element type, ValueError for a
+    wrong count, BufferError for an array that is read-only, not contiguous, or in the wrong
+    memory.
 
-    Where Group.run() raises it, ``exceptions`` has the exceptions of the workers, except
-    those by which the calls of other ranks reported the same cause.  ``__cause__`` is the
-    exception of the rank to blame, or of the first rank that has one if that rank has none.
+    If Group.run() raises the error, ``exceptions`` has the exceptions of the workers, except
+    those that only report the same cause.  ``__cause__`` is the exception of the rank to
+    blame or, if that rank has none, of the first rank that has one.
     """
 
     def __init__(self, status: int, text: str, cause: Optional[Cause] = None) -> None:
         super().__init__(text)
         self.status: Status = known(Status, status)
         self.text = text
-        #: what has ended the group; None if this call alone failed
+        #: cause that ended the group; None if only this call failed
         self.cause = cause
-        #: of Group.run(): the exception of each rank's worker that has one, by rank
+        #: exception of each rank's worker that raised one, by rank; only from Group.run()
         self.exceptions: Dict[int, BaseException] = {}
 
     def __reduce__(self) -> Tuple[Any, ...]:
@@ -195,22 +198,22 @@ class CohortError(Exception):
 
     @property
     def rank(self) -> int:
-        """The rank to blame; -1: none."""
+        """The rank to blame, or -1 if none."""
         return self.cause.rank if self.cause else -1
 
     @property
     def details(self) -> str:
-        """The details of the cause, in several lines; the text if there is no cause."""
+        """The details of the cause, in several lines, or the text if there is no cause."""
         return self.cause.details if self.cause else self.text
 
     @property
     def verdict(self) -> VerdictKind:
-        """What the cause says of that rank; NONE without a cause."""
+        """The kind of failure that the cause blames on the rank; NONE without a cause."""
         return self.cause.kind if self.cause else VerdictKind.NONE
 
 
 class TimedOut(CohortError, TimeoutError):
-    """Not done when the caller's timeout passed; the operation goes on."""
+    """The caller's timeout expired; the operation continues."""
 
 
 class Invalid(CohortError, ValueError):
@@ -218,7 +221,7 @@ class Invalid(CohortError, ValueError):
 
 
 class StateError(CohortError):
-    """Not possible in the object's state."""
+    """The object's state does not allow this call."""
 
 
 class NoMemory(CohortError, MemoryError):
@@ -230,11 +233,11 @@ class Busy(CohortError):
 
 
 class Owner(CohortError):
-    """The communicator, or the step, belongs to another thread."""
+    """The communicator, or the reducer's step, belongs to another thread."""
 
 
 class Unsupported(CohortError):
-    """Not supported here."""
+    """Not supported by this platform, library version or configuration."""
 
 
 class NoLibrary(CohortError):
@@ -242,23 +245,23 @@ class NoLibrary(CohortError):
 
 
 class NoSymbol(CohortError):
-    """A function is missing in such a library."""
+    """A function is missing in NCCL, CUDA or PMIx."""
 
 
 class NoDevice(CohortError):
-    """No driver, or no devices."""
+    """There is no GPU driver, or there are no devices."""
 
 
 class CudaError(CohortError):
-    """CUDA has failed; ``cause.cuda`` is its code."""
+    """A CUDA call failed; ``cause.cuda`` is its code."""
 
 
 class NcclError(CohortError):
-    """NCCL has failed; ``cause.nccl`` is its code."""
+    """An NCCL call failed; ``cause.nccl`` is its code."""
 
 
 class SystemFailure(CohortError):
-    """The operating system has refused something."""
+    """A system call failed."""
 
 
 class Aborted(CohortError):
@@ -266,39 +269,39 @@ class Aborted(CohortError):
 
 
 class WorkerError(CohortError):
-    """A rank's worker has failed, or the rank gave up."""
+    """A rank's worker failed, or the rank gave up (Comm.fail())."""
 
 
 class Wedged(CohortError):
-    """An abort could not be completed: buffers may still be written to."""
+    """An abort did not complete; buffers may still be written to."""
 
 
 class Mismatch(CohortError):
-    """Ranks made different calls."""
+    """Ranks made different calls, or calls with different arguments."""
 
 
 class Forked(CohortError):
-    """In the child of a fork nothing works."""
+    """Cohort cannot be used in the child of a fork."""
 
 
 class ThreadExited(CohortError):
-    """The thread of a bound rank has exited."""
+    """The thread of a bound rank exited."""
 
 
 class Stalled(CohortError):
-    """A collective was not done in its time: ``rank`` is who did not come."""
+    """A collective missed its deadline; ``rank`` is the rank to blame."""
 
 
 class InitTimeout(CohortError):
-    """Ranks did not connect in time."""
+    """Ranks did not connect before the init deadline."""
 
 
 class Stale(CohortError):
-    """The communicator is of a former generation."""
+    """The communicator belongs to an earlier generation."""
 
 
 class ProcessExited(CohortError):
-    """A process of the group has exited."""
+    """A process of the group exited."""
 
 
 CLASSES: Dict[int, Type[CohortError]] = {
@@ -329,5 +332,5 @@ CLASSES: Dict[int, Type[CohortError]] = {
 
 
 def error_of(status: int, text: str, cause: Optional[Cause] = None) -> CohortError:
-    """The exception of a status, which is of its class."""
+    """Return the exception of a status, in the class of that status."""
     return CLASSES.get(status, CohortError)(status, text, cause)

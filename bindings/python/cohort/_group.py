@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Groups: all the devices of a machine from one process, a thread for each."""
+"""Groups: all devices of a machine from one process, one thread per device."""
 
 import contextlib
 import ctypes
@@ -16,17 +16,17 @@ from typing import (Any, Callable, ContextManager, Dict, Iterable, List, Optiona
                     Tuple, Union)
 
 from . import _abi, _library
-from ._abi import MAX_RANKS, Launch, Op, Platform, Status
+from ._abi import MAX_RANKS, Op, Platform, Status
 from ._arrays import CUDA, MANAGED, look
-from ._comm import AnyOp, Comm, op_of
+from ._comm import AnyOp, Comm, op_of, raw_id
 from ._errors import (Cause, CohortError, Handle, RankReport, StateError, cause_of, known,
                       report_of, text_of, thread_idents)
-from ._library import (Number, Scope, check, count_inside, failure, inside, integer, lib,
-                       nanoseconds, record)
+from ._library import (Number, Scope, check, check_worker, count_inside, failure, inside,
+                       integer, lib, nanoseconds, record)
 from ._options import Options, raw_options
 from ._rank import Array, as_bytes, as_path, describe, status_of
 
-# Answers after which a close has closed nothing.
+# Statuses after which a close has closed nothing.
 _REFUSED = (Status.STATE, Status.INVALID)
 _byref = ctypes.byref
 
@@ -36,7 +36,7 @@ class Process:
     """A process of a group (struct cohort_process)."""
 
     first_rank: int
-    ranks: int  #: 0: it has ended, or left
+    ranks: int  #: number of ranks; 0 if the process has exited or left
     watched: bool
     pid: int
     host: str
@@ -44,10 +44,10 @@ class Process:
 
 @dataclass(frozen=True)
 class PlatformInfo:
-    """What probe() found (struct cohort_platform_info)."""
+    """The result of probe() (struct cohort_platform_info)."""
 
     platform: Platform
-    status: Status  #: OK: usable; else why not
+    status: Status  #: OK if usable; otherwise the reason in short
     reason: str
     devices: int
     nccl_version: int
@@ -61,10 +61,10 @@ class PlatformInfo:
 
 
 def probe(platform: Platform = Platform.AUTO) -> PlatformInfo:
-    """What is there, or why not (cohort_platform_probe()).
+    """Check whether a platform can be used, and why not (cohort_platform_probe()).
 
-    AUTO is the platform that a group gets which is opened now.  "Not installed" is an
-    answer, not an error.  Any thread; may block on the start of the driver.
+    AUTO checks the platform that a new group would get.  If a library is not installed, the
+    result says so, and no exception is raised.  Any thread; may block while the driver starts.
     """
     raw = _abi.cohort_platform_info(size=ctypes.sizeof(_abi.cohort_platform_info))
     check(lib.cohort_platform_probe(integer(platform, "platform"), _byref(raw)))
@@ -80,19 +80,19 @@ def probe(platform: Platform = Platform.AUTO) -> PlatformInfo:
 # ---- runs -------------------------------------------------------------------------
 
 class _Run:
-    """What the workers of a run share; a worker that the run leaves behind still needs it."""
+    """State shared by the workers of a run; an abandoned worker keeps using it."""
 
     def __init__(self, group: "Group", worker: Callable[[Comm], Any]) -> None:
         self.group = group
         self.worker = worker
         self.comms = group._comms
-        self.returned: List[None] = []
+        self.returned: List[int] = []  # handles of the workers that have returned
         self.over = False  # run() has returned
         self.results: List[Any] = [None] * len(self.comms)
         self.errors: Dict[int, BaseException] = {}
 
     def work(self, handle: int) -> int:
-        """What the thread of a rank does."""
+        """Run the worker of the rank with this handle, and record its result."""
         place = next(i for i, comm in enumerate(self.comms) if comm._made == handle)
         comm = self.comms[place]
         try:
@@ -108,15 +108,15 @@ class _Run:
                 comm._gone()
 
     def exceptions(self, cause: Cause) -> Dict[int, BaseException]:
-        """Each rank's exception, except those that only report the end of the group."""
+        """Return each rank's exception, except those that only report the group's end."""
         own = ((rank, own_of(error, cause, rank == cause.rank))
                for rank, error in sorted(self.errors.items()))
         return {rank: error for rank, error in own if error}
 
 
 def reports(error: BaseException, cause: Cause, is_to_blame: bool) -> bool:
-    """Whether an exception of a rank only reports the end of the group, or of a part that
-    ended because of the same rank."""
+    """Return whether a rank's exception only reports the end of the group, or the end of a
+    split communicator because of the same rank."""
     if not isinstance(error, CohortError):
         return False
     found = getattr(error, "cause", None)
@@ -127,8 +127,8 @@ def reports(error: BaseException, cause: Cause, is_to_blame: bool) -> bool:
 
 def own_of(error: Optional[BaseException], cause: Cause, is_to_blame: bool
            ) -> Optional[BaseException]:
-    """The exception, unless it only reports the end of the group: then the exception that
-    was being handled when it was raised, or None."""
+    """Return the rank's own exception: error or, if error only reports the end of the group,
+    the exception that was being handled when error was raised; None if there is none."""
     seen: List[BaseException] = []
     while error is not None and reports(error, cause, is_to_blame) and error not in seen:
         seen.append(error)
@@ -148,39 +148,40 @@ def _work(handle: int, number: int) -> int:
         return run.work(handle)
     finally:
         thread_idents.pop(tid, None)
-        run.returned.append(None)
+        run.returned.append(handle)
         if len(run.returned) == len(run.comms):
             _runs.pop(number, None)
 
 
-# One for all runs: a thread may be in it at any time.
+# The callback of all runs.  It is never freed, because a thread may be in it at any time.
 _worker = _abi.cohort_worker_fn(_work)
 
 
 class Group(Handle):
-    """Some of the machine's devices, a rank on each (cohort_group_open()).
+    """A group of devices of this machine, with one rank on each (cohort_group_open()).
 
-    devices is a number of devices, 0 for all of them, or a list of their numbers.  Blocks
-    until all ranks are connected, or the init deadline has passed; if Ctrl-C interrupts
-    that, what is opened after all is closed again.
+    devices is a number of devices (0 for all) or a list of device numbers.  Blocks until
+    all ranks are connected or the init deadline expires.  If Ctrl-C interrupts the open, and
+    the group still opens later, it is closed again.
 
-    A context manager: the end of the block closes the group, and an exception aborts it
-    first, as what is in flight may wait for the very code that the exception has skipped.
+    As a context manager, the group is closed at the end of the block.  An exception in the
+    block aborts the group first, because operations in flight may be waiting for code that
+    the exception skipped.
     """
 
     def __init__(self, devices: Union[int, Sequence[int]] = 0,
                  options: Optional[Options] = None) -> None:
         self._cell = ctypes.c_void_p()
         self._closes: List[Tuple[bool, int]] = []
-        self._shut = False  # it is being closed
-        self._unwanted = False  # Ctrl-C came while it was opened
+        self._shut = False  # a close is in progress
+        self._unwanted = False  # Ctrl-C came during the open
         self._comms: List[Comm] = []
-        self._handles: Any = ()  # of the communicators, as C has written them
+        self._handles: Any = ()  # communicator handles, as written by C
         self._past: "weakref.WeakSet[Comm]" = weakref.WeakSet()
-        self._former: List[Comm] = []  # of former generations, with memory that is not freed
+        self._former: List[Comm] = []  # communicators of earlier generations that own memory
         self._held: Dict[Number, object] = {}
-        self._inside: List[Optional[FrameType]] = []  # one for each call that a thread is in
-        self._left: List[None] = []  # one for each call that goes on aside of the main thread
+        self._inside: List[Optional[FrameType]] = []  # one frame per call in progress
+        self._left: List[None] = []  # one item per call that another thread makes for the main one
         self._forks = _library.forks
         listed = None
         if isinstance(devices, Iterable) and not isinstance(devices, (str, bytes)):
@@ -212,7 +213,7 @@ class Group(Handle):
     @classmethod
     def open(cls, devices: Union[int, Sequence[int]] = 0, options: Optional[Options] = None,
              **more: Any) -> "Group":
-        """A group, with fields of Options as keywords:
+        """Open a group, with fields of Options as keywords:
         Group.open(4, name="dp", deadlines=Deadlines(join=30))."""
         if options is not None and more:
             raise TypeError("give options, or their fields, not both")
@@ -228,7 +229,7 @@ class Group(Handle):
 
     @property
     def _raw(self) -> Optional[int]:
-        """The handle for a close; None once that has closed it."""
+        """The handle to close; None after a close has succeeded."""
         if self._closes and self._closes[-1][1] not in _REFUSED:
             return None
         return self._cell.value
@@ -250,14 +251,14 @@ class Group(Handle):
     def _check(self, status: int) -> int:
         return check(status, _library.cause_of_group, self._handle)
 
-    # ---- life ---------------------------------------------------------------------------
+    # ---- open, run and close ------------------------------------------------------------
 
     def split(self) -> List[Comm]:
-        """The communicators, one per rank, each for a thread of one's own
-        (cohort_group_split()).  Raises StateError if that was done before, also by run().
-        Does not block."""
+        """Return the communicators, one per rank, for threads that the program starts
+        (cohort_group_split()).  Does not block.  Raises StateError if the group was split
+        before, which run() also does."""
         size = self.size
-        # One that Ctrl-C has interrupted is completed by the next.
+        # If Ctrl-C interrupted a split, the next split completes it.
         if self._comms or len(self._handles) != size or not self._handles[0]:
             handles = self._handles if self._comms else (ctypes.c_void_p * size)()
             self._handles = handles
@@ -267,20 +268,21 @@ class Group(Handle):
         return list(self._comms)
 
     def run(self, worker: Callable[..., Any], *arguments: Any) -> List[Any]:
-        """Call worker(comm, *arguments) on every rank, a thread per rank; returns what
-        the calls have returned, by rank (cohort_group_run()).
+        """Call worker(comm, *arguments) on every rank, one thread per rank, and return the
+        results by rank (cohort_group_run()).
 
-        The thread's communicator is bound to it, and its CUDA device is the rank's.  An
-        exception that leaves a worker fails its rank (Comm.fail()): the other ranks' calls
-        raise, and so does run(), with the cause, and with the workers' exceptions in
-        CohortError.exceptions and as its ``__cause__``.  Once there is a cause, run()
-        returns within the abort deadline; workers that have not returned then go on
-        (abandoned).
+        Each communicator is bound to its thread, and the thread's CUDA device is the rank's.
+        An exception that leaves a worker fails its rank (Comm.fail()): the calls of all other
+        ranks raise.  Then run() raises the cause, with the workers' exceptions in
+        CohortError.exceptions and in its ``__cause__``.  Once there is a cause, run() returns
+        within the abort deadline; workers that have not returned by then keep running and
+        are listed in abandoned.
 
         Blocks until every worker has returned.  If Ctrl-C interrupts the main thread, the
-        group is aborted, the workers' calls raise Aborted, and run() raises
-        KeyboardInterrupt when they have returned, or at once at the second Ctrl-C.
+        group is aborted, the workers' calls raise Aborted, and run() raises KeyboardInterrupt
+        once they have returned, or immediately on a second Ctrl-C.
         """
+        check_worker(worker, "worker")
         if self._live and not self._comms and self.cause is None:
             self.split()
         run = _Run(self, lambda comm: worker(comm, *arguments))
@@ -288,7 +290,7 @@ class Group(Handle):
         raw = _abi.cohort_cause()
 
         def call() -> int:
-            _runs[number] = run  # before the look: a close looks the other way round
+            _runs[number] = run  # before using the handle: a close takes it, then reads _runs
             status = int(lib.cohort_group_run(self._handle, _worker, number, _byref(raw)))
             run.over = True
             if status in (Status.STATE, Status.INVALID, Status.FORKED) or not self.abandoned:
@@ -312,16 +314,18 @@ class Group(Handle):
             raise error from error.exceptions.get(
                 cause.rank, next(iter(error.exceptions.values()), None))
         finally:
-            # They have frames that refer to these: a cycle would keep the workers' arrays.
+            # The exceptions' frames refer to these locals, and the cycle would keep the workers'
+            # arrays alive.
             run.errors.clear()
             del error
 
     def respawn(self, lost: Sequence[int] = ()) -> None:
-        """A new generation without the ranks that were lost (cohort_group_respawn()).
+        """Start a new generation without the ranks that were lost (cohort_group_respawn()).
 
-        Blocks until the former generation is reclaimed and the new one is connected, up to
-        the abort and init deadlines.  Communicators of the former generation raise Stale.
-        If Ctrl-C interrupts the main thread, it goes on, and a close waits for it.
+        lost has the ranks to leave out, for example Group.lost.  Blocks until the previous
+        generation is reclaimed and the new one is connected, up to the abort and init
+        deadlines.  Communicators of the previous generation raise Stale.  If Ctrl-C
+        interrupts the main thread, the respawn continues, and a close waits for it.
         """
         if not isinstance(lost, Iterable):
             raise TypeError(f"lost is {lost!r}, not a list of ranks")
@@ -341,7 +345,7 @@ class Group(Handle):
 
     def _aside(self, call: Callable[[], int], give_up: Callable[[_library.Answer], None]
                ) -> _library.Answer:
-        """Make a call that Ctrl-C on the main thread may leave to another thread."""
+        """Make a call on another thread if this is the main thread, and count the call."""
         caller = threading.get_ident()
 
         def noted() -> int:
@@ -361,18 +365,20 @@ class Group(Handle):
         self._held.clear()
 
     def abort(self, reason: Optional[str] = None) -> bool:
-        """End every operation and communicator (cohort_group_abort()); True if this call
-        did it.  Any thread; does not block."""
+        """End every operation and communicator (cohort_group_abort()).
+
+        Returns True if this call ended the group, False if it had already ended.  Any
+        thread; does not block."""
         return check(lib.cohort_group_abort(self._live, as_bytes(reason))) == Status.OK
 
     def close(self) -> None:
-        """Close the group and every communicator of it (cohort_group_close()).
+        """Close the group and all of its communicators (cohort_group_close()).
 
-        Waits for what is in flight up to the close deadline, then aborts: Aborted, and it
-        is closed all the same; so it is after Wedged, when arrays of calls that are not
-        done stay alive for good.  StateError: a thread is inside, and it is open as
-        before.  Memory of Comm.alloc() is given back.  Closing a group that is closed
-        does nothing.
+        Waits for operations in flight up to the close deadline, then aborts them and raises
+        Aborted.  If the abort does not complete either, raises Wedged, and arrays of
+        unfinished calls are never freed.  The group is closed in both cases.  If a thread is
+        inside a call, raises StateError and leaves the group open.  Frees the memory of
+        Comm.alloc().  Closing a closed group does nothing.
         """
         if not self._raw:
             return
@@ -381,7 +387,7 @@ class Group(Handle):
             raise failure(answer.status, text=answer.text or None)
 
     def _close(self, call: Callable[[], int]) -> _library.Answer:
-        # A group must not be aborted by its handle while it is closed.
+        # The group's handle must not be used during its close, but an abort handle can be.
         comm = next((comm for comm in self._comms if comm._handle), None)
         handle = comm.abort_handle() if comm and comm._forks == _library.forks else None
 
@@ -392,27 +398,33 @@ class Group(Handle):
         main = _library.on_main()
 
         def call_alone() -> int:
-            # By Ctrl-C; a respawn may connect a new generation.  In the child of a fork no
-            # call goes on.
+            # After Ctrl-C a respawn may still connect a new generation, so keep aborting.
+            # In the child of a fork no call is in progress.
             while main and self._left and self._forks == _library.forks:
                 self._abort("the main thread was interrupted")
                 time.sleep(0.005)
             return call()
-        # Only this thread's close unbinds what is bound to it.
+        # A communicator that is bound to this thread can be unbound only by this thread.
         return _library.aside(call_alone, give_up,
                               any(comm._bound_here for comm in self._comms), must=True)
 
     def _is_inside(self) -> bool:
-        """Whether a thread is in another call of the group or of a communicator."""
+        """Return whether another thread is in a call of the group or a communicator.
+
+        Ignore communicators of abandoned workers: C keeps them until the workers return."""
+        runs = [run for run in list(_runs.values()) if run.group is self and run.over]
+        abandoned = [comm for run in runs for comm in run.comms
+                     if comm._made not in run.returned]
         return count_inside(self._inside) > 1 or any(
-            comm._count_inside() for comm in [*self._comms, *self._past])
+            comm._count_inside() for comm in [*self._comms, *self._past]
+            if comm not in abandoned)
 
     def _is_busy(self) -> bool:
-        """Whether a thread of this process is in another call, or in run()."""
+        """Return whether a thread of this process is in another call, or in run()."""
         return self._forks == _library.forks and (self._is_inside() or self._is_running())
 
     def _is_running(self, over: bool = False) -> bool:
-        """Whether run() has not returned or, with over, has left threads in their workers."""
+        """Return whether a run is in progress; with over, even if it abandoned threads."""
         return any(run.group is self and (over or not run.over) for run in list(_runs.values()))
 
     @inside
@@ -425,12 +437,12 @@ class Group(Handle):
             raise busy
         shut = [comm for comm in [*self._comms, *self._past]
                 if comm._handle and (comm._bound_here or not comm._bound)]
-        self._shut = True  # no call begins from now on
+        self._shut = True  # no new call can start
         if not self._is_running(True):
             for comm in shut:
                 comm._handle = None
         try:
-            if self._is_busy():  # since the first look
+            if self._is_busy():  # a call started after the first check
                 raise busy
             if not self._is_running(True):
                 for comm in shut:
@@ -451,7 +463,7 @@ class Group(Handle):
             _library.kept += [self._held, self._keep]
         _library.closed(self)
         for comm in [*self._comms, *self._past]:
-            # Threads that were left behind may still use theirs.
+            # Abandoned threads may still use their communicators.
             if not left and (comm._bound_here or not comm._bound):
                 comm._gone(status)
             else:
@@ -464,13 +476,13 @@ class Group(Handle):
             lib.cohort_group_abort(handle, as_bytes(reason))
 
     def _end(self, patience_s: float) -> None:
-        """Abort it and close it; a thread that is inside has some time to leave."""
-        self._abort_and_close("the interpreter ends", patience_s)
+        """Abort and close the group; threads in a call have patience_s seconds to leave."""
+        self._abort_and_close("the interpreter exits", patience_s)
 
     def _abort_and_close(self, reason: str, patience_s: float) -> None:
         if not self._raw:
             return
-        if self._forks != _library.forks:  # the parent's
+        if self._forks != _library.forks:  # the handle belongs to the parent process
             self._closes.append((False, Status.FORKED))
             self._gone(Status.FORKED)
             return
@@ -516,40 +528,35 @@ class Group(Handle):
 
     @property
     def platform(self) -> Platform:
-        """What the group runs on."""
+        """The platform that the group runs on."""
         return known(Platform, lib.cohort_group_platform(self._live))
 
     @property
-    def launch(self) -> Launch:
-        """When a rank's part of a collective is launched."""
-        return known(Launch, lib.cohort_group_launch(self._live))
-
-    @property
     def generation(self) -> int:
-        """1, and 1 more with each respawn()."""
+        """Number of the generation: 1 at first, plus 1 for each respawn()."""
         return int(lib.cohort_group_generation(self._live))
 
     @property
     def devices(self) -> List[int]:
-        """The devices, by rank."""
+        """The device number of each rank."""
         devices = (ctypes.c_int * self.size)()
         self._check(lib.cohort_group_devices(self._live, devices))
         return list(devices)
 
     @property
     def cause(self) -> Optional[Cause]:
-        """What has ended the generation; None if nothing has."""
+        """The cause that ended the generation, or None."""
         return _library.cause_of_group(self._live)
 
     @property
     def abandoned(self) -> List[int]:
-        """The ranks that the last run has left behind."""
+        """The ranks whose workers had not returned when the last run ended."""
         return self._ranks(lib.cohort_group_abandoned)
 
     @property
     def lost(self) -> List[int]:
-        """The ranks that a supervisor gives to respawn() after the group has ended; empty
-        if none is to blame (cohort_group_lost())."""
+        """The ranks to pass to respawn() after the group has ended; empty if no rank is to
+        blame (cohort_group_lost())."""
         return self._ranks(lib.cohort_group_lost)
 
     def _ranks(self, ask: Callable[..., int]) -> List[int]:
@@ -571,33 +578,27 @@ class Group(Handle):
                         text_of(one.host)) for one in raw[:n]]
 
     def snapshot(self) -> List[RankReport]:
-        """What each rank is doing now (cohort_group_snapshot()).  Any thread; does not
-        block."""
+        """Return the state of each rank (cohort_group_snapshot()).
+
+        Any thread; does not block."""
         reports = (_abi.cohort_rank_report * self.size)()
         self._check(lib.cohort_group_snapshot(self._live, reports, self.size,
                                               ctypes.sizeof(_abi.cohort_rank_report)))
         return [report_of(raw) for raw in reports if raw.rank >= 0]
 
     def dump(self, directory: Union[str, "os.PathLike[str]", None] = None) -> None:
-        """Write down what the ranks have done last, into files (cohort_dump()).
+        """Write the recorded operations of all ranks to files (cohort_dump()).
 
-        None is options.dump_directory.  Any thread; blocks on the file system only."""
+        directory None stands for Options.dump_directory.  Any thread; blocks only on the
+        file system."""
         self._check(lib.cohort_dump(self._live, as_path(directory, "directory")))
-
-    def stats(self, file: Any) -> None:
-        """Write the counters of all ranks as text for Prometheus (cohort_stats_write()).
-
-        file is a descriptor, or has fileno()."""
-        if not hasattr(file, "fileno") and not hasattr(file, "__index__"):
-            raise TypeError(f"file is {file!r}, neither a descriptor nor with fileno()")
-        number = integer(file.fileno() if hasattr(file, "fileno") else file, "file")
-        self._check(lib.cohort_stats_write(self._live, number))
 
     # ---- one thread for all ranks -----------------------------------------------------------
 
     def _pointers(self, arrays: Sequence[Array], what: str, writable: bool, at: Optional[int]
                   ) -> Any:
-        """One pointer per rank, the arrays' count and type, and what keeps them."""
+        """Return one pointer per rank, the Elements of the first array, and the objects to keep
+        alive."""
         size = self.size
         if len(arrays) != size:
             raise ValueError(f"{what} has {len(arrays)} arrays, not {size}, one for each rank")
@@ -618,11 +619,19 @@ class Group(Handle):
         assert first
         return pointers, first, keep
 
-    def _queue(self, call: Callable[..., int], keep: object, *arguments: Any) -> int:
+    def _queue(self, call: Callable[..., int], send: Sequence[Array],
+               recv: Optional[Sequence[Array]], at: Optional[int], argument: int) -> int:
+        """Make a call that reads all arrays of send, or only send[at]; return its ticket."""
+        source, first, keep = self._pointers(send, "send", recv is None, at)
+        target, second, more = self._pointers(
+            send if recv is None else recv, "recv", True, None)
+        Comm._want(second, "recv[0]", first.type, first.count)
         ticket = Number()
         handle = self._live
-        self._held[ticket] = keep  # before the call: Ctrl-C may come once it is queued
-        status = call(handle, *arguments, None, _byref(ticket))
+        # Before the call, because Ctrl-C may come after it is queued.
+        self._held[ticket] = keep, more
+        status = call(handle, source, target, first.count, first.type, argument, None,
+                      _byref(ticket))
         if status < 0:
             del self._held[ticket]
         self._check(status)
@@ -634,31 +643,28 @@ class Group(Handle):
 
     def all_reduce(self, send: Sequence[Array], recv: Optional[Sequence[Array]] = None, *,
                    op: AnyOp = Op.SUM) -> int:
-        """All ranks' all-reduce from one thread, before the group is split
-        (cohort_group_all_reduce()): an array per rank.  The ticket is for wait()."""
-        source, first, keep = self._pointers(send, "send", recv is None, None)
-        target, second, more = self._pointers(
-            send if recv is None else recv, "recv", True, None)
-        Comm._want(second, "recv[0]", first.type, first.count)
-        return self._queue(lib.cohort_group_all_reduce, (keep, more), source, target,
-                           first.count, first.type, op_of(op))
+        """Queue the all-reduce of all ranks from one thread (cohort_group_all_reduce()).
+
+        send and recv have one array per rank.  Allowed only before split() and run().
+        Returns a ticket for Group.wait()."""
+        return self._queue(lib.cohort_group_all_reduce, send, recv, None, op_of(op))
 
     def broadcast(self, send: Sequence[Array], recv: Optional[Sequence[Array]] = None, *,
                   root: int = 0) -> int:
-        """All ranks' broadcast from one thread (cohort_group_broadcast()); only
-        send[root] is read."""
+        """Queue the broadcast of all ranks from one thread (cohort_group_broadcast()).
+
+        send and recv have one array per rank; only send[root] is read.  Returns a ticket for
+        Group.wait()."""
         if not 0 <= integer(root, "root") < self.size:
             raise ValueError(f"root is {root}, not 0 to {self.size - 1}")
-        source, first, keep = self._pointers(send, "send", recv is None, root)
-        target, second, more = self._pointers(
-            send if recv is None else recv, "recv", True, None)
-        Comm._want(second, "recv[0]", first.type, first.count)
-        return self._queue(lib.cohort_group_broadcast, (keep, more), source, target,
-                           first.count, first.type, root)
+        return self._queue(lib.cohort_group_broadcast, send, recv, root, root)
 
     @inside
     def wait(self, ticket: int, timeout: Optional[float] = None) -> None:
-        """Wait for a ticket of these calls, as Ticket.wait() (cohort_group_wait())."""
+        """Wait for a ticket of all_reduce() or broadcast(), up to timeout seconds
+        (cohort_group_wait()).
+
+        Raises the same exceptions as Ticket.wait()."""
         status = _library.wait(partial(lib.cohort_group_wait, self._live,
                                        integer(ticket, "ticket", ctypes.c_uint64)),
                                nanoseconds(timeout))
@@ -672,28 +678,25 @@ class Group(Handle):
 
 # ---- ranks that join by id ----------------------------------------------------------------
 
-def unique_id() -> bytes:
-    """A new id, for one communicator whose ranks join() by it (cohort_unique_id())."""
+def unique_id(platform: Platform = Platform.AUTO) -> bytes:
+    """Create an id for one communicator of a platform, whose ranks pass it to join() or to
+    Comm.subset() (cohort_unique_id())."""
     raw = _abi.cohort_unique_id()
-    check(lib.cohort_unique_id(_byref(raw)))
+    check(lib.cohort_unique_id(Platform(platform), _byref(raw)))
     return bytes(raw.bytes)
 
 
 def join(identity: bytes, size: int, rank: int, device: int,
          options: Optional[Options] = None) -> Comm:
-    """Be one rank of a communicator, a thread or a process per rank (cohort_comm_join()).
+    """Join a communicator as one rank (cohort_comm_join()).
 
-    Every rank must join, each from a thread of its own: blocks until all have, or the
-    init deadline has passed; if Ctrl-C interrupts that, what is joined after all is left
+    identity comes from unique_id() and must be the same on all ranks.  Every rank must join,
+    each from its own thread or process.  Blocks until all have joined or the init deadline
+    expires.  If Ctrl-C interrupts the join, and the join still succeeds later, the rank leaves
     again.  Close the communicator, or use it as a context manager.
     """
     raw, keep = raw_options(options or Options())
-    this = _abi.cohort_unique_id()
-    if not isinstance(identity, bytes):
-        raise TypeError(f"identity is {identity!r}, not bytes of unique_id()")
-    if len(identity) != ctypes.sizeof(this):
-        raise ValueError(f"identity has {len(identity)} bytes, not {ctypes.sizeof(this)}")
-    ctypes.memmove(_byref(this), identity, len(identity))
+    this = raw_id(identity)
     numbers = [integer(size, "size"), integer(rank, "rank"), integer(device, "device")]
     joined: List[Comm] = []
     unwanted: List[None] = []
@@ -725,8 +728,9 @@ def join(identity: bytes, size: int, rank: int, device: int,
 
 
 def quiet() -> ContextManager[None]:
-    """Keep collectives of this process from being launched, for a program's own memory
-    operations inside (cohort_quiet_begin(), cohort_quiet_end()).
+    """Prevent collectives of this process from being launched during a with block, so that
+    the program can allocate or free GPU memory (cohort_quiet_begin(), cohort_quiet_end()).
 
-    For threads that are no rank's; keep it short.  Blocks while one is being launched."""
+    For threads that call for no rank.  Keep the block short.  Blocks while a collective is
+    being launched."""
     return Scope(None, (lib.cohort_quiet_begin,), (lib.cohort_quiet_end,))

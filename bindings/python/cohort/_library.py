@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shared library: where it is, what a result means, and what holds for a process.
+"""Load the shared library, convert its results, and track state that is global to a process.
 
-Why ctypes: the package then needs no compiler where it is installed, one wheel is for
-every Python, and the interpreter lock is released around each call.  The price is one to
-five microseconds a collective (bench/binding.py measures it).
+The package uses ctypes so that it installs without a compiler, one wheel works for every
+Python version, and each call releases the interpreter lock.  This costs one to five
+microseconds per collective (measured by bench/binding.py).
 """
 
 import _thread
 import atexit
 import ctypes
+import enum
+import inspect
 import math
 import operator
 import os
@@ -18,22 +20,23 @@ import time
 import weakref
 from functools import wraps
 from types import FrameType
-from typing import Any, Callable, List, Optional, Protocol, Tuple, TypeVar, cast
+from typing import Any, Callable, List, Optional, Protocol, Tuple, Type as TypingType, TypeVar, cast
 
 from . import _abi
 from ._abi import FOREVER, Status
 from ._errors import Cause, CohortError, Handle, cause_of, error_of, text_of
 
 F = TypeVar("F", bound=Callable[..., Any])
+E = TypeVar("E", bound=enum.IntEnum)
 
-# How long a wait of the main thread lasts until Python has looked for signals.
+# Longest uninterrupted wait of the main thread.  Between two waits Python checks for signals.
 SLICE_NS = 50_000_000
-# How long the end of the interpreter waits for what is in flight.
+# How long the exit of the interpreter waits for threads inside calls, in seconds.
 EXIT_S = 2.0
 
 
 def _load() -> ctypes.CDLL:
-    """The library beside this file, as in a wheel, else the one that the loader finds."""
+    """Load the library next to this file (as in a wheel), else from the loader's path."""
     name = f"libcohort.so.{_abi.VERSION_MAJOR}"
     beside = os.path.join(os.path.dirname(os.path.abspath(__file__)), name)
     path = beside if os.path.exists(beside) else name
@@ -44,8 +47,8 @@ def _load() -> ctypes.CDLL:
             made.restype = result
             made.argtypes = arguments
     except (OSError, AttributeError) as error:
-        raise ImportError(f"cohort needs {name} {_abi.VERSION} or newer: {error}; it was "
-                          f"looked for at {beside} and in the loader's path") from error
+        raise ImportError(f"cohort needs {name} {_abi.VERSION} or newer: {error}; searched "
+                          f"{beside} and the loader's path") from error
     version = loaded.cohort_version().decode()
     major, minor = (int(part) for part in version.split(".")[:2])
     if major != _abi.VERSION_MAJOR or minor < _abi.VERSION_MINOR:
@@ -65,14 +68,15 @@ lib = _load()
 
 
 def bare(name: str) -> Any:
-    """A function that takes its arguments as ctypes objects, without converting them."""
+    """Return a C function that takes ctypes objects without conversion."""
     return ctypes.CFUNCTYPE(ctypes.c_int)((name, lib))
 
 
 def integer(value: Any, what: str, kind: Any = ctypes.c_int, flag: bool = False) -> int:
-    """A number that a type of C holds: ctypes would cut off what it does not.
+    """Return value as an integer that fits the C type kind.
 
-    A truth value is a number only for a flag, which is 0 or 1."""
+    ctypes would truncate the value silently.  A bool is accepted only with flag, which allows
+    0 and 1."""
     if isinstance(value, bool) and not flag:
         raise TypeError(f"{what} is {value!r}, not an integer")
     try:
@@ -84,8 +88,26 @@ def integer(value: Any, what: str, kind: Any = ctypes.c_int, flag: bool = False)
     return number
 
 
+def check_worker(worker: Any, what: str) -> None:
+    """Raise TypeError if worker is an async or generator function, whose call runs nothing."""
+    for function in (worker, getattr(type(worker), "__call__", None)):
+        if (inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function)
+                or inspect.isasyncgenfunction(function)):
+            raise TypeError(f"{what} is {worker!r}, an async or generator function, which runs "
+                            "nothing when it is called: pass a plain function")
+
+
+def member(kind: TypingType[E], value: Any, what: str) -> E:
+    """Return the member of an enumeration for a number or for the member itself.
+
+    A member of another enumeration is rejected, because its number means something else."""
+    if isinstance(value, enum.Enum) and not isinstance(value, kind):
+        raise ValueError(f"{what} is {value!r}, a {type(value).__name__}")
+    return kind(integer(value, what))
+
+
 def real(value: Any, what: str) -> float:
-    """A number that a double holds."""
+    """Return value as a float."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise TypeError(f"{what} is {value!r}, not a number")
     try:
@@ -96,11 +118,11 @@ def real(value: Any, what: str) -> float:
 
 def nanoseconds(seconds: Optional[float], default: int = FOREVER, what: str = "timeout"
                 ) -> int:
-    """A time in seconds as the library wants it; None is the default."""
+    """Convert seconds to nanoseconds; None becomes the default."""
     if seconds is None:
         return default
     try:
-        # float() also takes text.
+        # Check the type first, because float() would also accept a string.
         if isinstance(seconds, bool) or not (
                 hasattr(seconds, "__float__") or hasattr(seconds, "__index__")):
             raise TypeError
@@ -115,14 +137,14 @@ def nanoseconds(seconds: Optional[float], default: int = FOREVER, what: str = "t
 
 
 def cause_of_comm(comm: Optional[int]) -> Optional[Cause]:
-    """What has ended a communicator's group."""
+    """Return the cause that ended a communicator's group, or None."""
     raw = _abi.cohort_cause()
     known = lib.cohort_comm_cause(comm, ctypes.byref(raw)) if comm else Status.INVALID
     return cause_of(raw) if known == Status.OK else None
 
 
 def cause_of_group(group: Optional[int]) -> Optional[Cause]:
-    """What has ended a group."""
+    """Return the cause that ended a group, or None."""
     raw = _abi.cohort_cause()
     known = lib.cohort_group_cause(group, ctypes.byref(raw)) if group else Status.INVALID
     return cause_of(raw) if known == Status.OK else None
@@ -130,9 +152,9 @@ def cause_of_group(group: Optional[int]) -> Optional[Cause]:
 
 def failure(status: int, ask: Optional[Callable[[Optional[int]], Optional[Cause]]] = None,
             handle: Optional[int] = None, text: Optional[str] = None) -> CohortError:
-    """The exception of a result that is none the caller wants.
+    """Return the exception for a status that the caller did not expect.
 
-    The text is asked for first: it is that of the thread's last call.
+    Reads the error text before it makes any other call, which would overwrite the text.
     """
     if text is None:
         text = text_of(lib.cohort_last_error() if status < 0
@@ -145,7 +167,7 @@ def failure(status: int, ask: Optional[Callable[[Optional[int]], Optional[Cause]
 
 def check(status: int, ask: Optional[Callable[[Optional[int]], Optional[Cause]]] = None,
           handle: Optional[int] = None) -> int:
-    """Raise a negative result; return any other."""
+    """Raise the exception of a negative status; return any other status."""
     if status < 0:
         raise failure(status, ask, handle)
     return status
@@ -153,28 +175,30 @@ def check(status: int, ask: Optional[Callable[[Optional[int]], Optional[Cause]]]
 
 # ---- signals ------------------------------------------------------------------
 #
-# Python runs its signal handlers on the main thread, between two instructions of its own.
-# So that Ctrl-C is heard, the main thread waits in slices, and has another thread make
-# calls that block without a timeout, and store what they have changed.
+# Python runs signal handlers on the main thread, between two bytecode instructions.  To
+# notice Ctrl-C, the main thread waits in slices.  Calls that block without a timeout are made
+# by another thread, which also stores their results.
 #
-# A handler that raises can separate any two instructions: a call of C from the statement
-# that stores its result, a statement from the try block or the finally clause that follows.
-# Hence three rules:
-#  - C writes each handle that it gives into a cell that the owner has noted before the call.
-#  - record() stores the answer of each call that takes something back, and the state of the
-#    object is derived from that answer.
-#  - A thread that is inside a call is noted by its frame: a frame that has ended is stale.
+# A handler that raises can interrupt between any two instructions: between a C call and
+# the statement that stores its result, or between a statement and the try block or finally
+# clause after it.  Hence three rules:
+#  - C writes each handle into a cell that its owner has recorded before the call.
+#  - record() stores the status of each call that releases something.  The state of the object
+#    is derived from that status.
+#  - The frame of a thread's call records that the thread is inside.  A finished frame does not
+#    count.
 
 _main = threading.main_thread().ident
 
 
 def on_main() -> bool:
-    """Whether this is the thread that Python's signal handlers run on."""
+    """Return whether this is the main thread, where Python runs signal handlers."""
     return threading.get_ident() == _main
 
 
 def wait(call: Callable[[int], int], limit_ns: int) -> int:
-    """A call that waits up to its argument and may be made again when that has passed."""
+    """Call call(timeout_ns) until it is done or limit_ns have passed; in slices on the main
+    thread."""
     if threading.get_ident() != _main or limit_ns <= SLICE_NS:
         return call(limit_ns)
     end = None if limit_ns == FOREVER else time.monotonic_ns() + limit_ns
@@ -187,17 +211,17 @@ def wait(call: Callable[[int], int], limit_ns: int) -> int:
 
 def record(answers: List[Tuple[bool, int]], begins: bool, call: Callable[..., Any],
            *arguments: Any) -> int:
-    """Make a call of C and append (begins, its answer) to a list.
+    """Call a C function, append (begins, its status) to a list, and return the status.
 
-    extend(), zip(), map() and iter() are C: no signal handler runs between the call's
-    return and the append."""
+    extend(), zip(), map() and iter() are implemented in C, so no signal handler can run
+    between the call and the append."""
     answers.extend(zip((begins,), map(call, *zip(arguments)) if arguments
                        else iter(call, answers)))
     return answers[-1][1]
 
 
 class Number(ctypes.c_uint64):
-    """A cell for the number of a ticket, and a key, by identity."""
+    """A cell that receives a ticket's number; usable as a key, compared by identity."""
 
     __hash__ = object.__hash__
 
@@ -206,14 +230,13 @@ _frame = sys._getframe
 
 
 def inside(method: F) -> F:
-    """Decorate a method whose thread may be in a call of C for long: nothing is closed
-    until it returns.
+    """Decorate a method that may block in C: a close is refused until the method returns.
 
-    The method notes its frame and then reads the handle; a close takes the handle away and
-    then counts the notes.  The interpreter lock orders the two."""
+    The method first records its frame and then reads the handle.  A close first removes the
+    handle and then counts the frames.  The interpreter lock orders the two."""
     @wraps(method)
     def noted(self: Any, *arguments: Any, **more: Any) -> Any:
-        if self._inside:  # a stale note would keep what its callers have
+        if self._inside:  # a stale frame would keep its callers' objects alive
             count_inside(self._inside)
         self._inside.append(_frame())
         try:
@@ -224,32 +247,33 @@ def inside(method: F) -> F:
 
 
 def count_inside(notes: List[Optional[FrameType]]) -> int:
-    """The number of these frames that threads are in.
+    """Return how many of these frames are still running, and remove the others.
 
-    A signal handler may have kept a frame that has ended from being removed: clear() raises
-    for all others.  Another thread's frame must not be read, as it may end in the middle."""
+    A signal handler can leave a finished frame in the list.  frame.clear() raises for a frame
+    that is running, but not for a finished one.  Reading another thread's frame would be
+    unsafe, because it may finish at any time."""
     n = 0
     for frame in list(notes):
         try:
-            if frame is None:  # of a thread that no signal handler runs on
+            if frame is None:  # entered by a thread on which no signal handler runs
                 n += 1
                 continue
             frame.clear()
             notes.remove(frame)
         except RuntimeError:
             n += 1
-        except ValueError:  # another thread has removed it
+        except ValueError:  # another thread has removed it already
             pass
     return n
 
 
 class Owned(weakref.ref):  # type: ignore[type-arg]
-    """A handle that C has given to an object, and takes back once.
+    """An object's handle in C, which must be released once.
 
-    C writes its handle into the cell.  When the object is dropped, in whatever thread, the
-    weak reference is appended to a list of the communicator's, which gives it back with
-    its next call.  The garbage collector does that only if something else refers to the
-    communicator: its group does, or the parent that it was split from."""
+    C writes the handle into the cell.  If the object is dropped, on any thread, this weak
+    reference is appended to a list of the object's communicator, whose next call releases the
+    handle.  If the garbage collector drops the object, the communicator must still be
+    referenced: its group, or the parent that it was split from, refers to it."""
 
     __slots__ = ("cell", "keep", "call", "_before", "_answers")
 
@@ -260,36 +284,36 @@ class Owned(weakref.ref):  # type: ignore[type-arg]
                  call: Any, *before: Any) -> None:
         super().__init__(of, dropped.append)  # type: ignore[call-arg]
         self.cell = cell
-        self.keep: Any = keep  #: what C may use until then
+        self.keep: Any = keep  #: objects that C may use until the release
         self.call = call
         self._before = before
         self._answers: List[Tuple[bool, int]] = []
 
     @property
     def handle(self) -> int:
-        """The handle; 0 before C has given it, and after C has taken it back."""
+        """The handle; 0 before C has written it and after its release."""
         if self._answers and self._answers[-1][1] in (Status.OK, Status.WEDGED, Status.STALE):
             return 0
         return self.cell.value or 0
 
     def give_back(self) -> int:
-        """Give it back, unless that was done."""
+        """Release the handle unless it was already released; return the status."""
         handle = self.handle
         return record(self._answers, False, self.call, *self._before, handle) if handle \
             else int(Status.OK)
 
 
 class Scope(Handle):
-    """A state between two calls of C, as a context manager.
+    """A context manager that makes one C call at the start of a block and one at the end.
 
-    The second call is made once if the first has succeeded, at the latest when this object
-    is dropped: a signal handler may keep a with statement from making it."""
+    If the first call succeeded, the second call is made exactly once: by the with statement
+    or, if a signal handler prevents that, when this object is dropped."""
 
     _answers: List[Tuple[bool, int]] = []
 
     def __init__(self, comm: Any, begin: Tuple[Any, ...], end: Tuple[Any, ...],
                  value: Optional[Callable[[], Any]] = None) -> None:
-        self._of = comm  # a communicator, or None
+        self._of = comm  # a communicator or None
         self._begin = begin
         self._end = end
         self._value = value
@@ -297,7 +321,7 @@ class Scope(Handle):
 
     @property
     def open(self) -> bool:
-        """Whether it is between the two calls."""
+        """Whether the first call was made and the second call was not."""
         return self._answers[-1:] in ([(True, Status.OK)], [(False, Status.BUSY)])
 
     def __enter__(self) -> Any:
@@ -329,11 +353,11 @@ class Scope(Handle):
 
 
 class Answer:
-    """What a call on another thread has come to."""
+    """The result of a call on another thread."""
 
     def __init__(self, status: int = Status.SYSTEM) -> None:
         self.done = False
-        # Not an Event: a signal handler may leave its condition inconsistent.
+        # A signal handler may leave the condition of a threading.Event inconsistent.
         self._lock = _thread.allocate_lock()
         self._lock.acquire()
         self.status = status
@@ -341,7 +365,7 @@ class Answer:
         self.error: Optional[BaseException] = None
 
     def take(self, call: Callable[[], int]) -> None:
-        """Make the call, and keep what it returns or raises."""
+        """Make the call, and store its result or its exception."""
         try:
             self.status = call()
             if self.status < 0:
@@ -353,8 +377,9 @@ class Answer:
             self._lock.release()
 
     def wait(self, patience_s: float = math.inf) -> None:
-        """Wait for it.  A signal that comes just before a wait begins does not end that
-        wait, so it is one of several."""
+        """Wait until the call has returned, but at most patience_s seconds.
+
+        Waits in slices, because a signal just before a wait does not interrupt that wait."""
         end = time.monotonic() + patience_s
         while not self.done and time.monotonic() < end:
             self._lock.acquire(timeout=SLICE_NS / 1e9)
@@ -362,12 +387,12 @@ class Answer:
 
 def aside(call: Callable[[], int], interrupted: Callable[[Answer], None],
           here: bool = False, must: bool = False) -> Answer:
-    """Make a call that blocks, on another thread if this is the main one.
+    """Make a blocking call, on another thread if this is the main thread.
 
-    No signal handler runs on that thread, so the call also stores what it has changed.
-    If a handler raises on this thread, interrupted() is called, which may wait for the
-    answer, and the exception is passed on.  With here, this thread makes the call.  With
-    must, the call is made even if the handler raises before it has begun."""
+    The call must store its own results, because no signal handler runs on the other thread.
+    If a handler raises on this thread, interrupted() is called, which may wait for the answer;
+    then the exception is re-raised.  With here, this thread makes the call.  With must, the
+    call is made even if the handler raises before the call has started."""
     answer = Answer()
     begun = threading.Lock()
 
@@ -381,11 +406,11 @@ def aside(call: Callable[[], int], interrupted: Callable[[Answer], None],
         try:
             try:
                 _thread.start_new_thread(work, ())
-            except RuntimeError:  # the interpreter ends, and starts no threads any more
+            except RuntimeError:  # the interpreter is exiting and starts no threads
                 work()
             answer.wait()
         except BaseException:
-            # Whoever takes the lock first decides whether the call is made.
+            # If the other thread takes the lock first, it makes the call.
             if must:
                 _thread.start_new_thread(work, ())
             if must or not begun.acquire(blocking=False):
@@ -396,63 +421,65 @@ def aside(call: Callable[[], int], interrupted: Callable[[Answer], None],
     return answer
 
 
-# ---- what is open, and the end of the process -------------------------------------
+# ---- open objects, and exit of the process ----------------------------------------
 
 class Closable(Protocol):
-    """What is open until it is closed."""
+    """An object that must be closed before the interpreter exits."""
 
     def _abort(self, reason: str) -> None:
-        """Abort it, if it is this process's; raise nothing."""
+        """Abort the object if it belongs to this process; must not raise."""
 
     def _end(self, patience_s: float) -> None:
-        """Abort it and close it; raise nothing."""
+        """Abort and close the object; must not raise."""
 
 
-# Answers after which a close has closed nothing.
+# Statuses after which a close has closed nothing.
 STILL_OPEN = (Status.TIMED_OUT, Status.OWNER, Status.BUSY, Status.STATE, Status.INVALID)
-# How often this process was forked from another that had the library.
+# Number of forks between the process that loaded the library and this one.
 forks = 0
 
 _open: "weakref.WeakSet[Closable]" = weakref.WeakSet()
 
-# Arrays that an abort which did not complete may still write to, and callbacks that a
-# thread of the library may be in: never freed.
+# Objects that are never freed: arrays that an incomplete abort may still write to, and
+# callbacks that a library thread may be running.
 kept: List[Any] = []
 
 
 def opened(what: Closable) -> None:
-    """Have the end of the interpreter close it."""
+    """Register an object to be closed when the interpreter exits."""
     _open.add(what)
 
 
 def closed(what: Closable) -> None:
-    """It is closed."""
+    """Unregister an object that was closed."""
     _open.discard(what)
 
 
 def abandon(what: Closable) -> None:
-    """End what was dropped, on a thread of its own: the garbage collector drops things on
-    any thread, maybe on a rank's for which the devices of this one wait."""
-    opened(what)  # its weak references may be gone
+    """Close a dropped object on its own thread.
+
+    The garbage collector may drop the object on the thread of a rank for which the object's
+    devices wait, so a close on that thread could deadlock."""
+    opened(what)  # its weak reference in _open may be gone
     try:
         _thread.start_new_thread(what._end, (0.0,))
-    except RuntimeError:  # the interpreter ends, and starts no threads any more
+    except RuntimeError:  # the interpreter is exiting and starts no threads
         what._end(0.0)
 
 
 @atexit.register
 def _at_exit() -> None:
-    """End what is open, so that no thread of the library calls a Python that is gone."""
+    """Close open objects, so that no library thread calls into a finished interpreter."""
     there = list(_open)
-    # The end of one may wait for work that another has on its devices.
+    # Abort all first, because the close of one object may wait for another object's work.
     for what in there:
-        what._abort("the interpreter ends")
+        what._abort("the interpreter exits")
     for what in there:
         what._end(EXIT_S)
 
 
 def _after_fork() -> None:
-    """The child has none of the parent's groups."""
+    """Forget the parent's groups in the child of a fork."""
     global _main, forks  # pylint: disable=global-statement
     forks += 1
     _main = threading.main_thread().ident

@@ -1,28 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options of a group, and how the processes of one find each other."""
+"""Options of a group, and how the processes of a group find each other."""
 
 import ctypes
 import itertools
 import os
 import sys
 import threading
+import traceback
 from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 from . import _abi
 from ._abi import BootstrapKind, Connect, Launch, Many, Platform, Policy
-from ._errors import Cause, Verdict, cause_of, verdict_of
-from ._library import integer, nanoseconds
+from ._errors import Verdict, verdict_of
+from ._library import integer, member, nanoseconds
 from ._rank import AbortHandle, Deadlines, as_bytes, as_path
 
 
 @dataclass
 class Table:
-    """Processes find each other by an allgather of the program's own.
+    """A bootstrap that uses the program's own allgather to exchange addresses.
 
-    allgather(data) returns the bytes of each process, by number, all of one length; for
-    example mpi4py's MPI.COMM_WORLD.allgather.  It may block, on a thread of its own: one
-    that the others never come to is left behind when the init deadline has passed.
+    allgather(data) sends data and returns a sequence with the bytes of every process, by
+    process number, all of the same length.  An example is mpi4py's MPI.COMM_WORLD.allgather.
+    It may block, because it runs on its own thread.  If other processes never call it, the
+    thread is abandoned after the init deadline.
     """
 
     process: int
@@ -34,59 +36,55 @@ class Table:
 class Options:
     """Options of Group and join() (struct cohort_group_options).
 
-    None, 0 and an empty text stand for the default.  Times are in seconds.  The functions
-    that are told something are called on a thread of the library's; what they raise is
-    printed, and counts as nothing returned.
+    None, 0 and "" stand for the default.  Times are in seconds.  Callbacks run on a thread
+    of the library; an exception that they raise is printed and counts as returning None.
     """
 
-    name: str = ""  #: in texts, and at the front of thread names
+    name: str = ""  #: shown in messages and at the start of thread names
     platform: Union[Platform, str] = Platform.AUTO  #: or "gpu", "host"
     recorder_slots: int = 0
     deadlines: Deadlines = field(default_factory=Deadlines)
     policy: Policy = Policy.ABORT
-    warn_percent: int = 0
-    #: told of warnings and of the end of a generation; for Policy.ASK a true value ends it
+    #: called when a deadline passes and when a generation ends; with Policy.ASK, True ends it
     on_verdict: Optional[Callable[[Verdict], object]] = None
     #: an ncclConfig_t of NCCL's header, as a ctypes structure or bytes
     nccl_config: object = None
-    stream_priority: int = 0
     no_start_marks: bool = False
     allow_capture: bool = False
     dump_signal: int = 0
     dump_directory: Union[str, "os.PathLike[str]"] = ""
     dump_fifo: Union[str, "os.PathLike[str]"] = ""
-    on_abort: Optional[Callable[[Cause], object]] = None  #: told of each cause
-    on_slow: Optional[Callable[[Verdict], object]] = None  #: told of what takes long
-    slow: Optional[float] = None  #: for on_slow
-    stack_signal: int = 0  #: add Stack.ALL to also ask other threads
+    slow: Optional[float] = None  #: seconds after which on_verdict gets Stage.SLOW
+    stack_signal: int = 0  #: signal that collects stacks; add Stack.ALL for other threads
     many: Many = Many.AUTO
     adaptive_factor: int = 0
     adaptive_warmup: int = 0
     adaptive_floor: Optional[float] = None
     launch: Launch = Launch.DEFAULT
     connect: Connect = Connect.DEFAULT
-    #: the other processes: a kind (not TABLE), its name, or a Table; None: there are none
+    #: how to find other processes: a kind (not TABLE), its name, or a Table; None for a
+    #: group of one process
     bootstrap: Union[BootstrapKind, str, Table, None] = None
-    abort: Optional[AbortHandle] = None  #: AbortHandle(), which can end the open or join
-    #: "line", "none", "verdict" or a path with a "/": what goes to stderr, or to a file
+    abort: Optional[AbortHandle] = None  #: AbortHandle() that can end the open or join
+    #: output on stderr ("line", "none" or "verdict"), or the path of a log file, with a "/"
     log: Union[str, "os.PathLike[str]"] = ""
 
 
-# Fields of the structure that take an attribute of another name, or none.
+# Attribute of Options for each field of the C structure that has another name.
 TIMES = {"slow_ns": "slow", "adaptive_floor_ns": "adaptive_floor"}
 
 
 def _member(kind: Any, value: Any, what: str) -> Any:
-    """A member by itself or by its name in any case."""
+    """Return a member, given as itself, its number, or its name in any case."""
     try:
-        return kind[value.upper()] if isinstance(value, str) else kind(integer(value, what))
+        return kind[value.upper()] if isinstance(value, str) else member(kind, value, what)
     except (KeyError, TypeError, ValueError):
         names = ", ".join(member.name.lower() for member in kind)
         raise ValueError(f"{what} is {value!r}, not one of {names}") from None
 
 
 class _Requests:
-    """The program's allgather as the functions that the library wants."""
+    """The three callbacks by which the library uses the program's allgather."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
@@ -143,7 +141,7 @@ def _bootstrap(how: Union[BootstrapKind, str, Table]) -> Tuple[_abi.cohort_boots
 
 
 def raw_options(options: Options) -> Tuple[_abi.cohort_group_options, object]:
-    """The options as C has them, and what must live as long as the group."""
+    """Return the options as a C structure, and the objects that must outlive the group."""
     if not isinstance(options, Options):
         raise TypeError(f"options is {options!r}, not cohort.Options")
     raw = _abi.cohort_group_options(size=ctypes.sizeof(_abi.cohort_group_options))
@@ -160,9 +158,8 @@ def raw_options(options: Options) -> Tuple[_abi.cohort_group_options, object]:
             value = nanoseconds(value, 0, TIMES[name])
         elif name.startswith("on_") and value is not None:
             if not callable(value):
-                raise TypeError(f"{name} is {value!r}, which cannot be called")
-            value = _abi.cohort_cause_fn(_told_cause(value)) if name == "on_abort" \
-                else _abi.cohort_verdict_fn(_told_verdict(value))
+                raise TypeError(f"{name} is {value!r}, which is not callable")
+            value = _abi.cohort_verdict_fn(_told_verdict(value))
         elif name == "abort" and value is not None:
             if not isinstance(value, AbortHandle):
                 raise TypeError(f"abort is {value!r}, not cohort.AbortHandle")
@@ -193,24 +190,22 @@ SIZE = ctypes.sizeof(ctypes.c_size_t)
 
 
 def _config(value: Any) -> "ctypes.Array[ctypes.c_char]":
-    """The bytes of an ncclConfig_t, which begins with its size."""
+    """Return the bytes of an ncclConfig_t, whose first field is its own size."""
     try:
         data = bytes(memoryview(value).cast("B"))
     except TypeError:
         raise TypeError(f"nccl_config is {value!r}, not a ctypes structure or bytes") from None
     size = int.from_bytes(data[:SIZE], sys.byteorder)
     if len(data) < max(size, SIZE):
-        raise ValueError(f"nccl_config is {len(data)} bytes, but says that it has {size}")
+        raise ValueError(f"nccl_config has {len(data)} bytes, but its size field says {size}")
     return ctypes.create_string_buffer(data, len(data))
 
 
 def _told_verdict(function: Callable[[Verdict], object]) -> Callable[..., int]:
-    return lambda verdict, _user: int(bool(function(verdict_of(verdict[0]))))
-
-
-def _told_cause(function: Callable[[Cause], object]) -> Callable[..., None]:
-    def told(raw: Any, _user: object) -> None:
-        cause = cause_of(raw[0])
-        if cause:
-            function(cause)
-    return told
+    def tell(verdict: Any, _user: Any) -> int:
+        try:
+            return int(bool(function(verdict_of(verdict[0]))))
+        except BaseException:  # after which ctypes would return any number
+            traceback.print_exc()
+            return 0
+    return tell

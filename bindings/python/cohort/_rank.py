@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a communicator is beside its collectives: its tickets, life, memory and facts."""
+"""Communicators except for their collectives: tickets, close, memory, waits and facts."""
 
 import contextlib
 import ctypes
@@ -14,21 +14,21 @@ from typing import (Any, Callable, ContextManager, Dict, Iterable, List, Optiona
                     Tuple, TypeVar, Union)
 
 from . import _abi, _library
-from ._abi import Launch, Platform, Status, Type
+from ._abi import Platform, Status, Type
 from ._arrays import CUDA, HOST, MANAGED, PINNED, Elements, Memory, look, stream_of, type_of
 from ._errors import (Cause, CohortError, Handle, RankReport, Stale, known, report_of,
                       text_of)
 from ._library import (STILL_OPEN, Number, Owned, Scope, check, count_inside, failure, inside,
                        integer, lib, nanoseconds, record)
 
-#: What stands for an array: see cohort.Comm.
+#: An array, as described at cohort.Comm.
 Array = Any
-#: None is the communicator's own stream; see cohort.Comm.
+#: A stream, as described at cohort.Comm; None is the communicator's own.
 Stream = Any
 
 R = TypeVar("R", bound="Rank")
 
-# Answers after which buffers may still be read or written.
+# Statuses after which buffers may still be read or written.
 _IN_USE = (Status.TIMED_OUT, Status.WEDGED)
 _byref = ctypes.byref
 
@@ -56,19 +56,26 @@ def as_path(path: "Union[str, bytes, os.PathLike[str], None]", what: str) -> Opt
 
 
 def describe(error: Optional[BaseException]) -> str:
-    """An exception in a line, as a reason."""
+    """Return an exception as one line of text, for use as a reason."""
     try:
         text = str(error)
-    except BaseException:  # pylint: disable=broad-except # a reason is given all the same
+    except BaseException:  # pylint: disable=broad-except # still give some reason
         text = "it has no text"
     text = text.replace("\0", " ")
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def status_of(error: Optional[BaseException]) -> int:
-    """The code that a rank fails with if this exception leaves its worker or block."""
+    """Return the code with which a rank fails if this exception leaves its worker or block.
+
+    If the program wrapped a CohortError in an exception of its own, that error's status."""
     status = None
-    with contextlib.suppress(BaseException):  # of a class of the program's
+    with contextlib.suppress(BaseException):  # a subclass may override status
+        seen: Set[int] = set()
+        while error and not isinstance(error, CohortError) and id(error) not in seen:
+            seen.add(id(error))
+            error = error.__cause__ or (None if error.__suppress_context__
+                                        else error.__context__)
         status = error.status if isinstance(error, CohortError) else None
     return status if isinstance(status, int) and status and abs(status) < 2**31 \
         else int(Status.WORKER)
@@ -76,16 +83,16 @@ def status_of(error: Optional[BaseException]) -> int:
 
 @dataclass
 class Deadlines:
-    """How long things may take, in seconds (struct cohort_deadlines).
+    """Time limits, in seconds (struct cohort_deadlines).
 
-    None is the default, math.inf no limit.
+    None stands for the default, math.inf for no limit.
     """
 
-    init: Optional[float] = None  #: to make and connect ranks; 120 s
-    join: Optional[float] = None  #: from a rank's call to the last rank's; 300 s
-    exec: Optional[float] = None  #: from the last rank's call to the end; 300 s
-    close: Optional[float] = None  #: for a close, before it aborts; 60 s
-    abort: Optional[float] = None  #: for an abort; 10 s
+    init: Optional[float] = None  #: to create and connect ranks; default 120 s
+    join: Optional[float] = None  #: from a rank's call to the last rank's; default 300 s
+    exec: Optional[float] = None  #: from the last rank's call to completion; default 300 s
+    close: Optional[float] = None  #: for a close before it aborts; default 60 s
+    abort: Optional[float] = None  #: for an abort to complete; default 10 s
 
     def _raw(self) -> _abi.cohort_deadlines:
         return _abi.cohort_deadlines(**{
@@ -94,7 +101,7 @@ class Deadlines:
 
 
 class Ticket:
-    """What a call has queued.  Any thread may ask, as often as it likes."""
+    """The result of a call in flight.  Any thread may wait for it or query it, repeatedly."""
 
     __slots__ = ("comm", "_cell")
 
@@ -105,36 +112,38 @@ class Ticket:
 
     @property
     def number(self) -> int:
-        """The number that C has for it; 0 in a batch that is open."""
+        """The ticket's number in the C API; 0 while its batch is open."""
         return self._cell.value
 
     def wait(self, timeout: Optional[float] = None) -> None:
         """Wait until the call is done (cohort_wait()).
 
-        timeout is in seconds; None waits as long as the deadlines allow.  Returns when
-        the output may be read.  TimedOut: it goes on, ask again.  Otherwise the cause:
-        the output is undefined, and the array is the caller's again (but for Wedged).
+        timeout is in seconds; None waits as long as the deadlines allow.  If wait() returns,
+        the output is valid.  Raises TimedOut if the call is still running; wait again.
+        Otherwise raises the cause: the output is undefined, and the arrays are no longer in
+        use, except after Wedged.
         """
         self.comm._wait(self._cell, nanoseconds(timeout))
 
     def done(self) -> bool:
-        """Whether it is done, without waiting; raises the cause if it was cut short."""
+        """Return whether the call is done, without waiting; raises the cause if it failed."""
         return self.comm._is_done(self._cell)
 
     def after(self, stream: Stream) -> None:
-        """What is queued on stream from now on starts once this is done
-        (cohort_stream_after()).  A submitting call; does not block."""
+        """Make work that is later queued on stream wait for this call (cohort_stream_after()).
+
+        A submitting call; does not block."""
         comm = self.comm
         comm._check(lib.cohort_stream_after(
             comm._live, self.number, stream_of(stream, comm.stream)))
 
 
 class AbortHandle(Handle):
-    """A right to end a group, for any thread, also while the group is closed and after.
+    """A handle that can end a group from any thread, even during or after its close.
 
-    Without a communicator it is for a group that is still to be opened, or for ranks that
-    join: give it as Options.abort, and fire() also ends that call, which raises Aborted.
-    It is of one generation.  Given back when it is dropped.
+    Without a communicator, the handle is for a group that is not open yet, or for ranks that
+    have not joined: pass it as Options.abort, and fire() also makes the open or join raise
+    Aborted.  A handle applies to one generation.
     """
 
     def __init__(self, comm: Optional["Rank"] = None) -> None:
@@ -155,12 +164,12 @@ class AbortHandle(Handle):
         return self._handles[0][1] if self._handles else 0
 
     def fire(self, reason: Optional[str] = None) -> bool:
-        """End the group (cohort_abort_fire()); True if this call did it.
+        """End the group (cohort_abort_fire()); return True if this call ended it.
 
-        Any thread, and a handler that signal.signal() has set.  Does not block.
+        May be called from any thread and from a signal.signal() handler.  Does not block.
         """
         status = lib.cohort_abort_fire(self._handle, as_bytes(reason))
-        if status < 0:  # it leaves no text of its own
+        if status < 0:  # cohort_abort_fire() sets no error text
             raise failure(status, text=text_of(lib.cohort_status_text(status)))
         return bool(status == Status.OK)
 
@@ -171,7 +180,7 @@ class AbortHandle(Handle):
 
 
 def refer(refs: object, what: object) -> bool:
-    """Whether these arrays are this one, or a view of it, or have such among them."""
+    """Return whether refs contain the object what, or a view of it."""
     if isinstance(refs, memoryview):
         refs = refs.obj
         while refs is not None and refs is not what:
@@ -181,28 +190,28 @@ def refer(refs: object, what: object) -> bool:
 
 
 class Rank(Handle):
-    """A communicator without its collectives, which cohort.Comm adds."""
+    """A communicator without the collectives, which cohort.Comm adds."""
 
     def __init__(self, handle: int, platform: Platform, owner: object = None) -> None:
         self._handle: Optional[int] = handle
-        self._owner = owner  # keeps the group, or the parent, open
+        self._owner = owner  # keeps the group or the parent communicator open
         self._made = handle
         self._closes: List[Tuple[bool, int]] = []
-        # By the cell of the ticket's number, which is 0 until the call is made.
+        # Arrays in use, by the cell of their ticket's number (0 until the call is made).
         self._held: Dict[Number, object] = {}
         self._copies: List[object] = []
-        self._inside: List[Optional[FrameType]] = []  # one for each call that a thread is in
+        self._inside: List[Optional[FrameType]] = []  # one frame per call in progress
         self._owned: Dict[int, Owned] = {}
         self._dropped: List[Owned] = []
-        self._giving: List[Optional[FrameType]] = []  # one for each thread that gives back
+        self._giving: List[Optional[FrameType]] = []  # one per thread releasing handles
         self._registered: Dict[int, Owned] = {}
         self._most = 64
         self._bindings: List[Tuple[bool, int]] = []
-        self._binder = 0  # the thread of the last bind()
+        self._binder = 0  # thread that called bind() last
         self._joined = False
-        self._ended = False  # the group was closed, while another thread has it
+        self._ended = False  # the group was closed while another thread had this
         self._forks = _library.forks
-        # Those that are open: memory of one that was dropped is still to be given back.
+        # Open children; a dropped child stays here until its memory is released.
         self._children: Set["Rank"] = set()
         self._on_host = platform == Platform.HOST
         self.platform = platform
@@ -211,12 +220,11 @@ class Rank(Handle):
         self.device: int = lib.cohort_comm_device(handle)
         self.generation: int = lib.cohort_comm_generation(handle)
         self.origin: int = lib.cohort_comm_origin(handle)  #: its rank in generation 1
-        self.launch = known(Launch, lib.cohort_comm_launch(handle))
         self.stream: int = lib.cohort_comm_stream(handle) or 0  #: its own stream
 
     @property
     def _bound(self) -> bool:
-        """Whether the last bind() or unbind() that has succeeded was a bind()."""
+        """Whether the last successful bind() or unbind() was a bind()."""
         return next((binds for binds, status in reversed(self._bindings)
                      if status == Status.OK), False)
 
@@ -226,7 +234,7 @@ class Rank(Handle):
 
     @property
     def _raw(self) -> Optional[int]:
-        """The handle for a close; None once that, or its group's, has closed it."""
+        """The handle to close; None after a close of this or of its group has succeeded."""
         if self._closes and self._closes[-1][1] not in STILL_OPEN:
             return None
         if not self._ended and getattr(self._owner, "_raw", self) is None:
@@ -252,7 +260,7 @@ class Rank(Handle):
         return check(status, _library.cause_of_comm, self._handle)
 
     def _refused(self, status: int, refs: object) -> Exception:
-        """The error of a call that may have been launched."""
+        """Return the exception for a failed call; if it may still use refs, keep them alive."""
         if not self._handle:
             return failure(Status.STATE, text="the communicator was closed, or its group")
         if status == Status.WEDGED:
@@ -260,7 +268,7 @@ class Rank(Handle):
         return self._fail(status)
 
     def _trim(self) -> None:
-        """Let go of arrays whose tickets are answered, as there are many."""
+        """Release the arrays of tickets that are done."""
         self._drop_answered()
         self._most = max(64, 2 * len(self._held))
 
@@ -268,8 +276,8 @@ class Rank(Handle):
     def _drop_answered(self) -> None:
         handle = self._raw
         for cell in list(self._held):
-            # One that is 0 is of a call that this thread is about to make, or that a
-            # signal handler has kept from being made.
+            # The cell is 0 if this thread is about to make the call, or if a signal handler
+            # prevented it.
             if lib.cohort_wait(handle, cell.value, 0) not in _IN_USE if cell.value \
                     else self._count_inside() == 1:
                 self._held.pop(cell, None)
@@ -277,7 +285,7 @@ class Rank(Handle):
             self._copies.clear()
 
     def _uses(self, what: object) -> bool:
-        """Whether a call that is not done uses this, or a reducer or premul_sum()."""
+        """Return whether a pending call, a reducer or a premul_sum() uses this object."""
         self._drop_answered()
         lasting = [owned.keep for owned in list(self._owned.values())
                    if owned.handle and owned.call is not lib.cohort_deregister]
@@ -285,7 +293,7 @@ class Rank(Handle):
                    [*list(self._held.values()), *self._copies, *lasting])
 
     def _answered(self, cell: Number, status: int) -> None:
-        """A ticket was waited for: its arrays may go, unless they are in use."""
+        """Release the arrays of a ticket that was waited for, unless they are in use."""
         if status not in _IN_USE:
             self._held.pop(cell, None)
         if status != Status.OK:
@@ -300,7 +308,7 @@ class Rank(Handle):
         return True
 
     def _count_inside(self) -> int:
-        """How many calls, of this and of what was split from it, threads are in."""
+        """Return the number of calls in progress on this communicator and its children."""
         return count_inside(self._inside) + sum(
             child._count_inside() for child in list(self._children))
 
@@ -317,23 +325,23 @@ class Rank(Handle):
     # ---- arrays -------------------------------------------------------------------
 
     def _array(self, array: Array, what: str, writable: bool, stream: Optional[int]) -> Elements:
-        """An array that a call on device memory may use on a stream; None: on none."""
+        """Return the Elements of an array for a device call on stream, or without a stream."""
         found = look(array, what, writable, -1 if stream is None else stream,
                      stream == self.stream)
         if isinstance(array, Memory):
             array._users.add(self)
         if self._on_host:
             if found.place not in (HOST, PINNED):
-                raise BufferError(f"{what} is on a GPU, and the group on the host platform")
+                raise BufferError(f"{what} is on a GPU, but the group is on the host platform")
         elif found.place == HOST:
-            raise BufferError(f"{what} is in host memory: the call with _host takes it, or "
+            raise BufferError(f"{what} is in host memory; use the call with _host, or "
                               "copy it to memory of Comm.alloc()")
         elif found.place in (CUDA, MANAGED) and found.device not in (-1, self.device):
-            raise BufferError(f"{what} is on device {found.device}, the rank on device "
+            raise BufferError(f"{what} is on device {found.device}, but the rank is on device "
                               f"{self.device}")
         if None not in (stream, found.stream) and found.stream != stream:
             if stream != self.stream:
-                raise BufferError(f"{what} is computed on another stream: give that one")
+                raise BufferError(f"{what} is computed on another stream; pass that one as stream")
             self._check(lib.cohort_after_stream(self._live, found.stream))
         return found
 
@@ -348,7 +356,9 @@ class Rank(Handle):
 
     def alloc(self, shape: Union[int, Sequence[int]], kind: Union[Type, str] = Type.F32, *,
               registered: bool = False) -> Memory:
-        """Memory on the rank's device (cohort_alloc(), cohort_alloc_registered())."""
+        """Allocate memory on the rank's device (cohort_alloc(), cohort_alloc_registered()).
+
+        shape is a number of elements or a sequence of extents; kind is their type."""
         extents = tuple(shape) if isinstance(shape, Iterable) \
             and not isinstance(shape, (str, bytes)) else (shape,)
         if self._dropped:
@@ -357,13 +367,13 @@ class Rank(Handle):
                                   for extent in extents), type_of(kind), registered)
 
     def _own(self, of: object, cell: Any, keep: object, call: Any, *before: Any) -> Owned:
-        """Note what the next call of C writes to a cell."""
+        """Register a handle that the next C call will write to a cell."""
         owned = Owned(of, self._dropped, cell, keep, call, *before)
         self._owned[id(owned)] = owned
         return owned
 
     def _disown(self, owned: Owned) -> int:
-        """Give it back; the status of that."""
+        """Release a handle; return the status."""
         status = owned.give_back()
         if not owned.handle:
             if status == Status.WEDGED:
@@ -373,12 +383,12 @@ class Rank(Handle):
         return status
 
     def _give_back_dropped(self) -> None:
-        """Give back what objects had that were dropped, wherever that was."""
+        """Release the handles of objects that were dropped, on any thread."""
         self._giving.append(_library._frame())
         try:
             if count_inside(self._giving) == 1:
                 kept = 0
-                while kept < len(self._dropped):  # what this one kept may be dropped next
+                while kept < len(self._dropped):  # releasing an object may drop another one
                     owned = self._dropped[kept]
                     if self._disown(owned) == Status.INVALID or not owned.handle:
                         self._dropped.pop(kept)
@@ -388,8 +398,9 @@ class Rank(Handle):
             self._giving.remove(_library._frame())
 
     def _retire(self) -> bool:
-        """Give back what a communicator of a former generation need not have; whether
-        there is memory left."""
+        """Release all that a communicator of an earlier generation no longer needs.
+
+        Returns whether the communicator still owns memory."""
         left = [child._retire() for child in list(self._children)]
         self._drop_answered()
         for owned in list(self._owned.values()):
@@ -401,8 +412,10 @@ class Rank(Handle):
 
     @inside
     def copy(self, recv: Array, send: Array, *, stream: Stream = None) -> None:
-        """Copy send to recv, each in host memory or on the rank's device, in stream
-        order (cohort_copy()); synchronize() waits for it."""
+        """Copy send to recv in stream order (cohort_copy()).
+
+        Each array is in host memory or on the rank's device.  synchronize() waits for the
+        copy."""
         queue = stream_of(stream, self.stream)
         target, source = look(recv, "recv", True, queue), look(send, "send", False, queue)
         self._want(target, "recv", source.type, source.count)
@@ -410,7 +423,7 @@ class Rank(Handle):
             self._give_back_dropped()
         if len(self._copies) % 64 == 63:
             self._drop_answered()
-        # The ticket of a copy is not handed out.
+        # The caller gets no ticket for a copy, so the arrays are kept here.
         pair = (target.keep, source.keep)
         self._copies.append(pair)
         status = lib.cohort_copy(self._live, target.address, source.address,
@@ -420,9 +433,9 @@ class Rank(Handle):
         self._check(status)
 
     def register(self, memory: Array) -> int:
-        """Register memory with NCCL (cohort_register()): the number for deregister().
+        """Register memory with NCCL (cohort_register()); return a number for deregister().
 
-        The array stays alive until then, or until the communicator is closed."""
+        The array stays alive until deregister() or the close of the communicator."""
         found = self._array(memory, "memory", True, None)
         cell = ctypes.c_void_p()
         owned = self._own(self, cell, found.keep, lib.cohort_deregister, self._live)
@@ -433,7 +446,7 @@ class Rank(Handle):
         return owned.handle
 
     def deregister(self, registration: int) -> None:
-        """The end of that (cohort_deregister())."""
+        """Undo register() (cohort_deregister())."""
         number = integer(registration, "registration", ctypes.c_size_t)
         handle, owned = self._live, self._registered.get(number)
         self._check(self._disown(owned) if owned else lib.cohort_deregister(handle, number))
@@ -445,7 +458,7 @@ class Rank(Handle):
     def synchronize(self, timeout: Optional[float] = None) -> None:
         """Wait for everything submitted so far (cohort_synchronize()).
 
-        Any thread; results as for Ticket.wait()."""
+        timeout is in seconds.  Any thread.  Raises the same exceptions as Ticket.wait()."""
         waiting = list(self._held)
         copies = len(self._copies)
         handle = self._live
@@ -461,74 +474,75 @@ class Rank(Handle):
             raise self._fail(status)
 
     def after_stream(self, stream: Stream) -> None:
-        """What is queued on the own stream from now on starts after what is on stream
-        now (cohort_after_stream()).  A submitting call; does not block."""
+        """Make later work on the communicator's own stream wait for the work that is already
+        queued on stream (cohort_after_stream()).  A submitting call; does not block."""
         self._check(lib.cohort_after_stream(self._live, stream_of(stream, self.stream)))
 
-    # ---- the ends of a rank -----------------------------------------------------------
+    # ---- cause, failure and close -----------------------------------------------------
 
     @property
     def cause(self) -> Optional[Cause]:
-        """What has ended the group; None if nothing has (cohort_comm_cause())."""
+        """The cause that ended the group, or None (cohort_comm_cause())."""
         return _library.cause_of_comm(self._handle)
 
     def fail(self, code: int, text: Optional[str] = None) -> bool:
-        """This rank gives up, and the group ends (cohort_comm_fail()).
+        """Report that this rank cannot continue, and end the group (cohort_comm_fail()).
 
-        code is the program's own, and not 0.  False if there was a cause already.  Any
-        thread; does not block."""
+        code is chosen by the program and must not be 0.  Returns False if the group had
+        already ended.  Any thread; does not block."""
         return self._check(lib.cohort_comm_fail(
             self._live, integer(code, "code"), as_bytes(text))) == Status.OK
 
     def abort_handle(self) -> AbortHandle:
-        """A right to end the group (cohort_comm_abort_handle()).  Any thread."""
+        """Return a handle that can end the group (cohort_comm_abort_handle()).  Any thread."""
         return AbortHandle(self)
 
     def bind(self) -> None:
-        """Only the calling thread may call from now on; its end without unbind() ends the
-        group (cohort_comm_bind()).  Workers of a run are bound."""
+        """Allow only the calling thread to use this communicator (cohort_comm_bind()).
+
+        If the thread exits without unbind(), the group ends.  Workers of a run are bound."""
         if not self._bound:
             self._binder = get_ident()
         self._check(record(self._bindings, True, lib.cohort_comm_bind, self._live))
 
     def unbind(self) -> None:
-        """Any thread may call again (cohort_comm_unbind())."""
+        """Allow any thread to use this communicator again (cohort_comm_unbind())."""
         self._check(record(self._bindings, False, lib.cohort_comm_unbind, self._live))
         if self._ended:
             self._gone()
 
     def _unbind_here(self) -> None:
-        """Unbind it from this thread, which only this thread can."""
+        """Unbind the communicator if it is bound to this thread."""
         if self._bound_here:
             record(self._bindings, False, lib.cohort_comm_unbind, self._made)
 
     def close(self) -> None:
-        """This rank leaves (cohort_comm_close()).
+        """Close the communicator: this rank leaves (cohort_comm_close()).
 
-        Memory of alloc() that no call uses is freed first, with the reducers that use it,
-        even if the close is refused.
-        Waits for its tickets, up to the close deadline.  TimedOut: nothing has changed.
-        Other errors than Busy, Owner, StateError and Invalid say what the tickets have
-        answered, and it is closed.  Closing one that is closed does nothing, nor does closing
-        one of a generation that was forgotten.  The last closed rank of those that have
-        joined, or were split off, ends them all.
+        First frees memory of alloc() that no call uses, and the reducers that use it, even
+        if the close is then refused.  Then waits for its tickets, up to the close deadline.
+        After TimedOut, Busy, Owner, StateError and Invalid the communicator is still open.
+        After any other error it is closed; the error is the result of its tickets.
+
+        Closing a communicator that is closed or of a reclaimed generation does nothing.
+        Communicators from join() or split() end when their last rank closes.
         """
         handle = self._raw
         if not handle:
             return
         answer = self._close()
         if answer.status not in (Status.OK, Status.FORKED):
-            # One of a group's, or that is open, can still be asked.
+            # A closed communicator of an open group can still be queried.
             if not self._raw and (self._joined or isinstance(self._owner, Rank)):
                 handle = None
             raise failure(answer.status, _library.cause_of_comm, handle, answer.text or None)
 
     def _close(self) -> _library.Answer:
-        # What is being closed must not be aborted by its own handle.
+        # The communicator's handle must not be used during its close, but an abort handle can be.
         mine = self._handle and self._forks == _library.forks
         try:
             handle = self.abort_handle() if mine else None
-        except Stale:  # its generation was forgotten, so that there is nothing to close
+        except Stale:  # its generation was reclaimed, so there is nothing to close
             self._gone()
             return _library.Answer(Status.OK)
 
@@ -536,7 +550,7 @@ class Rank(Handle):
             if handle:
                 handle.fire("interrupted")
             answer.wait(_library.EXIT_S)
-        # If it is bound to this thread, only this thread may.
+        # A communicator that is bound to this thread must be closed by this thread.
         return _library.aside(self._close_here, give_up, self._bound_here, must=True)
 
     @inside
@@ -544,7 +558,7 @@ class Rank(Handle):
         handle = self._raw
         if not handle:
             return Status.OK
-        self._handle = None  # no call begins from now on
+        self._handle = None  # no new call can start
         if (self._forks == _library.forks and self._count_inside() > 1
                 and (self._joined or isinstance(self._owner, Rank))):
             self._handle = handle
@@ -558,7 +572,7 @@ class Rank(Handle):
         return status
 
     def _free_memory(self) -> None:
-        """Give back what nothing uses: close does not."""
+        """Free unused memory and objects, which cohort_comm_close() does not free."""
         for child in list(self._children):
             child._free_memory()
         for call in (lib.cohort_reducer_free, lib.cohort_op_destroy, lib.cohort_deregister,
@@ -568,8 +582,8 @@ class Rank(Handle):
                     self._disown(owned)
 
     def _is_spare(self, owned: Owned) -> bool:
-        """Whether a close gives it back first: nothing that stays uses it."""
-        if owned.call is lib.cohort_reducer_free:  # the close frees it if it has no such memory
+        """Return whether _free_memory() should release the object, because nothing uses it."""
+        if owned.call is lib.cohort_reducer_free:  # the close frees reducers without Memory
             return any(isinstance(one, Memory) for one in owned.keep)
         if owned.call is lib.cohort_deregister:
             return not self._uses(owned.keep)
@@ -577,7 +591,7 @@ class Rank(Handle):
         return not isinstance(memory, Memory) or not memory._is_used()
 
     def _gone(self, status: int = Status.OK) -> None:
-        """The handle may not be used any more."""
+        """Forget the handle, and all objects that the communicator kept alive."""
         if status == Status.WEDGED:
             _library.kept.extend([*self._held.values(), *self._copies,
                                   *(owned.keep for owned in list(self._owned.values()))])
@@ -600,9 +614,9 @@ class Rank(Handle):
             lib.cohort_comm_fail(handle, Status.WORKER, as_bytes(reason))
 
     def _end(self, patience_s: float) -> None:
-        """Abort it and close it, at the end of the interpreter."""
+        """Abort and close the communicator when the interpreter exits."""
         if self._raw and self._forks == _library.forks:
-            self._abort("the interpreter ends")
+            self._abort("the interpreter exits")
             end = time.monotonic() + patience_s
             while self._count_inside():
                 if time.monotonic() > end:
@@ -630,27 +644,28 @@ class Rank(Handle):
             with contextlib.suppress(CohortError):
                 self._close()
 
-    # ---- what holds for the calls to come -----------------------------------------------
+    # ---- settings for later calls -------------------------------------------------------
 
     def tag(self, text: Optional[str]) -> None:
-        """A label for this rank's calls from now on, shown in verdicts (cohort_tag())."""
+        """Label this rank's later calls; the label appears in verdicts (cohort_tag())."""
         self._check(lib.cohort_tag(self._live, as_bytes(text)))
 
     def deadlines(self, *, join: Optional[float] = None, exec: Optional[float] = None
                   ) -> ContextManager[None]:
-        """Other deadlines for the calls inside, in seconds (cohort_deadline_push())."""
+        """Use other deadlines, in seconds, for the calls of a with block
+        (cohort_deadline_push())."""
         raw = Deadlines(join=join, exec=exec)._raw()
         return Scope(self, (lib.cohort_deadline_push, self._live, _byref(raw)),
                      (lib.cohort_deadline_pop, self._live))
 
     def paused(self) -> ContextManager[None]:
-        """This rank is away, with good reason: no deadline of a collective runs
-        (cohort_pause(), cohort_resume())."""
+        """Suspend the deadlines of collectives during a with block, in which this rank is
+        busy for a good reason (cohort_pause(), cohort_resume())."""
         return Scope(self, (lib.cohort_pause, self._live),
                      (lib.cohort_resume, self._live))
 
     def native(self) -> ContextManager[int]:
-        """The ncclComm_t, for calls that this library does not have
+        """Provide the ncclComm_t during a with block, for NCCL calls that Cohort lacks
         (cohort_comm_native_enter(), cohort_comm_native_leave())."""
         native = ctypes.c_void_p()
         return Scope(self, (lib.cohort_comm_native_enter, self._live, _byref(native)),
@@ -660,15 +675,15 @@ class Rank(Handle):
 
     @inside
     def group_rank(self, rank: int) -> int:
-        """The number that a rank of this communicator has in the group that it was split
-        from; -1 if it is not known (cohort_comm_group_rank()).
+        """Return the rank's number in the group that this communicator was split from
+        (cohort_comm_group_rank()); -1 if unknown.
 
         Any thread; does not block."""
         return int(lib.cohort_comm_group_rank(self._live, integer(rank, "rank")))
 
     @inside
     def snapshot(self) -> List[RankReport]:
-        """What the ranks of this process are doing now (cohort_comm_snapshot()).
+        """Return the state of each rank of this process (cohort_comm_snapshot()).
 
         Any thread; does not block."""
         reports = (_abi.cohort_rank_report * self.size)()
@@ -678,7 +693,7 @@ class Rank(Handle):
 
     @inside
     def stats(self) -> Dict[str, Union[int, List[int]]]:
-        """Counters of the rank and of its group (struct cohort_stats).  Any thread."""
+        """Return counters of the rank and its group (struct cohort_stats).  Any thread."""
         raw = _abi.cohort_stats(size=ctypes.sizeof(_abi.cohort_stats))
         self._check(lib.cohort_stats(self._live, _byref(raw)))
         return {name: value if isinstance(value, int) else list(value)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reducer: gradients, averaged while the backward pass goes on."""
+"""The reducer: averages gradients while the backward pass is still running."""
 
 import contextlib
 import ctypes
@@ -22,23 +22,23 @@ _byref = ctypes.byref
 class ReducerOptions:
     """Options of a reducer (struct cohort_reducer_options)."""
 
-    first_bytes: int = 0  #: of the first bucket of each type; 0: 1 MiB
-    bucket_bytes: int = 0  #: of the others; 0: 25 MiB
-    op: Op = Op.AVG  #: or SUM
-    weighted: bool = False  #: each rank's gradients count with a weight
-    find_unused: bool = False  #: gradients that are not ready take part as zeros
+    first_bytes: int = 0  #: size of the first bucket of each element type; 0 is 1 MiB
+    bucket_bytes: int = 0  #: size of the other buckets; 0 is 25 MiB
+    op: Op = Op.AVG  #: AVG or SUM
+    weighted: bool = False  #: scale each rank's gradients by the weight given to begin()
+    find_unused: bool = False  #: count gradients that are not ready as zeros
     keep_plan: bool = False
-    helpers_launch: Optional[bool] = None  #: None: False; True for pytorch.Gradients on a GPU
-    sharded: bool = False  #: each rank is left with its part of the gradients
+    helpers_launch: Optional[bool] = None  #: None is False, but True for Gradients on a GPU
+    sharded: bool = False  #: leave each rank with only its shard of the gradients
     full_buckets: bool = False
 
 
 @dataclass
 class Parameter:
-    """A parameter of a model, whose gradient the reducer handles.
+    """A parameter of a model, whose gradient the reducer averages.
 
-    gradient is an array of the rank's device; or None: the reducer has one of count
-    elements of a type, which Reducer.view() gives.
+    gradient is an array on the rank's device.  If it is None, the reducer allocates count
+    elements of the given type, which Reducer.view() returns.
     """
 
     name: str = ""
@@ -48,13 +48,13 @@ class Parameter:
 
 
 class View:
-    """A gradient in the reducer's memory, as an array (see Memory)."""
+    """A gradient in the reducer's memory, accepted as an array like Memory."""
 
     def __init__(self, owner: object, address: int, count: int, kind: Type, on_host: bool
                  ) -> None:
         self._owner = owner
         self.type = kind
-        self.dtype = lib.cohort_type_name(kind).decode()  # where the spelling is of its bits
+        self.dtype = lib.cohort_type_name(kind).decode()  # typestr may name an integer instead
         self._facts = {"shape": (count,), "typestr": SPELLINGS[kind],
                        "data": (address, False), "version": 3}
         self._on_host = on_host
@@ -73,28 +73,30 @@ class View:
 
 
 class Step:
-    """A step of Reducer.step(): once it is over, ok says whether to update the weights."""
+    """A step opened by Reducer.step(); after the block, ok says whether to update weights."""
 
     ok: Optional[bool] = None
 
 
 class Reducer(Handle):
-    """Averages the gradients of a rank's parameters with those of the other ranks
+    """Averages the gradients of a rank's parameters with those of all other ranks
     (cohort_reducer_create()).
 
-    parameters are those of the model, in the order of the forward pass: gradients (arrays
-    of the rank's device) or Parameter.  They must be alike on all ranks, and so must the
-    options.  The gradients are kept alive, and must stay where they are.  A step::
+    parameters lists the model's parameters in the order of the forward pass, each as a
+    gradient (an array on the rank's device) or a Parameter.  All ranks must pass the same
+    parameters and options.  The reducer keeps the gradients alive; do not move them.  A
+    step::
 
         with reducer.step():
             for i in reversed(range(n)):
                 ...                      # compute the gradient of parameter i
                 reducer.ready(i)
-        ...                              # the gradients are those of all ranks
+        ...                              # the gradients are averaged over all ranks
 
-    Calls are for one thread, the one that has begun the step; only ready() is for any.
-    A context manager, whose end frees it; in the middle of a step the rank fails first.
-    One that is merely dropped is freed if no step is open, or else with its communicator.
+    Only the thread that began the step may call, except that any thread may call ready().
+    As a context manager, the reducer is freed at the end of the block; if a step is open,
+    the rank fails first.  A reducer that is only dropped is freed at once if no step is open,
+    and otherwise with its communicator.
     """
 
     def __init__(self, comm: Comm, parameters: Sequence[Union[Array, Parameter]],
@@ -118,7 +120,7 @@ class Reducer(Handle):
             raw[i] = _abi.cohort_parameter(name, address, count, kind)
             self._parts.append((count, kind))
         self._own = len(self._keep)
-        # Not given back with this object: what is in flight may still write to them.
+        # Not released with this object, because calls in flight may still write to them.
         cell = ctypes.c_void_p()
         self._owned = comm._own(self, cell, self._keep, lib.cohort_reducer_free)
         comm._check(lib.cohort_reducer_create(
@@ -138,7 +140,7 @@ class Reducer(Handle):
         return stream_of(stream, self._comm.stream)
 
     def _index(self, i: int) -> int:
-        """The number of a parameter."""
+        """Return the number of a parameter, after a range check."""
         if not 0 <= integer(i, "i", ctypes.c_ssize_t) < len(self._parts):
             raise IndexError(f"i is {i}, not 0 to {len(self._parts) - 1}")
         return i
@@ -149,13 +151,14 @@ class Reducer(Handle):
     def begin(self, stream: Stream = None, *, weight: Optional[float] = None) -> None:
         """Begin a step (cohort_reducer_begin(), cohort_reducer_begin_weighted()).
 
-        stream is where the gradients are computed; None: by threads of the host.  weight
-        is for a weighted reducer: the samples of this rank's batch, say."""
+        stream is the stream that computes the gradients; None if host threads compute them.
+        weight is required by a weighted reducer, for example the number of samples in this
+        rank's batch."""
         queue = self._stream(stream)
         if weight is not None:
             weight = real(weight, "weight")
         handle, was_open = self._live, self._open
-        self._open = True  # before the call: Ctrl-C may come after it
+        self._open = True  # before the call, because Ctrl-C may interrupt its return
         if weight is None:
             status = lib.cohort_reducer_begin(handle, queue)
         else:
@@ -165,21 +168,26 @@ class Reducer(Handle):
 
     @inside
     def accumulate(self) -> None:
-        """Begin a pass without communication, whose gradients the program adds up
-        (cohort_reducer_accumulate()); finish() ends it."""
+        """Begin a pass without communication (cohort_reducer_accumulate()).
+
+        The program adds up the gradients of these passes.  finish() ends a pass."""
         self._comm._check(lib.cohort_reducer_accumulate(self._live))
 
     @inside
     def ready(self, i: int) -> bool:
-        """The gradient of parameter i is computed, or queued on the step's stream
-        (cohort_reducer_ready()); False if it was ready in this step.  Any thread."""
+        """Mark the gradient of parameter i as computed, or as queued on the step's stream
+        (cohort_reducer_ready()).
+
+        Returns False if the gradient was already marked in this step.  Any thread."""
         return self._comm._check(lib.cohort_reducer_ready(
             self._live, self._index(i))) == Status.OK
 
     @inside
     def progress(self, timeout: float = 0.0) -> bool:
-        """Launch what other threads have completed (cohort_reducer_progress()); False:
-        some gradients are not ready."""
+        """Launch the buckets that other threads have completed (cohort_reducer_progress()).
+
+        Waits up to timeout seconds for the remaining buckets.  Returns False if some gradients
+        are still not ready."""
         call = partial(lib.cohort_reducer_progress, self._live)
         return self._comm._check(_library.wait(call, nanoseconds(timeout))) == Status.OK
 
@@ -194,26 +202,29 @@ class Reducer(Handle):
 
     @inside
     def finish(self, timeout: Optional[float] = None) -> bool:
-        """Wait until the step's gradients are those of all ranks
+        """Wait until the step's gradients are averaged over all ranks
         (cohort_reducer_finish()).
 
-        True: update the weights.  False: do not, and no rank does (all weights are 0, or a
-        rank has cancelled the step).  TimedOut: the step goes on, call it again."""
+        Returns True if the weights should be updated.  Returns False on all ranks if all
+        weights are 0 or a rank has cancelled the step; then update nothing.  timeout is in
+        seconds; after TimedOut the step continues, so call it again."""
         return self._ended(lib.cohort_reducer_finish, timeout) == Status.OK
 
     @inside
     def cancel(self, timeout: Optional[float] = None) -> bool:
-        """Give up a step that this rank cannot complete (cohort_reducer_cancel()); the
-        others' finish() returns False.  False: every gradient is ready, so finish it."""
+        """Give up a step that this rank cannot complete (cohort_reducer_cancel()).
+
+        The other ranks' finish() then returns False.  Returns False if every gradient was
+        ready, in which case finish() must be called instead."""
         return self._ended(lib.cohort_reducer_cancel, timeout) == Status.OK
 
     @contextlib.contextmanager
     def step(self, stream: Stream = None, *, weight: Optional[float] = None
              ) -> Iterator[Step]:
-        """begin() and finish() around the block, whose Step says what finish() returned.
+        """Run begin() and finish() around a with block; Step.ok is the result of finish().
 
-        An exception in the block cancels the step, so that the others' finish() returns
-        False; where the group has ended it does not, as nobody waits."""
+        An exception in the block cancels the step, so that the other ranks' finish() returns
+        False.  If the group has ended, no rank waits, and nothing is cancelled."""
         self.begin(stream, weight=weight)
         step = Step()
         try:
@@ -228,23 +239,28 @@ class Reducer(Handle):
 
     @inside
     def finish_on(self, stream: Stream) -> None:
-        """Have a stream wait, not the thread (cohort_reducer_finish_on())."""
+        """Make a stream wait for the averaged gradients (cohort_reducer_finish_on()).
+
+        Ends the step without blocking this thread on the result."""
         self._comm._check(lib.cohort_reducer_finish_on(self._live, self._stream(stream)))
         self._open = False
 
     @inside
     def join(self, timeout: Optional[float] = None) -> Optional[bool]:
-        """Take part in a step of the others without a batch (cohort_reducer_join()).
+        """Take part in a step of the other ranks without a batch (cohort_reducer_join()).
 
-        True, False: as finish().  None: every rank has called this, and there is no step
-        left."""
+        Returns the result of finish(), or None once every rank has called join() and no step
+        is left.  timeout is in seconds."""
         status = self._ended(lib.cohort_reducer_join, timeout)
         return None if status == Status.JOINED else status == Status.OK
 
     @inside
     def gather(self, parameters: Sequence[Array], stream: Stream = None, *,
                timeout: Optional[float] = None) -> None:
-        """Give every rank the shards of all parameters (cohort_reducer_gather())."""
+        """Copy every rank's shards of all parameters to every rank (cohort_reducer_gather()).
+
+        parameters has one array per parameter, in which this rank's shard is set.  timeout
+        is in seconds."""
         queue = self._stream(stream)
         if len(parameters) != len(self._parts):
             raise ValueError(f"parameters has {len(parameters)} arrays, not "
@@ -255,12 +271,12 @@ class Reducer(Handle):
             found.append(self._comm._array(array, f"parameters[{i}]", True, queue))
             Comm._want(found[i], f"parameters[{i}]", kind, count)
             pointers[i] = found[i].address
-        # Ctrl-C may come while it goes on.
+        # Keep the arrays before the call, because Ctrl-C may come during it.
         keep = [one.keep for one in found]
         self._keep.append(keep)
         status = _library.wait(lambda limit: int(lib.cohort_reducer_gather(
             self._live, pointers, queue, limit)), nanoseconds(timeout))
-        if status == Status.OK:  # and so are those of earlier tries
+        if status == Status.OK:  # earlier attempts are done as well
             del self._keep[self._own:]
         elif status not in (Status.TIMED_OUT, Status.BUSY, Status.WEDGED):
             self._keep[:] = [one for one in self._keep if one is not keep]
@@ -270,40 +286,42 @@ class Reducer(Handle):
     # ---- facts ----------------------------------------------------------------------------
 
     def shard(self, i: int) -> slice:
-        """Which elements of parameter i are this rank's (cohort_reducer_shard())."""
+        """Return the elements of parameter i that this rank owns (cohort_reducer_shard())."""
         first, count = ctypes.c_size_t(), ctypes.c_size_t()
         self._comm._check(lib.cohort_reducer_shard(self._live, self._index(i),
                                                    _byref(first), _byref(count)))
         return slice(first.value, first.value + count.value)
 
     def view(self, i: int) -> View:
-        """The gradient of parameter i as an array, valid as long as the reducer
-        (cohort_reducer_view()): what takes a Memory takes it."""
+        """Return the gradient of parameter i as an array (cohort_reducer_view()).
+
+        It is valid as long as the reducer, and is accepted wherever a Memory is."""
         address = lib.cohort_reducer_view(self._live, self._index(i))
         count, kind = self._parts[i]
         return View(self, address or 0, count, kind, self._comm._on_host)
 
     def used(self, i: int) -> Optional[bool]:
-        """Whether any rank had gradient i ready in the last step; None without
-        find_unused (cohort_reducer_used())."""
+        """Return whether any rank had gradient i ready in the last step
+        (cohort_reducer_used()); None without find_unused."""
         said = lib.cohort_reducer_used(self._live, self._index(i))
         return None if said < 0 else bool(said)
 
     @property
     def buckets(self) -> int:
-        """How many buckets there are in the plan."""
+        """Number of buckets."""
         return int(lib.cohort_reducer_buckets(self._live))
 
     def bucket(self, i: int) -> int:
-        """The number of the bucket of parameter i, in the order of their launches."""
+        """Return the number of parameter i's bucket; buckets are numbered by launch order."""
         return int(lib.cohort_reducer_bucket(self._live, self._index(i)))
 
-    # ---- the end ----------------------------------------------------------------------------
+    # ---- teardown ---------------------------------------------------------------------------
 
     def free(self) -> None:
-        """Free it, and the gradients that it has (cohort_reducer_free()).
+        """Free the reducer and the gradients that it allocated (cohort_reducer_free()).
 
-        StateError in the middle of a step.  Freeing one that is freed does nothing."""
+        Raises StateError in a step that has not failed.  Freeing a freed reducer does
+        nothing."""
         status = self._free()
         if status < 0:
             raise self._comm._fail(status)
@@ -328,7 +346,7 @@ class Reducer(Handle):
 
 
 def checked(options: Optional[ReducerOptions]) -> ReducerOptions:
-    """The options, or the defaults."""
+    """Return the options, or the defaults for None."""
     options = ReducerOptions() if options is None else options
     if not isinstance(options, ReducerOptions):
         raise TypeError(f"options is {options!r}, not cohort.ReducerOptions")

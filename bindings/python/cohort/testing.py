@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Groups for tests: simulated devices, and faults that strike where a test says.
+"""Groups for tests, on simulated devices with scripted faults.
 
-A plugin of pytest, which finds it where the package is installed::
+pytest loads this as a plugin if the package is installed::
 
     def test_that_a_hang_is_noticed(simulated_group):
         group = simulated_group(4, Fault("stuck", rank=2, operation=10))
@@ -9,7 +9,7 @@ A plugin of pytest, which finds it where the package is installed::
             group.run(train)
         assert caught.value.rank == 2
 
-Without pytest, script() and clear() do the same for groups on the host platform.
+Without pytest, use script() and clear() with a group on the host platform.
 """
 
 import ctypes
@@ -17,27 +17,29 @@ from dataclasses import dataclass, fields
 from typing import Any, Callable, Iterator, List, Optional, Union
 
 from . import _abi
-from ._abi import FaultKind, Platform, SimSync
+from ._abi import FaultKind, Platform
 from ._group import Group
 from ._library import check, integer, lib, nanoseconds
 from ._options import Options
 from ._rank import Deadlines
 
-__all__ = ["Fault", "FaultKind", "SimSync", "clear", "script", "set_devices", "set_sync"]
+__all__ = ["Fault", "FaultKind", "clear", "script", "set_devices"]
 
-#: Where the options of a group do not say: a test should not wait for minutes.
+#: Default deadlines of test groups, because a test should not wait for minutes.
 DEADLINES = Deadlines(join=5.0, exec=5.0, close=5.0, abort=5.0)
 
 
 @dataclass
 class Fault:
-    """A scripted fault, which strikes once (struct cohort_fault).
+    """A scripted fault, which occurs once (struct cohort_fault).
 
-    kind is one of FaultKind, or its name: "never", "delay", "error", "stuck", "die", ...
-    rank -1 is any.  operation counts the rank's native calls on a communicator, from 0.
-    A rank whose call is "stuck" is named by the verdict; "never" looks like a kernel that
-    hangs, for which nobody can be blamed.  value is a code, or nanoseconds; seconds is a
-    time in its place.
+    kind is a FaultKind or its name: "never", "delay", "error", "stuck", "die", ...
+    rank is the rank that the fault affects; -1 is any rank.  operation counts the rank's
+    native calls on a communicator, from 0.  value is an error code or a time in nanoseconds;
+    seconds can replace a time.
+
+    The verdict on a "stuck" call names its rank.  "never" acts like a kernel that hangs, for
+    which no rank can be blamed.
     """
 
     kind: Union[FaultKind, str]
@@ -48,7 +50,7 @@ class Fault:
 
 
 def script(*faults: Fault) -> None:
-    """Add faults, for every communicator of the host platform (cohort_sim_fault_add())."""
+    """Add faults, for all communicators of the host platform (cohort_sim_fault_add())."""
     for fault in faults:
         kind = FaultKind[fault.kind.upper()] if isinstance(fault.kind, str) else fault.kind
         value = fault.value if fault.seconds is None \
@@ -60,25 +62,19 @@ def script(*faults: Fault) -> None:
 
 
 def clear() -> None:
-    """Forget the faults that have not struck, and let go what they hold
+    """Remove faults that have not occurred, and release calls that faults are holding
     (cohort_sim_faults_clear())."""
     lib.cohort_sim_faults_clear()
 
 
 def set_devices(n: int) -> None:
-    """How many devices the host platform has, before its first use
+    """Set the number of devices of the host platform before its first use
     (cohort_sim_set_devices()); the default is 8."""
     check(lib.cohort_sim_set_devices(integer(n, "n")))
 
 
-def set_sync(sync: SimSync) -> None:
-    """How unforgiving the host platform's devices are, before its first use
-    (cohort_sim_set_sync())."""
-    check(lib.cohort_sim_set_sync(integer(sync, "sync")))
-
-
 def _groups() -> Iterator[Callable[..., Group]]:
-    """A function that opens groups, which are closed behind it."""
+    """Yield a function that opens groups, and close those groups afterwards."""
     made: List[Group] = []
 
     def open_group(devices: Any = 4, *faults: Fault, **options: Any) -> Group:
@@ -101,13 +97,14 @@ def _groups() -> Iterator[Callable[..., Group]]:
 
 try:
     import pytest
-except ImportError:  # script() and clear() work without
+except ImportError:  # script() and clear() work without pytest
     pass
 else:
     @pytest.fixture
     def simulated_group() -> Iterator[Callable[..., Group]]:
-        """simulated_group(devices=4, *faults, **options) opens a group of simulated
-        devices with scripted faults; options are fields of cohort.Options, and deadlines
-        that they do not name are DEADLINES, 5 s each.  At the end of
-        the test its groups are aborted and closed, and the faults are forgotten."""
+        """Open a group of simulated devices: simulated_group(devices=4, *faults, **options).
+
+        faults are scripted first.  options are fields of cohort.Options; the default of
+        deadlines is DEADLINES, 5 s each.  When the test ends, its groups are aborted and
+        closed, and its faults are removed."""
         yield from _groups()

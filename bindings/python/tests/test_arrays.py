@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays of NumPy, of PyTorch, and of made-up libraries by DLPack and CUDA's interface."""
+"""Test arrays of NumPy and PyTorch, and fake arrays with DLPack or the CUDA interface."""
 
 import copy
 import ctypes
@@ -20,7 +20,7 @@ from cohort._library import lib
 
 
 class Capsule:
-    """An array that speaks DLPack, and says what a test wants it to say."""
+    """A fake DLPack array; each test chooses its contents."""
 
     def __init__(self, place=1, device=0, code=2, bits=32, strides=None, flags=None):
         self.data = (ctypes.c_float * 6)(*range(6))
@@ -49,7 +49,7 @@ class Capsule:
 
 
 class Interface:
-    """An array that has nothing but CUDA's interface."""
+    """A fake array that has only __cuda_array_interface__."""
 
     def __init__(self, **facts):
         self.data = (ctypes.c_float * 2)(1, 2)
@@ -59,9 +59,9 @@ class Interface:
 
 
 class Protocols(Case):
-    """Who says what an array is, and what is refused."""
+    """The array protocols, with valid and invalid arrays."""
 
-    def test_dlpack(self):
+    def test_dlpack_array_is_described_by_its_capsule(self):
         for flags in None, 0:
             array = Capsule(flags=flags)
             found = _arrays.look(array, "x", True, 7)
@@ -76,18 +76,18 @@ class Protocols(Case):
         self.assertEqual(_arrays.look(gpu, "x", True, 77).device, 3)
         self.assertEqual(gpu.stream, 77)
         _arrays.look(gpu, "x", True, 0)
-        self.assertEqual(gpu.stream, 1)  # the legacy default stream
+        self.assertEqual(gpu.stream, 1)  # DLPack's number for the legacy default stream
 
-    def test_dlpack_that_is_refused(self):
+    def test_bad_dlpack_array_raises(self):
         nowhere = Capsule()
         nowhere.place = None
         for kind, words, array in (
-                (TypeError, "x has elements of type", Capsule(code=5, bits=64)),
+                (TypeError, "x has elements of type", Capsule(code=5, bits=32)),
                 (TypeError, "x has elements of type", Capsule(bits=4)),
                 (BufferError, "x is not contiguous", Capsule(strides=(1, 2))),
                 (BufferError, "x is read-only", Capsule(flags=1)),
                 (TypeError, r"x: __dlpack_device__\(\) returned None", nowhere),
-                (BufferError, "type 10, neither", Capsule(place=10))):
+                (BufferError, "DLPack type 10; only host", Capsule(place=10))):
             with self.assertRaisesRegex(kind, words):
                 _arrays.look(array, "x", True)
         bare = SimpleNamespace(__array_interface__=5)
@@ -95,17 +95,17 @@ class Protocols(Case):
         self.assertEqual(_arrays.look(Capsule(flags=1), "x", False).count, 6)
         with opened(1) as group:
             [comm] = group.split()
-            with self.assertRaisesRegex(BufferError, "send is on a GPU, and the group on"):
+            with self.assertRaisesRegex(BufferError, "send is on a GPU, but the group is on"):
                 comm.all_reduce(Capsule(place=2))
-            with self.assertRaisesRegex(BufferError, "data is on a GPU: the call without"):
+            with self.assertRaisesRegex(BufferError, "data is on a GPU; use the call without"):
                 comm.all_reduce_host(Capsule(place=2))
 
-    def test_interface_of_cuda(self):
+    def test_cuda_array_interface_is_accepted_or_refused(self):
         self.assertEqual(_arrays.look(Interface(), "x", True).count, 2)
         self.assertEqual(_arrays.look(Interface(stream=1), "x", True).stream, 0)
         self.assertEqual(_arrays.look(Interface(strides=(4,)), "x", True).count, 2)
         for kind, words, facts in (
-                (TypeError, "type <c8", {"typestr": "<c8"}),
+                (TypeError, "type <c4", {"typestr": "<c4"}),
                 (TypeError, "type >f4", {"typestr": ">f4"}),
                 (TypeError, "x has an incomplete", {"data": None}),
                 (TypeError, "x has an incomplete", {"shape": 2}),
@@ -118,7 +118,7 @@ class Protocols(Case):
             with self.assertRaisesRegex(kind, words):
                 _arrays.look(Interface(**facts), "x", True)
 
-    def test_streams(self):
+    def test_stream_of_accepts_numbers_and_foreign_streams(self):
         class Torch:
             cuda_stream = 5
 
@@ -133,7 +133,7 @@ class Protocols(Case):
 
 
 class GpuPlatform(Case):
-    """Arrays of devices, over the drop-in libraries."""
+    """Device arrays on the gpu platform, with the drop-in libraries."""
 
     def setUp(self):
         folder = os.environ.get("LD_LIBRARY_PATH", "").split(":", maxsplit=1)[0] + "/drop-in"
@@ -143,7 +143,7 @@ class GpuPlatform(Case):
         patch.start()
         self.addCleanup(patch.stop)
 
-    def test_each_call_waits_for_its_arrays(self):
+    def test_call_makes_its_stream_wait_for_dlpack_arrays(self):
         with cohort.Group.open(1, platform="gpu") as group:
             [comm] = group.split()
             x, y = Capsule(place=2), Capsule(place=2)
@@ -160,7 +160,7 @@ class GpuPlatform(Case):
                 batch.ticket.wait()
                 self.assertEqual(x.stream, told)
 
-    def test_a_tensor_is_waited_for_by_c(self):
+    def test_own_stream_waits_for_a_tensor_in_c(self):
         class Tensor(Capsule):
             pass
 
@@ -176,7 +176,7 @@ class GpuPlatform(Case):
                 comm.all_reduce(x).wait()
                 after.assert_called_once_with(comm._handle, 0)
                 self.assertEqual(x.stream, -1)
-                # If the call is for another stream, PyTorch makes that one wait.
+                # If the call names another stream, PyTorch makes that stream wait.
                 comm.all_reduce(x, stream=0).wait()
                 after.assert_called_once()
                 self.assertEqual(x.stream, 1)
@@ -184,9 +184,9 @@ class GpuPlatform(Case):
 
 @unittest.skipUnless(numpy, "no NumPy")
 class NumPy(Case):
-    """Arrays of NumPy."""
+    """NumPy arrays."""
 
-    def test_types_and_shapes(self):
+    def test_numpy_types_and_shapes_are_accepted(self):
         names = ("int8", "uint8", "int32", "uint32", "int64", "uint64", "float16",
                  "float32", "float64")
 
@@ -197,7 +197,7 @@ class NumPy(Case):
                 self.assertEqual(x.tolist(), numpy.arange(12).reshape(3, 4).tolist())
             empty = numpy.zeros((0, 3), numpy.float32)
             comm.all_reduce(empty).wait()
-            one = numpy.array(comm.rank, numpy.int64)  # of no dimension
+            one = numpy.array(comm.rank, numpy.int64)  # zero-dimensional
             comm.all_reduce(one).wait()
             sent = numpy.broadcast_to(numpy.float32(comm.rank), (1,))
             got = numpy.zeros(1, numpy.float32)
@@ -206,14 +206,13 @@ class NumPy(Case):
         with opened(2) as group:
             self.assertEqual(group.run(worker), [(1, 1.0)] * 2)
 
-    def test_what_is_refused(self):
+    def test_unusable_numpy_array_raises(self):
         with opened(1) as group:
             [comm] = group.split()
             x = numpy.zeros((4, 4), numpy.float32)
             for kind, words, array in (
-                    (TypeError, "elements of type", x.astype(numpy.complex64)),
-                    (TypeError, "elements of type", x.astype(numpy.int16)),
-                    (TypeError, "elements of type", x.astype(bool)),
+                    (TypeError, "elements of type", x.astype(numpy.clongdouble)),
+                    (cohort.Invalid, "type is bool, which cannot be reduced", x.astype(bool)),
                     (TypeError, "elements of type", x.astype(">f4")),
                     (BufferError, "not contiguous", x.T[1:]),
                     (BufferError, "not contiguous", x[:, :2]),
@@ -224,7 +223,20 @@ class NumPy(Case):
             huge = numpy.broadcast_to(numpy.float32(1), (10**6, 10**6))
             self.assertRaisesRegex(TypeError, "timeout is", comm.synchronize, huge)
 
-    def test_memory_of_the_device(self):
+    def test_numpy_arrays_without_arithmetic_are_moved(self):
+        def worker(comm):
+            for kind in "bool", "int16", "uint16", "complex64", "complex128":
+                x = (numpy.arange(3) * comm.rank).astype(kind)
+                every = numpy.zeros((2, 3), kind)
+                comm.all_gather(x, every).wait()
+                self.assertEqual(every[1].tolist(), numpy.arange(3).astype(kind).tolist())
+                comm.broadcast_host(x, root=1)
+                self.assertEqual(x.tolist(), every[1].tolist())
+                self.assertEqual(numpy.asarray(comm.alloc(3, kind)).dtype, x.dtype)
+        with opened(2) as group:
+            group.run(worker)
+
+    def test_numpy_shares_memory_of_alloc(self):
         with opened(1) as group:
             [comm] = group.split()
             memory = comm.alloc((2, 2), "float64")
@@ -244,9 +256,9 @@ class NumPy(Case):
 
 @unittest.skipUnless(torch, "no PyTorch")
 class PyTorch(Case):
-    """Tensors of PyTorch, on the CPU."""
+    """PyTorch tensors on the CPU."""
 
-    def test_tensors(self):
+    def test_tensors_are_reduced_or_refused(self):
         def worker(comm):
             with torch.no_grad():
                 x = torch.full((3,), 1.5 + comm.rank, dtype=torch.bfloat16)
@@ -255,15 +267,18 @@ class PyTorch(Case):
                 comm.all_reduce_host(y)
                 with self.assertRaisesRegex(BufferError, "not contiguous"):
                     comm.all_reduce(y.t())
-                with self.assertRaisesRegex(TypeError, "elements of type torch.complex64"):
-                    comm.all_reduce(torch.zeros(2, dtype=torch.complex64))
+                z = torch.full((2,), 1j * comm.rank, dtype=torch.complex64)
+                comm.broadcast(z, root=1).wait()
+                self.assertEqual(z.tolist(), [1j, 1j])
+                with self.assertRaisesRegex(TypeError, "elements of type torch.complex32"):
+                    comm.all_reduce(torch.zeros(2, dtype=torch.complex32))
             with self.assertRaisesRegex(BufferError, "send: .*detach"):
                 comm.all_reduce(torch.zeros(2, requires_grad=True))
             return x.tolist(), y.tolist()
         with opened(2) as group:
             self.assertEqual(group.run(worker), [([4, 4, 4], [[0, 2, 4], [6, 8, 10]])] * 2)
 
-    def test_a_tensor_that_is_dropped_early(self):
+    def test_dropped_tensor_stays_alive_until_its_ticket_is_done(self):
         with opened(2) as group:
             first, second = group.split()
             x = torch.ones(1000)
@@ -275,8 +290,8 @@ class PyTorch(Case):
             ticket.wait()
 
     def hooks(self, old):
-        """Gradients with the hooks of this version, or with those before 2.1."""
-        from cohort import pytorch
+        """Train with the hooks of this version of PyTorch or, with old, of versions before 2.1."""
+        from cohort import _gradients
         torch.set_num_threads(1)
 
         torch.manual_seed(1)
@@ -287,7 +302,7 @@ class PyTorch(Case):
 
         def loss(net, rows):
             return net(rows).square().sum()
-        # One rank that computes each rank's part, and adds in the order of the ranks.
+        # Expected values: one rank computes each rank's part and adds in rank order.
         parts = []
         for rank in range(2):
             alone.zero_grad()
@@ -302,7 +317,7 @@ class PyTorch(Case):
                     for parameter in net.parameters():
                         parameter.zero_()
             optimizer = torch.optim.SGD(net.parameters(), lr=0.0)
-            with pytorch.Gradients(comm, net) as gradients:
+            with _gradients.Gradients(comm, net) as gradients:
                 gradients.broadcast()
                 for to_none in (True, False):
                     optimizer.zero_grad(set_to_none=to_none)
@@ -311,36 +326,36 @@ class PyTorch(Case):
                     self.assertTrue(step.ok)
                     for parameter, want in zip(net.parameters(), wanted):
                         self.assertTrue(torch.equal(parameter.grad, want))
-            loss(net, inputs).backward()  # the hooks are off
+            loss(net, inputs).backward()  # must not reach the reducer: the hooks are removed
             return True
-        hook = pytorch._hook
+        hook = _gradients._hook
         try:
             if old:
-                pytorch._hook = lambda parameter, ready: hook(_Old(parameter), ready)
+                _gradients._hook = lambda parameter, ready: hook(_Old(parameter), ready)
             with opened(2) as group:
                 self.assertEqual(group.run(worker), [True, True])
         finally:
-            pytorch._hook = hook
+            _gradients._hook = hook
 
     def test_a_broadcast_of_all_parameters(self):
-        from cohort import pytorch
+        from cohort import _gradients
 
         def worker(comm):
             net = torch.nn.Linear(2, 1)
             net.weight.requires_grad_(False).fill_(comm.rank)
-            with pytorch.Gradients(comm, net) as gradients:
+            with _gradients.Gradients(comm, net) as gradients:
                 gradients.broadcast(root=1)
             return net.weight.tolist()
         with opened(2) as group:
             self.assertEqual(group.run(worker), [[[1.0, 1.0]]] * 2)
 
     def test_backward_passes_that_add_up(self):
-        from cohort import pytorch
+        from cohort import _gradients
 
         def worker(comm):
             net = torch.nn.Linear(2, 1)
             x = torch.ones(1, 2) * (1 + comm.rank)
-            with pytorch.Gradients(comm, net) as gradients:
+            with _gradients.Gradients(comm, net) as gradients:
                 gradients.reducer.accumulate()
                 net(x).sum().backward()
                 gradients.reducer.finish()
@@ -357,13 +372,13 @@ class PyTorch(Case):
             group.run(worker)
 
     def test_a_backward_pass_on_a_thread_of_its_own(self):
-        """As on a GPU, where the rank's thread waits for autograd's."""
-        from cohort import pytorch
+        """Run as on a GPU, where the rank's thread waits for autograd's thread."""
+        from cohort import _gradients
 
         def worker(comm, helped):
             net = torch.nn.Linear(2, 1)
             options = cohort.ReducerOptions(helpers_launch=helped)
-            with pytorch.Gradients(comm, net, options) as gradients:
+            with _gradients.Gradients(comm, net, options) as gradients:
                 for _ in range(3):
                     comm.barrier().wait()
                     before = comm.stats()["collectives"]
@@ -376,14 +391,14 @@ class PyTorch(Case):
                         launched = comm.stats()["collectives"] - before
                     self.assertEqual(launched > 0, bool(helped))
                     self.assertEqual(net.weight.grad.tolist(), [[1.5, 1.5]])
-                # The thread owns the communicator as before.
+                # The rank's thread must still own the communicator.
                 self.assertEqual(lib.cohort_comm_bind(comm._live), Status.ALREADY)
         with opened(2) as group:
             for helped in True, False, None:
                 group.run(worker, helped)
 
     def test_a_backward_pass_on_a_thread_of_its_own_that_hangs(self):
-        from cohort import pytorch
+        from cohort import _gradients
         released, left, told = threading.Event(), threading.Event(), []
 
         def worker(comm):
@@ -403,7 +418,7 @@ class PyTorch(Case):
                     net(torch.ones(1, 2)).backward()
                 except (cohort.Stalled, cohort.Stale) as error:
                     told.append((comm.rank, type(error), error.rank))
-            with pytorch.Gradients(comm, net,
+            with _gradients.Gradients(comm, net,
                                    cohort.ReducerOptions(helpers_launch=True)) as gradients:
                 with gradients.step():
                     thread = threading.Thread(target=backward)
@@ -423,8 +438,8 @@ class PyTorch(Case):
             self.assertTrue(left.wait(sure()))
 
     def test_gradients_of_another_stream(self):
-        """The step's stream waits for the one on which autograd computes a gradient."""
-        from cohort import pytorch
+        """The step's stream must wait for the stream on which autograd computes a gradient."""
+        from cohort import _gradients
 
         class Stream:
             def __init__(self, handle):
@@ -437,7 +452,7 @@ class PyTorch(Case):
             [comm] = group.split()
             net = torch.nn.Linear(2, 1)
             own, side = Stream(comm.stream), Stream(0)
-            with pytorch.Gradients(comm, net) as gradients, \
+            with _gradients.Gradients(comm, net) as gradients, \
                     mock.patch.object(torch.cuda, "current_stream") as current, \
                     mock.patch.object(torch.cuda, "ExternalStream", return_value=own) as made:
                 gradients._gpu = "a GPU"
@@ -452,15 +467,15 @@ class PyTorch(Case):
                 current.assert_any_call("a GPU")
                 made.assert_called_once_with(comm.stream, "a GPU")
 
-    def test_gradients(self):
+    def test_gradients_equal_those_of_one_rank(self):
         self.hooks(old=False)
 
-    def test_gradients_with_the_hooks_of_old(self):
+    def test_gradients_equal_those_of_one_rank_with_hooks_before_2_1(self):
         self.hooks(old=True)
 
 
 class _Old:
-    """A parameter as it was before PyTorch 2.1."""
+    """A parameter without the hook method that PyTorch 2.1 added."""
 
     def __init__(self, parameter):
         self.expand_as = lambda other: parameter.expand_as(parameter)

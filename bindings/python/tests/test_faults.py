@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What goes wrong: ranks that hang, fail or end; arrays that are freed early; signals,
-forks, and the end of the interpreter."""
+"""Test failures: ranks that hang, fail or exit, arrays that are freed early, signals, forks
+and the exit of the interpreter."""
 
 import copy
 import ctypes
 import gc
+import io
 import os
 import pickle
 import signal
@@ -28,16 +29,16 @@ SHORT = cohort.Deadlines(join=0.3, exec=20.0, abort=20.0, close=20.0)
 
 
 class Watched(array):
-    """An array that can be watched."""
+    """An array that supports weak references."""
 
 
 class Ranks(Case):
-    """A rank that does not do its part."""
+    """Ranks that hang, fail or exit."""
 
     def tearDown(self):
         testing.clear()
 
-    def test_a_hung_rank_is_named(self):
+    def test_hung_rank_is_named_in_error_and_verdict(self):
         seen, raised, release = [], [], threading.Event()
 
         def worker(comm):
@@ -75,11 +76,27 @@ class Ranks(Case):
         self.assertEqual([(one.rank, len(one.ranks), one.group) for one in ended],
                          [(2, 3, "hung")])
         self.assertEqual([report.rank for report in ended[0].ranks], [0, 1, 2])
-        self.assertEqual((ended[0].line, ended[0].text, ended[0].world_rank),
-                         (cause.text, cause.details, 2))
+        self.assertEqual((ended[0].line, ended[0].text, ended[0].world_rank, ended[0].call),
+                         (cause.text, cause.details, 2, 'all_reduce 2 of "hung"'))
 
-    def test_a_hung_rank_of_a_part_is_blamed_in_the_group(self):
-        """Also if the rank that waits for it in the part has a timeout of its own."""
+    def test_on_verdict_that_raises_ends_nothing(self):
+        raised = threading.Event()
+
+        def fail(verdict):
+            raised.set()
+            raise ValueError("a bug")
+
+        def worker(comm):
+            if comm.rank:
+                raised.wait(support.sure())
+            comm.barrier().wait()
+        with mock.patch.object(sys, "stderr", io.StringIO()) as printed, \
+                opened(2, deadlines=SHORT, policy=cohort.Policy.ASK, on_verdict=fail) as group:
+            group.run(worker)
+        self.assertIn("ValueError: a bug", printed.getvalue())
+
+    def test_hung_rank_of_a_split_comm_is_blamed_in_the_group(self):
+        """Checked with and without a timeout of the waiting rank."""
         def worker(comm, timeout):
             with comm.split(comm.rank % 2) as child:
                 while comm.rank == 2 and not comm.cause:
@@ -94,14 +111,14 @@ class Ranks(Case):
                 self.assertEqual((cause.world_rank, cause.missing, group.lost),
                                  (2, {2}, [2]))
 
-    def test_a_group_that_has_not_ended_has_lost_no_rank(self):
+    def test_lost_is_empty_while_the_group_runs(self):
         with opened(2) as group:
             self.assertEqual(group.lost, [])
             with self.assertRaises(cohort.StateError) as caught:
                 group.respawn(group.lost)
             self.assertEqual(caught.exception.details, caught.exception.text)
 
-    def test_a_verdict_has_the_python_functions_of_a_hung_thread(self):
+    def test_verdict_has_the_python_stack_of_a_hung_thread(self):
         release = threading.Event()
         self.addCleanup(release.set)
         seen = []
@@ -129,8 +146,8 @@ class Ranks(Case):
         self.assertRegex(waiting.python, r"^worker \(test_faults\.py:\d+\)|^$")
         self.assertEqual(cohort._errors.thread_idents, {})
 
-    def test_a_verdict_says_who_holds_the_interpreter_lock(self):
-        # A function of a PyDLL is called with the lock held, and no signal ends this one.
+    def test_verdict_names_the_thread_that_holds_the_interpreter_lock(self):
+        # PyDLL calls a function with the interpreter lock held; no signal interrupts this call.
         held = ctypes.create_string_buffer(64)
         ctypes.CDLL(None).pthread_mutex_lock(held)
 
@@ -141,7 +158,7 @@ class Ranks(Case):
                 until = (ctypes.c_long * 2)(int(time.time()) + 2, 0)
                 ctypes.PyDLL(None).pthread_mutex_timedlock(held, until)
             comm.barrier().wait()
-        for _ in range(10):  # a thread may answer late
+        for _ in range(10):  # a busy machine may deliver the stack too late
             with opened(2, deadlines=SHORT, stack_signal=signal.SIGRTMIN + 1) as group:
                 with self.assertRaises(cohort.Stalled) as caught:
                     group.run(worker)
@@ -149,7 +166,36 @@ class Ranks(Case):
                 break
         self.assertIn("; it holds Python's interpreter lock", caught.exception.details)
 
-    def test_a_scripted_fault(self):
+    def test_only_the_rank_that_holds_the_interpreter_lock_is_blamed(self):
+        """Rank 0 is late as well, but only because it waits for the lock."""
+        held = ctypes.create_string_buffer(64)
+        ctypes.CDLL(None).pthread_mutex_lock(held)
+        lock = ctypes.PyDLL(None).pthread_mutex_timedlock
+        released = threading.Event()
+
+        def worker(comm):
+            if comm.rank == 0:
+                while not released.is_set():
+                    time.sleep(0.001)
+            if comm.rank == 1:
+                while not all(rank.joined for rank in comm.snapshot()[2:]):
+                    time.sleep(0.001)
+                lock(held, (ctypes.c_long * 2)(int(time.time()) + 2, 0))
+                released.set()
+            comm.barrier().wait()
+        for _ in range(10):  # a busy machine may deliver the stacks too late
+            released.clear()
+            with opened(4, deadlines=SHORT, stack_signal=signal.SIGRTMIN + 1) as group:
+                with self.assertRaises(cohort.Stalled) as caught:
+                    group.run(worker)
+                lost = group.lost
+            if caught.exception.rank == 1:
+                break
+        self.assertEqual((caught.exception.rank, lost), (1, [1]))
+        self.assertIn("\nnote   rank 0 waits for Python's interpreter lock",
+                      caught.exception.details)
+
+    def test_scripted_fault_ends_the_run(self):
         testing.script(Fault("stuck", rank=1, operation=1))
         deadlines = cohort.Deadlines(join=0.3, exec=0.3, abort=20.0)
 
@@ -161,7 +207,7 @@ class Ranks(Case):
                 group.run(worker)
         self.assertEqual(caught.exception.rank, 1)
 
-    def test_an_exception_in_a_worker(self):
+    def test_exception_in_a_worker_fails_its_rank(self):
         def worker(comm):
             if comm.rank == 1:
                 raise KeyError("shard 12")
@@ -175,8 +221,8 @@ class Ranks(Case):
         self.assertIn("rank 1 gave up with -14: KeyError: 'shard 12'", error.text)
         self.assertIsInstance(error.__cause__, KeyError)
 
-    def test_an_exception_without_a_text(self):
-        """Its rank fails nevertheless, and so does a block."""
+    def test_exception_whose_str_raises_fails_its_rank(self):
+        """Checked for a worker and for a with block."""
         class Silent(Exception):
             def __str__(self):
                 raise ZeroDivisionError
@@ -193,7 +239,7 @@ class Ranks(Case):
                 raise Silent
         self.assertRaises(cohort.StateError, lambda: group.size)
 
-    def test_an_exception_whose_text_ends_the_program(self):
+    def test_exception_whose_str_raises_system_exit_fails_its_rank(self):
         class Fatal(Exception):
             def __str__(self):
                 raise SystemExit(3)
@@ -206,7 +252,7 @@ class Ranks(Case):
             with self.assertRaisesRegex(cohort.WorkerError, "-14: Fatal: it has no text"):
                 group.run(worker)
 
-    def test_an_exception_of_a_class_of_the_program(self):
+    def test_cohort_error_subclass_without_status_fails_its_rank(self):
         class Bare(cohort.CohortError):
             def __init__(self):  # pylint: disable=super-init-not-called
                 pass
@@ -226,7 +272,7 @@ class Ranks(Case):
                     group.run(worker)
             self.assertIsInstance(caught.exception.__cause__, kind)
 
-    def test_an_exception_whose_attributes_raise(self):
+    def test_exception_with_raising_attributes_fails_its_rank(self):
         class Remote(Exception):
             @property
             def cause(self):
@@ -242,8 +288,8 @@ class Ranks(Case):
         self.assertEqual(caught.exception.rank, 1)
         self.assertIsInstance(caught.exception.__cause__, Remote)
 
-    def test_an_exception_is_the_cause_of_a_mismatch(self):
-        """The barrier of the finally clause is what ends the group."""
+    def test_exception_behind_a_mismatch_becomes_cause(self):
+        """The mismatch comes from the barrier in the finally clause."""
         def worker(comm):
             try:
                 if comm.rank == 2:
@@ -258,8 +304,8 @@ class Ranks(Case):
         self.assertEqual((error.rank, str(error.__cause__)), (2, "loss is NaN"))
         self.assertEqual(error.exceptions, {2: error.__cause__})
 
-    def test_an_exception_is_the_cause_of_a_stall(self):
-        """Rank 0's exception is found although rank 1 is to blame."""
+    def test_exception_behind_a_stall_becomes_cause(self):
+        """Rank 1 is to blame, but only rank 0 has an exception."""
         release = threading.Event()
 
         def worker(comm):
@@ -277,7 +323,7 @@ class Ranks(Case):
         error = caught.exception
         self.assertEqual((error.rank, str(error.__cause__)), (1, "'shard 3'"))
 
-    def test_exceptions_of_two_ranks(self):
+    def test_run_collects_exceptions_of_all_ranks(self):
         both = threading.Barrier(2)
 
         def worker(comm):
@@ -293,7 +339,7 @@ class Ranks(Case):
                          {0: (0,), 1: (1,)})
         self.assertIs(error.__cause__, error.exceptions[error.rank])
 
-    def test_a_report_of_the_end_of_a_part_is_not_among_the_exceptions(self):
+    def test_run_omits_exceptions_that_report_the_end_of_a_split_comm(self):
         reported = threading.Event()
 
         def worker(comm):
@@ -314,7 +360,7 @@ class Ranks(Case):
         self.assertEqual((error.rank, list(error.exceptions)), (1, [1]))
         self.assertIsInstance(error.__cause__, KeyError)
 
-    def test_a_thread_that_ends_without_calling(self):
+    def test_exit_of_a_bound_thread_raises_thread_exited(self):
         def leave(comm):
             comm.bind()
 
@@ -328,7 +374,7 @@ class Ranks(Case):
                 ticket.wait(support.sure())
             self.assertEqual(caught.exception.rank, 1)
 
-    def test_a_worker_that_returns_early(self):
+    def test_worker_that_returns_early_is_blamed(self):
         def worker(comm):
             if comm.rank == 0:
                 comm.barrier().wait()
@@ -340,7 +386,7 @@ class Ranks(Case):
             self.assertEqual((group.size, group.generation), (1, 2))
             self.assertEqual(group.run(lambda comm: comm.origin), [0])
 
-    def test_different_calls(self):
+    def test_different_calls_raise_mismatch(self):
         def worker(comm):
             comm.all_reduce(array("f" if comm.rank != 1 else "d", [1])).wait()
         with opened(3) as group:
@@ -349,7 +395,7 @@ class Ranks(Case):
         self.assertEqual(caught.exception.rank, 1)
         self.assertIn("1 float64", caught.exception.text)
 
-    def test_a_rank_that_gives_up_and_a_handle_that_ends(self):
+    def test_fail_and_abort_handle_end_the_group(self):
         def worker(comm):
             if comm.rank == 0:
                 comm.fail(7, "no more data")
@@ -365,16 +411,16 @@ class Ranks(Case):
             self.assertFalse(handle.fire())
             self.assertRaisesRegex(cohort.Aborted, "enough", comm.barrier)
 
-    def test_a_close_names_the_callback_that_has_not_returned(self):
+    def test_close_names_a_callback_that_hangs(self):
         release = threading.Event()
         self.addCleanup(release.set)
         deadlines = cohort.Deadlines(close=20.0, abort=0.3)
-        with self.assertRaisesRegex(cohort.Wedged, "on_abort has not returned"):
-            with opened(1, deadlines=deadlines, on_abort=lambda cause: release.wait(
+        with self.assertRaisesRegex(cohort.Wedged, "on_verdict has not returned"):
+            with opened(1, deadlines=deadlines, on_verdict=lambda verdict: release.wait(
                     support.sure())) as group:
                 group.abort()
 
-    def test_a_handle_ends_an_open_that_waits_for_other_processes(self):
+    def test_abort_handle_ends_an_open_in_progress(self):
         handle, release = cohort.AbortHandle(), threading.Event()
 
         def allgather(data):
@@ -388,7 +434,7 @@ class Ranks(Case):
         finally:
             release.set()
 
-    def test_a_handle_ends_the_group_that_was_opened_with_it(self):
+    def test_abort_handle_in_options_ends_the_group(self):
         handle = cohort.AbortHandle()
         with opened(2, abort=handle) as group:
             self.assertFalse(handle.fired)
@@ -397,8 +443,8 @@ class Ranks(Case):
         with self.assertRaisesRegex(TypeError, "abort is 3, not cohort.AbortHandle"):
             cohort.Group.open(2, abort=3)
 
-    def test_a_communicator_that_was_forgotten_can_be_closed(self):
-        """Also one that was split off, and at the end of a block."""
+    def test_comm_of_a_reclaimed_generation_can_be_closed(self):
+        """Checked also for a split communicator and for the end of a with block."""
         with opened(1) as group:
             [comm] = group.split()
             child = comm.split(0)
@@ -410,7 +456,7 @@ class Ranks(Case):
             child.close()
             self.assertRaises(cohort.StateError, child.abort_handle)
 
-    def test_a_close_says_what_has_ended_its_tickets(self):
+    def test_close_raises_the_cause_of_its_tickets(self):
         with opened(2, deadlines=SHORT) as group:
             first = group.split()[0]
             first.barrier()
@@ -419,8 +465,8 @@ class Ranks(Case):
             self.assertEqual(caught.exception.rank, 1)
             group.abort()
 
-    def test_a_worker_that_is_left_behind(self):
-        """It goes on, its calls raise Stale, and nothing of it is freed before."""
+    def test_abandoned_worker_gets_stale(self):
+        """Its state must stay alive until its thread has returned."""
         release, said = threading.Event(), []
 
         def worker(comm):
@@ -438,14 +484,35 @@ class Ranks(Case):
                 group.run(worker)
             self.assertEqual(group.abandoned, [1])
         release.set()
+        self.await_runs()
+        self.assertIsInstance(said[0], cohort.Stale)
+
+    def await_runs(self):
+        """Wait until all abandoned workers have returned."""
         end = time.monotonic() + support.sure()
         from cohort import _group
         while _group._runs and time.monotonic() < end:
             time.sleep(0.001)
         self.assertEqual(_group._runs, {})
-        self.assertIsInstance(said[0], cohort.Stale)
 
-    def test_a_wait_with_a_timeout(self):
+    def test_group_closes_while_an_abandoned_worker_is_inside_a_call(self):
+        """The worker waits in Python, as for the interpreter lock after a call of C."""
+        release = threading.Event()
+        self.addCleanup(release.set)
+
+        def worker(comm):
+            if comm.rank:
+                comm._inside_of(lambda: release.wait(support.sure()))
+            comm.barrier().wait()
+        deadlines = cohort.Deadlines(join=0.2, abort=0.5, close=20.0)
+        with opened(2, deadlines=deadlines) as group:
+            with self.assertRaises(cohort.Stalled):
+                group.run(worker)
+            self.assertEqual(group.abandoned, [1])
+        release.set()
+        self.await_runs()
+
+    def test_wait_raises_timed_out_and_can_be_repeated(self):
         with opened(2) as group:
             first, second = group.split()
             ticket = first.all_reduce(floats(1))
@@ -459,16 +526,16 @@ class Ranks(Case):
 
 
 class Arrays(Case):
-    """The lifetime of what is in use."""
+    """The lifetime of arrays and memory that are in use."""
 
-    def test_an_array_that_is_dropped_early(self):
+    def test_dropped_array_stays_alive_until_its_ticket_is_done(self):
         with opened(2) as group:
             first, second = group.split()
             mine = Watched("f", [3.0])
             gone = weakref.ref(mine)
             ticket = first.all_reduce(mine)
             address = mine.buffer_info()[0]
-            with self.assertRaises(BufferError):  # its memory is held where it is
+            with self.assertRaises(BufferError):  # the call prevents a resize
                 mine.append(1.0)
             del mine
             gc.collect()
@@ -479,8 +546,8 @@ class Arrays(Case):
             gc.collect()
             self.assertIsNone(gone())
 
-    def test_copies_are_refused(self):
-        """Each would be given back twice."""
+    def test_handles_cannot_be_copied(self):
+        """A copy would release the handle twice."""
         with opened(1) as group:
             [comm] = group.split()
             with cohort.Reducer(comm, [floats(1)]) as reducer, comm.premul_sum(2) as scaled:
@@ -491,7 +558,7 @@ class Arrays(Case):
                         with self.assertRaisesRegex(TypeError, "cannot be copied or pickled"):
                             copied(what)
 
-    def test_dropped_tickets_do_not_pile_up(self):
+    def test_arrays_of_dropped_tickets_are_released(self):
         with opened(1) as group:
             [comm] = group.split()
             for _ in range(300):
@@ -500,7 +567,7 @@ class Arrays(Case):
             comm.synchronize()
             self.assertEqual(len(comm._held), 0)
 
-    def test_memory_that_is_freed_early(self):
+    def test_memory_in_use_by_a_call_is_not_freed(self):
         with opened(2) as group:
             first, second = group.split()
             memory = first.alloc(4)
@@ -532,7 +599,7 @@ class Arrays(Case):
             memory.free()
 
     def test_memory_in_use_by_another_communicator_is_not_freed(self):
-        """One of another generation, or of another group."""
+        """The other communicator is of another generation, or of another group."""
         with opened(2) as group, opened(2) as other:
             memory = group.split()[0].alloc(1)
             group.abort()
@@ -544,7 +611,7 @@ class Arrays(Case):
                 ticket.wait()
             memory.free()
 
-    def test_a_prepared_call_raises_once_its_memory_was_freed(self):
+    def test_prepared_call_raises_after_its_memory_is_freed(self):
         with opened(1) as group:
             def worker(comm):
                 for prepare in comm.prepare_all_reduce, comm.prepare_all_reduce_host:
@@ -556,19 +623,19 @@ class Arrays(Case):
                 comm.barrier().wait()
             group.run(worker)
 
-    def test_a_refused_close_frees_no_memory_of_a_reducer_that_is_left(self):
+    def test_refused_close_keeps_memory_of_an_open_reducer(self):
         deadlines = cohort.Deadlines(close=0.05, abort=20.0)
         with opened(2, deadlines=deadlines) as group:
             first, second = group.split()
             memory = first.alloc(1)
             reducer = cohort.Reducer(first, [memory])
             reducer.begin()
-            reducer.ready(0)  # in flight until the other rank comes
+            reducer.ready(0)  # in flight until the other rank calls
             self.assertRaises(cohort.TimedOut, first.close)
             self.assertRaisesRegex(BufferError, "in use", memory.free)
             group.abort()
 
-    def test_a_close_frees_memory_that_a_reducer_or_a_sum_uses(self):
+    def test_close_frees_memory_used_by_a_reducer_or_sum(self):
         unfreed = self.unfreed()
         with opened(1) as group:
             [comm] = group.split()
@@ -577,8 +644,8 @@ class Arrays(Case):
         self.assertEqual(len(unfreed), 0)
         self.assertRaisesRegex(cohort.StateError, "was freed", using[0].begin)
 
-    def test_memory_that_another_thread_drops(self):
-        """The next call of the rank that has it gives it back."""
+    def test_memory_dropped_by_another_thread_is_freed_by_the_next_call(self):
+        """Only the owning rank's thread may free it."""
         given_back = []
         free = _library.lib.cohort_free
 
@@ -611,7 +678,7 @@ class Arrays(Case):
         self.assertEqual(len(given_back), 3)
 
     def unfreed(self):
-        """The addresses of memory that was allocated and not given back, from now on."""
+        """Return a set that tracks the addresses of memory allocated and not yet freed."""
         addresses = set()
         alloc, free = _library.lib.cohort_alloc, _library.lib.cohort_free
 
@@ -630,8 +697,8 @@ class Arrays(Case):
         self.addCleanup(patch.stop)
         return addresses
 
-    def test_a_respawn_frees_the_memory_of_a_failed_worker(self):
-        """Without the garbage collector: nothing of the package forms a cycle."""
+    def test_respawn_frees_memory_of_a_failed_worker(self):
+        """Needs no garbage collection, because the package's objects form no cycles."""
         def worker(comm):
             memory = comm.alloc(1)
             comm.register(memory)
@@ -645,15 +712,15 @@ class Arrays(Case):
         self.addCleanup(gc.enable)
         with opened(2) as group:
             for _ in range(7):
-                try:  # assertRaises() clears the frames
+                try:  # not assertRaises(), which clears the frames
                     group.run(worker)
                 except cohort.WorkerError as error:
                     self.assertIsInstance(error.__cause__, KeyError)
                 group.respawn()
             self.assertEqual((len(unfreed), group._former), (0, []))
 
-    def test_a_close_frees_the_memory_of_former_workers(self):
-        """Also if it is garbage that the communicators are part of."""
+    def test_close_frees_memory_of_earlier_workers(self):
+        """The communicators are part of uncollected garbage."""
         def worker(comm):
             memory = comm.alloc(4)
             memory.cycle = memory
@@ -671,28 +738,28 @@ class Arrays(Case):
             gc.collect()
         self.assertEqual(len(unfreed), 0)
 
-    def test_a_close_frees_the_memory_of_a_part_that_was_dropped(self):
+    def test_close_frees_memory_of_a_dropped_split_comm(self):
         unfreed = self.unfreed()
         with opened(2) as group:
             group.run(lambda comm: comm.split(0).alloc(4) and None)
             gc.collect()
         self.assertEqual(len(unfreed), 0)
 
-    def test_registered_memory_at_a_close(self):
+    def test_close_frees_registered_memory(self):
         with opened(1) as group:
             [comm] = group.split()
             memory = comm.alloc(4)
             comm.register(memory)
         self.assertRaisesRegex(BufferError, "was freed", comm._array, memory, "send", False, None)
 
-    def test_a_context_of_a_closed_group(self):
+    def test_context_of_a_closed_group_cannot_be_entered(self):
         with opened(1) as group:
             [comm] = group.split()
             contexts = [comm.paused(), comm.deadlines(join=5), comm.native(), comm.batch()]
         for context in contexts:
             self.assertRaisesRegex(cohort.StateError, "was closed", context.__enter__)
 
-    def test_a_bound_communicator_of_a_closed_group(self):
+    def test_bound_comm_of_a_closed_group_raises_but_can_be_closed(self):
         group = opened(1)
         [comm] = group.split()
         comm.bind()
@@ -701,8 +768,8 @@ class Arrays(Case):
             self.assertRaises(cohort.StateError, call)
         comm.close()
 
-    def test_an_interrupt_between_a_call_and_its_ticket(self):
-        """What C has queued keeps its array, although the program gets no ticket."""
+    def test_interrupt_between_call_and_ticket_keeps_the_array_alive(self):
+        """C has queued the call, but the program never gets a ticket."""
         def interrupted(call):
             def after(*arguments):
                 call(*arguments)
@@ -732,15 +799,14 @@ class Arrays(Case):
         with opened(1) as group:
             mine = Watched("f", [3.0])
             gone = weakref.ref(mine)
-            pointers, found, keep = group._pointers([mine], "send", True, None)
             with self.assertRaises(KeyboardInterrupt):
-                group._queue(interrupted(_library.lib.cohort_group_all_reduce), keep, pointers,
-                             pointers, found.count, found.type, cohort.Op.SUM)
-            del mine, pointers, found, keep
+                group._queue(interrupted(_library.lib.cohort_group_all_reduce), [mine], None,
+                             None, cohort.Op.SUM)
+            del mine
             gc.collect()
             self.assertIsNotNone(gone())
 
-    def test_an_interrupted_gather_keeps_its_arrays(self):
+    def test_interrupted_gather_keeps_its_arrays_alive(self):
         with opened(1) as group:
             [comm] = group.split()
             with cohort.Reducer(comm, [floats(1)], cohort.ReducerOptions(sharded=True)) as reducer:
@@ -755,7 +821,7 @@ class Arrays(Case):
             gc.collect()
             self.assertIsNone(gone())
 
-    def test_no_close_while_a_thread_is_inside(self):
+    def test_close_is_refused_while_a_thread_is_in_a_call(self):
         told = []
 
         def wait(ticket):
@@ -785,7 +851,7 @@ class Arrays(Case):
         thread.join()
         self.assertEqual(told, [cohort.Aborted])
 
-    def test_what_is_refused_keeps_nothing(self):
+    def test_refused_call_does_not_keep_its_arrays(self):
         with opened(1) as group:
             [comm] = group.split()
             mine = Watched("f", [3.0])
@@ -802,7 +868,7 @@ class Arrays(Case):
             gc.collect()
             self.assertIsNone(gone())
 
-    def test_a_registered_array_stays(self):
+    def test_registered_array_stays_alive(self):
         with opened(1) as group:
             [comm] = group.split()
             for end in ("deregister", "close"):
@@ -819,14 +885,14 @@ class Arrays(Case):
                 gc.collect()
                 self.assertIsNone(gone())
 
-    def test_a_reducer_that_is_dropped_in_a_step(self):
+    def test_reducer_dropped_in_a_step_lives_until_the_comm_closes(self):
         with opened(2) as group:
             comms = group.split()
             kept = Watched("f", [1.0])
             gone = weakref.ref(kept)
             reducer = cohort.Reducer(comms[0], [kept])
             reducer.begin()
-            reducer.ready(0)  # in flight until the other rank comes
+            reducer.ready(0)  # in flight until the other rank calls
             del reducer, kept
             gc.collect()
             self.assertIsNotNone(gone())
@@ -834,18 +900,18 @@ class Arrays(Case):
         gc.collect()
         self.assertIsNone(gone())
 
-    def test_a_reducer_that_is_dropped_between_steps(self):
+    def test_reducer_dropped_between_steps_is_freed_by_the_next_call(self):
         with opened(1) as group:
             [comm] = group.split()
             array_of_it = Watched("f", [1.0])
             gone = weakref.ref(array_of_it)
             reducer = cohort.Reducer(comm, [array_of_it])
             del reducer, array_of_it
-            comm.barrier().wait()  # it is freed by the next call
+            comm.barrier().wait()  # the next call frees the reducer
             gc.collect()
             self.assertIsNone(gone())
 
-    def test_a_close_that_is_refused_frees_nothing(self):
+    def test_refused_close_frees_nothing(self):
         def worker(comm):
             memory = comm.alloc(2)
             for call in group.close, lambda: group.run(worker), group.close:
@@ -855,7 +921,7 @@ class Arrays(Case):
         with opened(2) as group:
             group.run(worker)
 
-    def test_a_group_that_is_dropped(self):
+    def test_dropped_group_warns_and_is_closed(self):
         with self.assertWarnsRegex(ResourceWarning, "was not closed"):
             group = opened(2)
             comms = group.split()
@@ -865,14 +931,14 @@ class Arrays(Case):
         self.await_closes()
 
     def await_closes(self):
-        """Wait until other threads have closed what was dropped."""
+        """Wait until other threads have closed all dropped objects."""
         end = time.monotonic() + support.sure()
         while _library._open and time.monotonic() < end:
             time.sleep(0.001)
         self.assertEqual(len(_library._open), 0)
 
-    def test_a_rank_that_collects_a_dropped_group_does_not_wait_for_its_devices(self):
-        """Its peer's collective, which waits for the rank, occupies them."""
+    def test_collecting_a_dropped_group_does_not_block_the_rank(self):
+        """The group's devices are busy with a collective that waits for the rank."""
         def worker(comm):
             if comm.rank == 0:
                 while not comm.snapshot()[1].started:
@@ -907,7 +973,7 @@ group = cohort.Group.open(2, platform="host", deadlines=cohort.Deadlines(abort=2
         self.assertLess(time.monotonic() - began, support.sure() / 2)
         return out
 
-    def test_ends_a_wait(self):
+    def test_ctrl_c_ends_a_wait(self):
         self.assertIn("heard, in flight: True", self.interrupted("""
 first, second = group.split()
 ticket = first.all_reduce(array("f", [1]))
@@ -920,7 +986,7 @@ group.abort()
 group.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
 """))
 
-    def test_ends_a_run(self):
+    def test_ctrl_c_ends_a_run(self):
         out = self.interrupted("""
 ends = []
 def worker(comm):
@@ -942,7 +1008,7 @@ group.close()
 """)
         self.assertIn("heard [] ABORTED ['aborted: the main thread was interrupted", out)
 
-    def test_ends_a_call_with_host_memory(self):
+    def test_ctrl_c_ends_a_host_call(self):
         self.assertIn("heard WorkerError", self.interrupted("""
 first, second = group.split()
 def tell():
@@ -961,7 +1027,7 @@ group.close()
 """))
 
 
-    def test_ends_a_split(self):
+    def test_ctrl_c_ends_a_split(self):
         self.assertIn("heard WorkerError", self.interrupted("""
 first, second = group.split()
 def tell():
@@ -979,8 +1045,8 @@ except KeyboardInterrupt:
 group.close()
 """))
 
-    def test_ends_a_join(self):
-        """What is joined after all is left again, so that the others hear of it."""
+    def test_ctrl_c_ends_a_join(self):
+        """If the join still succeeds, its rank must leave again, and other ranks get an error."""
         self.assertIn("heard WorkerError", self.interrupted("""
 group.close()
 identity = cohort.unique_id()
@@ -1002,8 +1068,8 @@ except KeyboardInterrupt:
 """))
 
 
-    def test_a_close_waits_for_what_was_interrupted(self):
-        """A respawn, and a run after a second Ctrl-C."""
+    def test_close_waits_for_an_interrupted_respawn_or_run(self):
+        """Checked for a respawn, and for a run after a second Ctrl-C."""
         for call in "respawn()", "run(print)":
             name = "cohort_group_" + call.split("(", maxsplit=1)[0]
             out = self.interrupted(f"""
@@ -1031,13 +1097,13 @@ except KeyboardInterrupt as error:
 """)
             self.assertIn("heard <cohort.Group 'cohort', closed>", out)
 
-    def test_ends_a_close(self):
-        """The group cannot be used after the interrupted close."""
+    def test_ctrl_c_during_a_close_still_closes_the_group(self):
+        """After the interrupted close, every call raises StateError."""
         for ends in ("raise ZeroDivisionError", "pass"):
             out = self.program(f"""
 import cohort, threading, time
 called, release = threading.Event(), threading.Event()
-def slow(cause):
+def slow(verdict):
     called.set()
     release.wait()
 def interrupt():
@@ -1047,7 +1113,7 @@ def interrupt():
     print("closing", flush=True)
     threading.Timer(0.1, release.set).start()
 try:
-    with cohort.Group.open(2, platform="host", on_abort=slow) as group:
+    with cohort.Group.open(2, platform="host", on_verdict=slow) as group:
         threading.Thread(target=interrupt).start()
         if {ends == "pass"}:
             group.abort()
@@ -1063,18 +1129,18 @@ except cohort.StateError as error:
 
 
 class Interrupted(BaseException):
-    """What a signal handler raises."""
+    """Raised by the simulated signal handler."""
 
 
 class Instructions(Case):
-    """A signal handler that raises before any instruction of the package."""
+    """A signal handler that raises before each bytecode instruction of the package."""
 
     FOLDER = os.path.dirname(cohort.__file__)
-    # Functions that only look at values.
+    # Functions without side effects, in which no interrupt is tried.
     PURE = {"integer", "nanoseconds", "raw_options", "as_bytes", "_raw", "look"}
 
     def at_each(self, call, check, step=1):
-        """Call again and again, with an exception that number of instructions later each time."""
+        """Call call() repeatedly, and interrupt it step instructions later each time."""
         def trace(frame, event, _argument):
             nonlocal left
             frame.f_trace_opcodes = True
@@ -1087,7 +1153,7 @@ class Instructions(Case):
             return trace
         tries, ended = 0, False
         sys._getframe().f_trace_opcodes = True  # for Python 3.12, before settrace()
-        # What a destructor raises is printed.
+        # Python prints exceptions of destructors; suppress that.
         with mock.patch.object(sys, "unraisablehook", lambda _: None):
             while not ended:
                 tries += 1
@@ -1105,7 +1171,7 @@ class Instructions(Case):
         self.assertGreater(tries, 100)
 
     def spy(self, name, after):
-        """Have after(arguments, result) called after each call of a function of C."""
+        """Call after(arguments, result) after each call of the C function name."""
         call = getattr(_library.lib, name)
 
         def spied(*arguments):
@@ -1117,7 +1183,7 @@ class Instructions(Case):
         self.addCleanup(patch.stop)
 
     def pair(self, begin, end):
-        """The number of calls of one function without the other's, in a list."""
+        """Return a list that holds the calls of begin minus those of end."""
         depth = [0]
 
         def add(step):
@@ -1129,7 +1195,7 @@ class Instructions(Case):
         self.spy(end, add(-1))
         return depth
 
-    def test_memory_is_given_back_once(self):
+    def test_interrupted_code_frees_memory_once(self):
         given = set()
 
         def check():
@@ -1152,7 +1218,7 @@ class Instructions(Case):
                     memory.free()
             self.at_each(use, check)
 
-    def test_each_context_and_object_is_ended_once(self):
+    def test_interrupted_code_ends_each_context_and_object_once(self):
         pairs = [self.pair(*names) for names in (
             ("cohort_pause", "cohort_resume"),
             ("cohort_deadline_push", "cohort_deadline_pop"),
@@ -1161,7 +1227,7 @@ class Instructions(Case):
             ("cohort_reducer_create", "cohort_reducer_free"))]
 
         def check():
-            comm.barrier().wait()  # is in no batch, and waited for
+            comm.barrier().wait()  # must not be in a batch left open
             self.assertEqual(pairs, [[0]] * len(pairs))
 
         def enclose():
@@ -1178,7 +1244,7 @@ class Instructions(Case):
             [comm] = group.split()
             self.at_each(enclose, check, 3)
 
-    def test_a_group_is_closed_once(self):
+    def test_interrupted_code_closes_a_group_once(self):
         depth = self.pair("cohort_group_open", "cohort_group_close")
         groups = []
 
@@ -1188,7 +1254,7 @@ class Instructions(Case):
                 self.assertRaises(cohort.StateError, lambda: group.size)
             groups.clear()
             end = time.monotonic() + support.sure()
-            while depth[0] and time.monotonic() < end:  # another thread may have it
+            while depth[0] and time.monotonic() < end:  # another thread may be closing it
                 gc.collect()
                 time.sleep(0.001)
             self.assertEqual(depth, [0])
@@ -1197,17 +1263,17 @@ class Instructions(Case):
             with opened(1) as group:
                 groups.append(group)
                 [comm] = group.split()
-                comm.bind()  # so that this thread closes it
+                comm.bind()  # makes this thread close it
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ResourceWarning)
             self.at_each(use, check, 5)
 
 
 class Processes(Case):
-    """The end of the interpreter, and forks."""
+    """The exit of the interpreter, and forks."""
 
-    def test_the_interpreter_ends_with_a_rank_inside(self):
-        """Threads of Python's, and of a run that another thread has begun."""
+    def test_interpreter_exits_with_a_rank_in_a_call(self):
+        """The ranks are Python threads, or workers of a run on another thread."""
         out = self.program("""
 import cohort, sys, threading, time
 from array import array
@@ -1225,7 +1291,7 @@ def worker(comm):
     if comm.rank == 0:
         comm.barrier().wait()
     time.sleep(100 if comm.rank else 0.1)
-cohort._library.EXIT_S = 0.5  # how long the end waits for such a worker
+cohort._library.EXIT_S = 0.5  # shortens the wait for the worker at exit
 threading.Thread(target=groups[1].run, args=(worker,), daemon=True).start()
 def host(comm):
     inside.append(comm)
@@ -1236,10 +1302,10 @@ while len(inside) < 4:
 print("ends", flush=True)
 """).splitlines()
         self.assertEqual(out[0], "ends")
-        self.assertLessEqual(set(out[1:]), {"Aborted"})  # what the threads are told
+        self.assertLessEqual(set(out[1:]), {"Aborted"})  # raised in the threads, if they still run
 
-    def test_a_thread_of_the_program_is_waited_for(self):
-        """As always in Python: the interpreter joins threads that are no daemons."""
+    def test_interpreter_exit_waits_for_program_threads(self):
+        """Python joins non-daemon threads before it exits."""
         self.assertEqual(self.program("""
 import cohort, sys, threading, time
 from array import array
@@ -1253,7 +1319,7 @@ for comm in group.split():
     threading.Thread(target=rank, args=(comm,)).start()
 """), "1.0\n1.0\n")
 
-    def test_an_exit_in_a_worker(self):
+    def test_sys_exit_in_a_worker_fails_its_rank(self):
         out = self.program("""
 import sys, cohort
 def worker(comm):
@@ -1270,8 +1336,8 @@ with cohort.Group.open(2, platform="host") as group:
 
     @unittest.skipIf("libasan" in os.environ.get("LD_PRELOAD", ""),
                      "another thread may have AddressSanitizer's allocator locked at a fork")
-    def test_a_fork(self):
-        """The child can do nothing and says so; it ends, and so does the parent."""
+    def test_child_of_a_fork_gets_forked(self):
+        """Both processes must still be able to exit."""
         self.assertEqual(self.program("""
 import cohort, os, sys
 from array import array
@@ -1305,8 +1371,8 @@ with cohort.Group.open(2, platform="host") as group:
 
     @unittest.skipIf("libasan" in os.environ.get("LD_PRELOAD", ""),
                      "another thread may have AddressSanitizer's allocator locked at a fork")
-    def test_a_fork_in_a_worker(self):
-        """The main thread was in run(): the child has its note of that."""
+    def test_child_of_a_fork_in_a_worker_can_exit(self):
+        """The child inherits the record that the main thread is in run()."""
         self.assertEqual(self.program("""
 import cohort, os
 def worker(comm):
@@ -1322,9 +1388,9 @@ with cohort.Group.open(2, platform="host") as group:
 
 
 class Fixture(Case):
-    """The plugin for pytest."""
+    """The pytest plugin."""
 
-    def test_with_pytest(self):
+    def test_fixture_works_with_pytest(self):
         try:
             import pytest  # noqa: F401
         except ImportError:
@@ -1363,7 +1429,7 @@ def test_faults_are_gone(simulated_group):
                                .abspath(os.environ.get("LD_LIBRARY_PATH", "."))),
                            )
 
-    def test_without_pytest(self):
+    def test_fixture_closes_its_groups_without_pytest(self):
         for group in testing._groups():
             opened_group = group(2, Fault("delay", rank=0, seconds=0.001))
             opened_group.run(lambda comm: comm.barrier().wait())

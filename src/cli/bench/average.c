@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The operation of cohort bench average: how long a model's gradients take to
- * all-reduce, by each method
+ * The operation of cohort bench average: all-reduce a model's gradients by each
+ * method
  *
- * Each rank's tensors are contiguous in one memory, which all methods use.
- * Methods take turns, and each round begins with another one.  Each way of
- * lists has a group of its own.
+ * Each rank's tensors are contiguous in one block of memory, which all methods
+ * use. The method that goes first changes from round to round. Each way to
+ * launch lists needs a group of its own.
  */
 
 #include <math.h>
@@ -17,7 +17,7 @@
 #include "cli/bench/bench.h"
 #include "cli/common/cli.h"
 
-/* The size of the buffers that gradients live in. */
+/* Size of the buffers that hold the gradients */
 #define BUCKET_BYTES ((size_t)25 << 20)
 
 const char *const bench_method_names[LIST_METHODS] = {
@@ -25,8 +25,6 @@ const char *const bench_method_names[LIST_METHODS] = {
 	[METHOD_FLAT] = "flat",   [METHOD_VIEWS] = "views",
 	[METHOD_AUTO] = "auto",
 };
-
-/* ---- cases ------------------------------------------------------------ */
 
 static int plan(struct bench *b)
 {
@@ -53,8 +51,8 @@ static int plan(struct bench *b)
 	return CLI_OK;
 }
 
-/* The group of each method; the first serves all that need no group of their
- * own. */
+/* Index of the group that each method uses. Group 0 serves every method that
+ * needs no special group. */
 static const int groups[LIST_METHODS] = {
 	[METHOD_GROUP] = 1, [METHOD_FLAT] = 2
 };
@@ -77,8 +75,6 @@ static int open_groups(struct bench *b)
 	}
 	return rc;
 }
-
-/* ---- operations ------------------------------------------------------- */
 
 static int reduce_each(struct lane *l, const struct cohort_tensor *t, size_t n,
                        uint64_t *ticket)
@@ -116,8 +112,6 @@ static bool operate(struct lane *l)
 	return rc == COHORT_OK || lane_fail(l, l->c->mode, cohort_last_error());
 }
 
-/* ---- gradients -------------------------------------------------------- */
-
 static bool fill(struct lane *l, int byte)
 {
 	size_t room = l->bench->shapes.room;
@@ -132,7 +126,7 @@ static char *place(struct lane *l, size_t i)
 	return l->buffer[0] + l->bench->shapes.all[i].at;
 }
 
-/* Make buckets of tensors that are neighbours. */
+/* Prepare the rank: place its tensors and make buckets of adjacent tensors. */
 static bool open_lane(struct lane *l)
 {
 	const struct bench_shapes *s = &l->bench->shapes;
@@ -155,11 +149,10 @@ static bool open_lane(struct lane *l)
 		};
 		from = end;
 	}
-	/* Buckets include what is between the tensors. */
+	/* A bucket includes the gaps between its tensors, so initialize all
+	 * memory. */
 	return fill(l, 0);
 }
-
-/* ---- the report ------------------------------------------------------- */
 
 static void describe(const struct bench *b)
 {
@@ -170,8 +163,8 @@ static void describe(const struct bench *b)
 	       cohort_op_name(o->op), o->rewrites ? ", rewritten" : "");
 }
 
-/* The median, over the rounds, of the speedup of @c over @method; NaN if that
- * was not measured. */
+/* Return the median over the rounds of the speedup of @c over @method, or NaN
+ * if @method was not measured. */
 static double speedup(const struct bench *b, const struct bench_case *c,
                       int method)
 {
@@ -208,7 +201,6 @@ static void report(struct row *row, const struct bench *b,
 }
 
 const struct bench_operation bench_average = {
-	.command = "bench average",
 	.round_ns = 20e6,
 	.least = 1,
 	.most = 1000,
@@ -222,5 +214,5 @@ const struct bench_operation bench_average = {
 	.compare = gradients_compare,
 	.describe = describe,
 	.report = report,
-	.legend = "vs X: how many times as fast as X",
+	.legend = "vs X: speedup over method X",
 };

@@ -3,14 +3,14 @@
 #define CLI_BENCH_BENCH_H
 
 /*
- * cohort bench: its options, its cases, and one runner and one report for all
- * of them
+ * cohort bench: its options and cases, and one runner and one report for all
+ * operations
  *
- * An operation is what the command measures: collectives (sweep.c), the lists
- * of gradients of cohort bench average (average.c), or the steps of cohort
- * bench overlap (overlap.c).  It makes a list of cases from the options
- * (bench_options.c).  The ranks' threads measure all cases in every round
- * (rounds.c), and the results are printed at the end (results.c, plot.c).
+ * An operation is what the command measures: collectives (sweep.c), the
+ * gradients of cohort bench average (average.c), or the steps of cohort bench
+ * overlap (overlap.c). bench_options.c reads the options, from which an
+ * operation makes a list of cases. The ranks' threads measure all cases in
+ * every round (rounds.c). results.c writes the results.
  */
 
 #include <stdatomic.h>
@@ -21,52 +21,73 @@
 #include <cohort/cohort.h>
 
 #include "base/json.h"
-#include "cli/bench/data.h"
-#include "cli/common/progress.h"
 #include "core/op.h"
 #include "platform/platform.h"
 
+/* ---- data.c ----------------------------------------------------------- */
+
+/* The data that ranks send if results are checked repeat after a prime number
+ * of elements, so that data in a wrong place are detected. */
+enum { PATTERN_PERIOD = 1021 };
+
+struct pattern {
+	size_t size; /* size of an element, in bytes */
+	unsigned char bytes[PATTERN_PERIOD * 8];
+};
+
+/* Make the pattern that @rank of @ranks sends. @op is an enum cohort_op, or -1
+ * if data are only copied. */
+void pattern_of_rank(struct pattern *pattern, int type, int op, int rank,
+                     int ranks);
+
+void pattern_of_fold(struct pattern *pattern, int type, int op, int ranks);
+void pattern_put(const struct pattern *pattern, void *to, size_t count);
+
+/* Return how many of the @count elements at @at differ from the elements of the
+ * pattern that start at @first. */
+size_t pattern_wrong(const struct pattern *pattern, const void *at,
+                     size_t first, size_t count);
+
 /* ---- options ---------------------------------------------------------- */
 
-/* How operations of collectives are made. */
 enum bench_path {
 	PATH_API,  /* cohort_*() */
-	PATH_RAW,  /* NCCL's functions in the platform's table */
+	PATH_RAW,  /* NCCL's functions, from the platform's table */
 	PATH_HOST, /* cohort_*_host(), with plain memory */
 	BENCH_PATHS,
 };
 
-/* Where a block of the result comes from. */
+/* The source of a block of the result */
 enum bench_source {
 	SOURCE_FOLD,     /* the reduction of all ranks' blocks */
 	SOURCE_ROOT,     /* the root's block */
-	SOURCE_EACH,     /* block r is rank r's */
+	SOURCE_EACH,     /* block r is rank r's block */
 	SOURCE_PREVIOUS, /* the previous rank's block */
 };
 
-/* A collective that can be measured. */
 struct collective {
 	const char *name;
-	/* OP_SEND: to the next rank, from the previous one. */
+	/* OP_SEND stands for a send to the next rank and a receive from the
+	 * previous one. */
 	enum op_kind kind;
 	enum bench_source source;
 };
 
-/* How cohort bench average reduces a list. */
 enum list_method {
 	METHOD_ALONE, /* one call for each tensor, then one wait */
 	METHOD_GROUP, /* the call for lists, as one native group */
 	METHOD_FLAT,  /* the call for lists, which packs into flat buffers */
-	/* The gradients live in flat buffers: one call for each. */
+	/* one call for each flat buffer; the gradients live in these buffers */
 	METHOD_VIEWS,
 	METHOD_AUTO, /* the call for lists, with its defaults */
 	LIST_METHODS,
 };
 
-/* The length of a backward pass. */
 struct overlap_length {
 	double value;
-	bool is_factor; /* a multiple of the averaging; else milliseconds */
+	/* true if value is a multiple of the averaging time; false if it is in
+	 * milliseconds */
+	bool is_factor;
 };
 
 #define BENCH_MAX_SIZES 256
@@ -76,137 +97,142 @@ struct bench_options {
 	const struct bench_operation *operation;
 	int ranks;    /* 0 if not given */
 	int platform; /* enum cohort_platform */
-	int launch;   /* enum cohort_launch */
 	int type;     /* -1 for all */
 	int op;       /* -1 for all */
 	uint64_t rounds;
-	uint64_t iterations; /* per round; 0 for as many as take round_ns */
-	uint64_t warm_up;    /* before the timed ones */
-	bool rewrites;       /* measure with buffers that are rewritten */
+	uint64_t iterations; /* per round; 0 to fill round_ns */
+	uint64_t warm_up;    /* untimed iterations before the timed ones */
+	/* measure with buffers that are rewritten before each operation */
+	bool rewrites;
 	bool check;
 	bool pin;
 	bool json;
-	const char *plot; /* the file, or NULL */
 
-	/* Of collectives. */
+	/* For collectives */
 	const struct collective *collective; /* NULL for all */
 	int root;
 	size_t sizes[BENCH_MAX_SIZES]; /* in bytes */
 	size_t size_count;
-	bool loops; /* measure with buffers that stay as they are */
+	bool loops; /* measure with buffers that are not rewritten */
 	bool paths[BENCH_PATHS];
 	bool in_place;
 	bool out_of_place;
 
-	/* Of average and overlap. */
-	const char *shapes; /* the file with the list of tensors */
+	/* For average and overlap */
+	const char *shapes; /* name of the file with the list of tensors */
 
-	/* Of average. */
-	/* The most elements of a tensor; 0 for any number. */
+	/* For average: the largest number of elements of a tensor, or 0 for no
+	 * limit */
 	uint64_t max_count;
 	bool methods[LIST_METHODS];
 
-	/* Of overlap. */
+	/* For overlap */
 	uint64_t first_bytes; /* 0 for the reducer's default */
 	uint64_t bucket_bytes;
 	bool full_buckets;
 	struct overlap_length lengths[BENCH_MAX_LENGTHS];
 	size_t length_count;
-	bool sleeps; /* until each gradient is ready, instead of calling
-	                cohort_reducer_progress() */
+	/* sleep until each gradient is ready, instead of calling
+	 * cohort_reducer_progress() while waiting */
+	bool sleeps;
 };
 
 /* ---- cases ------------------------------------------------------------ */
 
-/* A case: what is timed in each round. */
 struct bench_case {
-	const char *title; /* of the table that it belongs to */
-	char mode[32];     /* its name in that table */
+	const char *title; /* title of its table */
+	char mode[32];     /* name of the case in the table */
 	bool rewrites;
 	bool is_checked;
-	size_t bytes; /* as nccl-tests counts them */
+	size_t bytes; /* counted as nccl-tests does */
 
-	/* Of a collective. */
+	/* For a collective */
 	const struct collective *collective;
 	enum bench_path path;
-	bool in_place; /* the result replaces what is sent */
+	bool in_place; /* the result replaces the sent data */
 	int type;
-	int op; /* -1 if it has no operation */
+	int op; /* -1 if the collective has no reduction */
 	size_t count;
 
 	int variant; /* enum list_method, or enum overlap_part */
-	/* Of a backward pass; set by rank 0 before a meeting. */
+	/* Length of a backward pass. Rank 0 sets it between two barriers. */
 	double length_ns;
 
-	/* Written by rank 0's thread between two meetings. */
-	uint64_t iterations; /* of a round; 0 until that is known */
+	/* Operations per round, or 0 while not known. Written by rank 0's
+	 * thread between two barriers. */
+	uint64_t iterations;
 
-	/* Written by rank 0's thread, then read by the main thread. */
-	double *times_ns; /* of each round */
+	/* Time of each round. Written by rank 0's thread, and read by the main
+	 * thread after the run. */
+	double *times_ns;
 
-	/* Atomic; added to by each rank's thread, read by the main thread. */
+	/* Number of wrong elements. Atomic: each rank's thread adds to it. */
 	atomic_ullong wrong;
 };
 
-/* A list of tensors, from the file that --shapes names. */
+/* The list of tensors in the file that --shapes names */
 struct bench_shape {
 	size_t count;
-	size_t at; /* its offset in a rank's memory, in bytes */
+	size_t at; /* offset in a rank's memory, in bytes */
 };
 
 struct bench_shapes {
 	struct bench_shape *all;
 	size_t n;
-	size_t values; /* of all tensors */
-	size_t room;   /* bytes of a rank's memory with all tensors */
-	size_t most;   /* values of the largest tensor */
+	size_t values; /* elements of all tensors */
+	size_t room;   /* size of a rank's memory for all tensors, in bytes */
+	size_t most;   /* elements of the largest tensor */
 };
 
 /* ---- the ranks -------------------------------------------------------- */
 
-/* A rank of a measurement.  Belongs to the rank's thread; others read some of
- * it between two meetings. */
+/* A rank of a measurement. It belongs to the rank's thread; rank 0's thread
+ * reads parts of it between two barriers. */
 struct lane {
 	struct bench *bench;
 	struct cohort_comm *comm;
 	int rank;
-	uint64_t met; /* how many arrivals complete this rank's next meeting */
+	/* number of arrivals that complete this rank's next barrier */
+	uint64_t met;
 	struct bench_case *c; /* the current case */
 	char *buffer[2];
-	/* Host memory, if device memory cannot be written; else NULL. */
+	/* Host memory, or NULL if the host can access the buffers */
 	char *staging;
-	char *plain[2]; /* host memory beside the two buffers, or NULL */
-	bool is_plain;  /* the current case uses it, or host memory anyway */
-	struct pattern pattern;  /* of what the rank sends */
+	char *plain[2];          /* host memory for PATH_HOST, or NULL */
+	bool is_plain;           /* the current case uses host memory */
+	struct pattern pattern;  /* of the data that the rank sends */
 	struct pattern expected; /* of one block of the result */
 
-	/* Of a collective. */
 	const void *send;
 	void *recv;
 	cudaStream_t stream;
-	ncclComm_t native; /* inside cohort_comm_native_enter(), for PATH_RAW */
-	uint64_t ticket;   /* of the newest operation */
-	size_t block;      /* bytes of one block */
-	size_t sends,
-		receives; /* blocks of a rank; of the root, if there is one */
+	/* between cohort_comm_native_enter() and _leave(), for PATH_RAW */
+	ncclComm_t native;
+	uint64_t ticket; /* ticket of the newest operation */
+	size_t block;    /* size of a block, in bytes */
+	/* blocks that a rank sends and receives, or that the root sends and
+	 * receives if there is one */
+	size_t sends, receives;
 
-	/* Of average and overlap. */
+	/* Used by average and overlap */
 	struct cohort_tensor *tensors;
 
-	/* Of average. */
+	/* Used by average */
 	struct cohort_tensor *buckets;
 	size_t bucket_count;
 
-	/* Of overlap. */
+	/* Used by overlap */
 	struct cohort_reducer *reducer;
 
-	/* Read by rank 0's thread between two meetings. */
-	double ns;        /* per operation, back to back */
-	uint64_t *begins; /* of each operation, if buffers are rewritten */
-	uint64_t *ends;   /* of each operation, if buffers are rewritten */
+	/* Written by the rank's thread, and read by rank 0's thread between two
+	 * barriers */
+	double ns; /* time per operation, back to back */
+	/* start of each operation, if buffers are rewritten */
+	uint64_t *begins;
+	uint64_t *ends; /* end of each operation, if buffers are rewritten */
 };
 
-/* Groups that differ in how they launch lists. */
+/* Number of groups, which differ in how they launch lists */
 #define BENCH_GROUPS 3
 
 struct bench {
@@ -214,34 +240,38 @@ struct bench {
 	const struct bench_operation *operation;
 	int cores;
 
-	/* Made by the operation. */
+	/* Made by the operation's plan() */
 	struct bench_case *cases;
 	size_t count;
 	struct bench_shapes shapes;
-	size_t bytes; /* size of a lane's largest buffer */
-	int buffers;  /* of each lane */
+	size_t bytes; /* size of a lane's buffer */
+	int buffers;  /* buffers of each lane */
 	bool needs_plain;
-	int buckets; /* of the reducer; written by rank 0 between meetings */
+	/* buckets of the reducer; written by rank 0 between two barriers */
+	int buckets;
 
-	/* The first group's workers are the lanes' threads. */
+	/* The workers of group 0 are the lanes' threads. */
 	struct cohort_group *groups[BENCH_GROUPS];
 	struct cohort_comm *comms[BENCH_GROUPS][COHORT_MAX_RANKS];
 	const struct platform *platform;
-	int kind;   /* of the platform, enum cohort_platform */
-	int launch; /* how ranks launch, enum cohort_launch */
+	int kind;   /* enum cohort_platform of the groups */
+	int launch; /* enum cohort_launch of the groups */
 	struct lane *lanes[COHORT_MAX_RANKS];
-	bool is_abandoned; /* a thread may still use the lanes */
+	bool is_abandoned; /* an abandoned thread may still use the lanes */
 
-	/* Owned by rank 0's thread, then by the main thread. */
-	struct progress progress;
-	double *scratch; /* for quantiles */
+	/* Owned by rank 0's thread during the run, and by the main thread after
+	 * it */
+	int bar_width;     /* of the progress bar, or 0 without a terminal */
+	uint64_t drawn_ns; /* time at which the bar was drawn */
+	double *scratch;   /* scratch memory for quantiles */
 
-	/* Atomic; counts arrivals of all ranks at meetings, never reset. */
+	/* Atomic. Total number of arrivals at barriers, of all ranks; never
+	 * reset. */
 	_Alignas(64) atomic_ullong arrived;
 
-	/* Atomic; set once by the first rank that fails, which then writes the
-	 * complaint; read by the others, and by the main thread after the
-	 * run. */
+	/* Atomic. Set by the first rank that fails, which then writes the error
+	 * message (complaint). Read by the other ranks, and by the main thread
+	 * after the run. */
 	_Alignas(64) atomic_bool has_failed;
 	char complaint[1200];
 };
@@ -249,53 +279,41 @@ struct bench {
 /* ---- operations ------------------------------------------------------- */
 
 struct row;
-struct plot;
 
-/* Functions on a lane are called by the rank's thread, and return false after a
- * complaint that ends the measurement on all ranks. */
+/* The functions of an operation. The rank's thread calls those that take a
+ * lane. If they store an error message and return false, the measurement ends
+ * on all ranks. */
 struct bench_operation {
-	const char *command; /* its name in complaints */
-	double round_ns; /* how long a round of a case takes, within limits */
-	uint64_t least, most; /* operations per round of a case */
-	size_t turn; /* cases that take turns at being first; 0 for all */
-	size_t row;  /* cases that are one row of the report */
-	const char *legend; /* of the table, or NULL */
+	double round_ns;      /* intended time of a case in a round */
+	uint64_t least, most; /* limits of operations per round of a case */
+	/* Number of cases in a set whose first case changes from round to
+	 * round, or 0 if all cases are one set. The rows of a set are printed
+	 * together. */
+	size_t turn;
+	size_t row;         /* number of cases in a row of the report */
+	const char *legend; /* explanation of the table, or NULL */
 
-	/* Make the cases.  An enum cli_exit, after a complaint. */
+	/* Make the cases. Return an enum cli_exit; if it is not CLI_OK, an
+	 * error was printed. */
 	int (*plan)(struct bench *b);
 
-	/* Open further groups, or NULL.  An enum cohort_status. */
-	int (*open_groups)(struct bench *b);
+	/* From here to fill, and describe and print_last_lines, may be NULL. */
+	int (*open_groups)(struct bench *b); /* returns an enum cohort_status */
+	bool (*open)(struct lane *lane);     /* prepare the rank */
+	void (*close)(struct lane *lane);    /* free what only its thread can */
+	bool (*enter)(struct lane *lane);    /* prepare the current case */
+	void (*leave)(struct lane *lane);    /* end the current case */
+	bool (*fill)(struct lane *lane, int byte); /* set the case's memory */
 
-	/* Prepare the rank, or NULL; and free what its thread alone can free,
-	 * or NULL. */
-	bool (*open)(struct lane *lane);
-	void (*close)(struct lane *lane);
+	bool (*rewrite)(struct lane *lane); /* rewrite the data to send */
+	bool (*operate)(struct lane *lane); /* run an operation, and wait */
+	bool (*compare)(struct lane *lane); /* count wrong elements */
+	void (*describe)(const struct bench *b); /* print above the table */
 
-	/* Prepare for the current case, or NULL; and end that, or NULL. */
-	bool (*enter)(struct lane *lane);
-	void (*leave)(struct lane *lane);
-
-	/* Set all memory of the case to @byte, or NULL. */
-	bool (*fill)(struct lane *lane, int byte);
-
-	/* Rewrite what the rank sends. */
-	bool (*rewrite)(struct lane *lane);
-
-	/* Make one operation, and wait for it. */
-	bool (*operate)(struct lane *lane);
-
-	/* Count wrong elements of the result. */
-	bool (*compare)(struct lane *lane);
-
-	/* Print a line above the table, or NULL; put the columns of the row
-	 * that begins with the case @c; print the last lines, or NULL; and draw
-	 * the figure, or NULL. */
-	void (*describe)(const struct bench *b);
+	/* Put the columns of the row that starts with case @c. */
 	void (*report)(struct row *row, const struct bench *b,
 	               const struct bench_case *c);
-	void (*conclude)(const struct bench *b);
-	void (*plot)(struct plot *plot, const struct bench *b);
+	void (*print_last_lines)(const struct bench *b);
 };
 
 extern const char *const bench_method_names[LIST_METHODS];
@@ -303,8 +321,8 @@ extern const char *const bench_method_names[LIST_METHODS];
 extern const struct collective collectives[];
 extern const size_t collective_count;
 
-/* Find a collective by its name or by that of its program of nccl-tests, as
- * "all_reduce_perf" and "alltoall_perf"; NULL if there is none. */
+/* Find a collective by its name or by that of its program in nccl-tests, such
+ * as "all_reduce_perf" and "alltoall_perf". Return NULL if there is none. */
 const struct collective *collective_find(const char *name);
 
 extern const struct bench_operation bench_collectives, bench_average,
@@ -312,50 +330,55 @@ extern const struct bench_operation bench_collectives, bench_average,
 
 /* ---- bench_options.c -------------------------------------------------- */
 
-/* Read the command line.  An enum cli_exit; @help_out is true if the help was
- * printed. */
-int bench_parse(int argc, char **argv, struct bench_options *options,
-                bool *help_out);
+/* Read the command line. Return whether to measure. Otherwise store an enum
+ * cli_exit, after printing the help or an error. */
+bool bench_parse(int argc, char **argv, struct bench_options *options,
+                 int *status_out);
 
 /* ---- rounds.c --------------------------------------------------------- */
 
-/* Memory of zeros for @n elements; ends the command if there is none.  Not for
- * the ranks' threads. */
+/* Allocate zeroed memory for @n elements. If there is no memory, end the
+ * program, so the ranks' threads must not call this. */
 void *bench_allocate(size_t n, size_t size);
 
-/* Make a measurement with all of its cases.  NULL after a complaint. */
+/* Create a measurement with all of its cases. Return NULL after printing an
+ * error. */
 struct bench *bench_create(const struct bench_options *options, int cores);
 
-/* Keeps what an abandoned thread may still use. */
+/* Destroy a measurement, unless an abandoned thread may still use it. */
 void bench_destroy(struct bench *b);
 
-/* Measure all cases.  An enum cli_exit, after a complaint. */
+/* Measure all cases. Return an enum cli_exit; if it is not CLI_OK, an error was
+ * printed. */
 int bench_measure(struct bench *b);
 
-/* Open the group @i, which launches lists as @many says (enum cohort_many). */
+/* Open group @i, which launches lists as @many says (enum cohort_many). */
 int bench_open_group(struct bench *b, int i, int many);
 
-/* Return @array with room for element @n. */
+/* Return @array, reallocated if it is full with @n elements. */
 void *bench_grow(void *array, size_t n, size_t size);
 
-/* Add a case, with room for its times. */
 void bench_add_case(struct bench *b, const struct bench_case *c);
 
-/* Time @n operations of the current case; only rank 0 gets the time. */
+/* Time @n operations of the current case. Only rank 0 gets the time. */
 bool lane_time(struct lane *lane, uint64_t n, double *ns_out);
 
-/* Wait for all ranks; false if one has failed, or the group has ended. */
-bool lane_meet(struct lane *lane);
+/* Wait until all ranks have called this. Return false if a rank has failed or
+ * the group has ended. */
+bool lane_barrier(struct lane *lane);
 
-/* Complain that @what has failed, and end all groups.  Returns false. */
+/* Report that @what has failed, and end all groups. Return false. */
 bool lane_fail(struct lane *lane, const char *what, const char *why);
 
-/* Where the host writes or reads what belongs at @at; and copy between the two,
- * which does nothing if they are the same. */
+/* Return the address where the host writes or reads the contents of the buffer
+ * @at. */
 char *lane_host(const struct lane *lane, char *at);
+
+/* Copy between a buffer and its host memory, unless they are the same. */
 bool lane_copy(struct lane *lane, void *to, const void *from, size_t bytes);
 
-/* Relaxed: read after the threads have ended. */
+/* Add to the wrong elements of the current case. Relaxed, because they are read
+ * after the last barrier of the case. */
 static inline void lane_add_wrong(struct lane *lane, size_t wrong)
 {
 	atomic_fetch_add_explicit(&lane->c->wrong, wrong, memory_order_relaxed);
@@ -363,36 +386,34 @@ static inline void lane_add_wrong(struct lane *lane, size_t wrong)
 
 /* ---- gradients.c ------------------------------------------------------ */
 
-/* Read the list of tensors whose elements have @size bytes.  An enum cli_exit,
- * after a complaint with the line's number. */
+/* Read the list of tensors, whose elements have @size bytes. Return an enum
+ * cli_exit. If it is not CLI_OK, an error that names the line was printed. */
 int gradients_read(struct bench *b, size_t size);
 
-/* Make the lane's tensors, which are where @place says, and its patterns. */
+/* Create the lane's tensors, at the addresses that @place returns, and its
+ * patterns. */
 bool gradients_place(struct lane *lane,
                      char *(*place)(struct lane *lane, size_t i));
-
-/* Rewrite all gradients; count wrong elements of their reduction. */
 bool gradients_rewrite(struct lane *lane);
+
 bool gradients_compare(struct lane *lane);
 
 /* ---- results.c -------------------------------------------------------- */
 
-/* The quantile @place of a case's times, in us. */
+/* Return the quantile @place of a case's times, in microseconds. */
 double bench_time(const struct bench *b, const struct bench_case *c,
                   double place);
 
-/* How many elements of the results of @n cases were wrong. */
 unsigned long long bench_wrong(const struct bench_case *c, size_t n);
-
-/* Print on stdout: what is going to be measured; then the results. */
 void bench_print_head(const struct bench *b);
-void bench_print(const struct bench *b);
+
+void bench_print_rows(const struct bench *b, size_t first, size_t n);
 void bench_json(const struct bench *b);
 
 /*
- * Put a column into a row: into a table under @title, @width characters wide,
- * and into an object as @key; NULL leaves it out there.  A figure is printed
- * with up to @digits decimals, and may be NaN.
+ * Put a column into a row. In a table it has @title and is @width characters
+ * wide; in a JSON object it is the member @key. NULL leaves it out. A figure
+ * has up to @digits decimals, and may be NaN.
  */
 void row_text(struct row *row, int width, const char *title, const char *key,
               const char *text);
@@ -401,25 +422,12 @@ void row_number(struct row *row, int width, const char *title, const char *key,
 void row_figure(struct row *row, int width, int digits, const char *title,
                 const char *key, double value);
 
-/* The time of a case, with its quantiles. */
 void row_times(struct row *row, const struct bench *b,
                const struct bench_case *c);
 
-/* The wrong elements of @n cases, in a table if @is_column. */
+/* Put the number of wrong elements of @n cases. A table gets this column only
+ * if @is_column is true. */
 void row_wrong(struct row *row, const struct bench *b,
                const struct bench_case *c, size_t n, bool is_column);
-
-/* ---- plot.c ----------------------------------------------------------- */
-
-/* Check that there is a gnuplot; draw the figure.  An enum cli_exit, after a
- * complaint. */
-int bench_plot_check(void);
-int bench_plot(const struct bench *b);
-
-/* Begin a figure, with further commands for gnuplot; a line; and put a point on
- * it. */
-void plot_begin(struct plot *plot, const char *title, const char *settings);
-void plot_line(struct plot *plot, const char *style, const char *title);
-void plot_point(struct plot *plot, double x, double y);
 
 #endif

@@ -1,6 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-#include "cli/bench/data.h"
+/*
+ * The data that ranks send if results are checked, and the expected results
+ *
+ * Data to reduce are small whole numbers, so that every type holds the result
+ * exactly, in any order of reduction. Data that are only copied can have any
+ * bits. The expected results are computed here, in integers, without the
+ * library.
+ */
+
+#include "cli/bench/bench.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -10,15 +19,13 @@
 
 #include "base/random.h"
 
-/* ---- elements --------------------------------------------------------- */
-
 static bool is_signed(int type)
 {
 	return type != COHORT_U8 && type != COHORT_U32 && type != COHORT_U64;
 }
 
-/* Encode a whole number as a float of a sign, an exponent and @mantissa bits,
- * which can hold it. */
+/* Encode a whole number as a float of @bits bits: a sign, an exponent, and a
+ * mantissa of @mantissa bits, which must be enough to hold the number. */
 static uint64_t encode(int64_t value, int bits, int mantissa, int bias)
 {
 	uint64_t sign = value < 0,
@@ -59,11 +66,9 @@ static void set(struct pattern *pattern, size_t i, uint64_t bits)
 	memcpy(pattern->bytes + i * pattern->size, &bits, pattern->size);
 }
 
-/* ---- values ----------------------------------------------------------- */
-
-/* For sums and products, two ranks give a value and the others the neutral
- * element; which two changes from element to element.  No rank gives the value
- * of the result. */
+/* Return element @i of a rank. For a sum or a product, two ranks contribute a
+ * value, and the others contribute the neutral element. Which two ranks these
+ * are depends on @i. No rank contributes the result itself. */
 static int64_t value_of(int type, int op, size_t i, int rank, int ranks)
 {
 	uint64_t m = random_of(i) >> 8;
@@ -80,7 +85,7 @@ static int64_t value_of(int type, int op, size_t i, int rank, int ranks)
 		       : place == 1 ? sign * (2 + (int64_t)(m % 2))
 		                    : 1;
 	case COHORT_AVG:
-		/* The differences between the ranks cancel out. */
+		/* The deviations of two ranks cancel out. */
 		return 1 + (int64_t)(m % 2) +
 		       (ranks == 1 ? 0 : (place == 0) - (place == 1));
 	}
@@ -101,27 +106,6 @@ static int64_t combine(int op, int64_t a, int64_t b)
 	return a + b;
 }
 
-/* With many ranks a sum of 8 bits wraps before it is divided. */
-static int64_t mean(int type, int64_t sum, int ranks)
-{
-	if (type == COHORT_I8)
-		sum = (int8_t)sum;
-	if (type == COHORT_U8)
-		sum = (uint8_t)sum;
-	return sum / ranks;
-}
-
-static int64_t fold_of(int type, int op, size_t i, int ranks)
-{
-	int64_t value = value_of(type, op, i, 0, ranks);
-
-	for (int r = 1; r < ranks; r++)
-		value = combine(op, value, value_of(type, op, i, r, ranks));
-	return op == COHORT_AVG ? mean(type, value, ranks) : value;
-}
-
-/* ---- patterns --------------------------------------------------------- */
-
 void pattern_of_rank(struct pattern *pattern, int type, int op, int rank,
                      int ranks)
 {
@@ -141,8 +125,20 @@ void pattern_of_rank(struct pattern *pattern, int type, int op, int rank,
 void pattern_of_fold(struct pattern *pattern, int type, int op, int ranks)
 {
 	pattern->size = cohort_type_size(type);
-	for (size_t i = 0; i < PATTERN_PERIOD; i++)
-		set(pattern, i, element(type, fold_of(type, op, i, ranks)));
+	for (size_t i = 0; i < PATTERN_PERIOD; i++) {
+		int64_t value = value_of(type, op, i, 0, ranks);
+
+		for (int r = 1; r < ranks; r++)
+			value = combine(op, value,
+			                value_of(type, op, i, r, ranks));
+		/* An 8-bit sum of many ranks overflows before the division. */
+		if (op == COHORT_AVG)
+			value = (type == COHORT_I8   ? (int8_t)value
+			         : type == COHORT_U8 ? (uint8_t)value
+			                             : value) /
+			        ranks;
+		set(pattern, i, element(type, value));
+	}
 }
 
 void pattern_put(const struct pattern *pattern, void *to, size_t count)
@@ -158,21 +154,12 @@ void pattern_put(const struct pattern *pattern, void *to, size_t count)
 	}
 }
 
-static size_t count_wrong(const unsigned char *a, const unsigned char *b,
-                          size_t size, size_t count)
-{
-	size_t wrong = 0;
-
-	for (size_t i = 0; i < count; i++)
-		wrong += memcmp(a + i * size, b + i * size, size) != 0;
-	return wrong;
-}
-
 size_t pattern_wrong(const struct pattern *pattern, const void *at,
                      size_t first, size_t count)
 {
 	const unsigned char *in = at;
 	size_t size = pattern->size, wrong = 0;
+	bool differs;
 
 	first %= PATTERN_PERIOD;
 	while (count) {
@@ -181,8 +168,10 @@ size_t pattern_wrong(const struct pattern *pattern, const void *at,
 
 		if (n > count)
 			n = count;
-		if (memcmp(in, want, n * size))
-			wrong += count_wrong(in, want, size, n);
+		differs = memcmp(in, want, n * size);
+		for (size_t i = 0; i < n && differs; i++)
+			wrong += memcmp(in + i * size, want + i * size, size) !=
+			         0;
 		in += n * size;
 		count -= n;
 		first = 0;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The gradients of average and overlap: their list, which is read from a file,
- * and what is in them
+ * The gradients of bench average and bench overlap: the list of tensors, which
+ * is read from a file, and their contents
  *
  * Each line of the file has name, shape and number of elements, separated by
- * tabs, as "fc.weight 1000x2048 2048000"; a line that begins with # is a
- * comment.
+ * tabs, such as "fc.weight 1000x2048 2048000". The shape is not read. A line
+ * that starts with # is a comment.
  */
 
 #include <errno.h>
@@ -19,10 +19,8 @@
 #include "cli/common/cli.h"
 
 #define MOST_VALUES (UINT64_C(1) << 40)
-#define LINE_ROOM 1024
 #define ALIGN 64
 
-/* The state of reading a list. */
 struct reader {
 	const struct bench_options *options;
 	struct bench_shapes *shapes;
@@ -30,37 +28,16 @@ struct reader {
 };
 
 #define COMPLAIN(r, format, ...)                                               \
-	(cli_complain((r)->options->operation->command, "%s:%u: " format,      \
-	              (r)->options->shapes, (r)->line, __VA_ARGS__),           \
-	 CLI_FAILED)
+	cli_fail("%s:%u: " format, (r)->options->shapes, (r)->line, __VA_ARGS__)
 
-/* Read a number of at least 1.  Returns what follows it, or NULL if there is
- * none. */
-static const char *read_number(const char *text, uint64_t *value_out)
+static bool read_count(const char *text, uint64_t *count_out)
 {
 	char *end;
 
 	errno = 0;
-	*value_out = strtoull(text, &end, 10);
-	return *text < '0' || *text > '9' || errno || !*value_out ||
-	                       *value_out > MOST_VALUES
-	               ? NULL
-	               : end;
-}
-
-/* Multiply the numbers of a shape such as "64x3x7x7". */
-static bool read_shape(const char *text, uint64_t *values_out)
-{
-	uint64_t side;
-
-	for (*values_out = 1; (text = read_number(text, &side)); text++) {
-		if (side > MOST_VALUES / *values_out)
-			return false;
-		*values_out *= side;
-		if (*text != 'x')
-			return !*text;
-	}
-	return false;
+	*count_out = strtoull(text, &end, 10);
+	return *text >= '0' && *text <= '9' && !*end && !errno && *count_out &&
+	       *count_out <= MOST_VALUES;
 }
 
 static int add(struct reader *r, uint64_t count)
@@ -74,16 +51,16 @@ static int add(struct reader *r, uint64_t count)
 	s->values += count;
 	s->most = MAX(s->most, count);
 	if (s->values > MOST_VALUES)
-		return COMPLAIN(r, "more than %llu values in all",
+		return COMPLAIN(r, "more than %llu values in total",
 		                (unsigned long long)MOST_VALUES);
 	return CLI_OK;
 }
 
 static int read_line(struct reader *r, char *line)
 {
-	uint64_t product, count;
-	char *shape, *number;
-	const char *end;
+	const char *shape;
+	char *number;
+	uint64_t count;
 
 	line[strcspn(line, "\r\n")] = '\0';
 	if (!*line || *line == '#')
@@ -92,37 +69,28 @@ static int read_line(struct reader *r, char *line)
 	number = shape ? strchr(shape + 1, '\t') : NULL;
 	if (!number)
 		return COMPLAIN(r,
-		                "'%s': not name, shape and count with tabs "
-		                "between",
+		                "\"%s\" is not name, shape and count, "
+		                "separated by tabs",
 		                line);
-	*shape++ = *number++ = '\0';
+	number++;
 	number[strcspn(number, "\t")] = '\0';
-	if (!read_shape(shape, &product))
-		return COMPLAIN(r, "'%s': not a shape, such as 64x3x7x7",
-		                shape);
-	end = read_number(number, &count);
-	if (!end || *end)
-		return COMPLAIN(r, "'%s': not a count from 1 to %llu", number,
-		                (unsigned long long)MOST_VALUES);
-	if (product != count)
-		return COMPLAIN(r, "%s has %llu values, not %llu", shape,
-		                (unsigned long long)product,
-		                (unsigned long long)count);
+	if (!read_count(number, &count))
+		return COMPLAIN(r, "\"%s\" is not a count from 1 to %llu",
+		                number, (unsigned long long)MOST_VALUES);
 	return add(r, count);
 }
 
 static int read_all(struct reader *r, FILE *in)
 {
-	char line[LINE_ROOM];
+	char *line = NULL;
+	size_t room = 0;
 	int status = CLI_OK;
 
-	while (status == CLI_OK && fgets(line, sizeof(line), in)) {
+	while (status == CLI_OK && getline(&line, &room, in) >= 0) {
 		r->line++;
-		if (!strchr(line, '\n') && !feof(in))
-			return COMPLAIN(r, "more than %d characters",
-			                LINE_ROOM - 2);
 		status = read_line(r, line);
 	}
+	free(line);
 	if (status == CLI_OK && ferror(in))
 		return COMPLAIN(r, "%s", strerror(errno));
 	return status;
@@ -131,23 +99,19 @@ static int read_all(struct reader *r, FILE *in)
 int gradients_read(struct bench *b, size_t size)
 {
 	const struct bench_options *o = b->options;
-	const char *command = o->operation->command;
 	struct bench_shapes *s = &b->shapes;
 	struct reader r = { .options = o, .shapes = s };
 	FILE *in = fopen(o->shapes, "r");
 	int status;
 
-	if (!in) {
-		cli_complain(command, "%s: %s", o->shapes, strerror(errno));
-		return CLI_FAILED;
-	}
+	if (!in)
+		return cli_fail("%s: %s", o->shapes, strerror(errno));
 	status = read_all(&r, in);
 	fclose(in);
-	if (status == CLI_OK && !s->n) {
-		cli_complain(command, "%s: no tensors%s", o->shapes,
-		             o->max_count ? " with so few elements" : "");
-		return CLI_FAILED;
-	}
+	if (status == CLI_OK && !s->n)
+		return cli_fail(
+			"%s: no tensors%s", o->shapes,
+			o->max_count ? " of at most --max-count elements" : "");
 	for (size_t i = 0; i < s->n; i++) {
 		s->all[i].at = s->room;
 		s->room += (s->all[i].count * size + ALIGN - 1) / ALIGN * ALIGN;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The operation of cohort bench overlap: how much of the averaging of gradients
- * a backward pass hides
+ * The operation of cohort bench overlap: measure how much of the averaging of
+ * gradients is hidden behind a backward pass
  *
- * The backward pass is simulated: each gradient is ready after a time in
- * proportion to its elements, and until then the rank's thread waits without
- * work of its own.  In every round the ranks measure in turn, for each length
- * of the pass: the pass alone, the averaging alone with all gradients ready at
- * once, and a step in which gradients become ready one after the other.
+ * The backward pass is simulated: each gradient becomes ready after a time
+ * proportional to its number of elements, and the rank's thread waits until
+ * then. In every round, for each length of the pass, the ranks measure the pass
+ * alone, the averaging alone with all gradients ready at once, and a step in
+ * which gradients become ready one after the other.
  *
- * The gradients live in the reducer.  The times at which they become ready
- * count from the start of the pass, so that a thread that wakes late does not
- * prolong the pass, which on a GPU would have gone on.
+ * The gradients live in the reducer. The times at which they become ready count
+ * from the start of the pass. So a thread that wakes up late does not prolong
+ * the pass, which on a GPU would have continued.
  */
 
 #include <math.h>
@@ -26,12 +26,12 @@
 #include "cli/bench/bench.h"
 #include "cli/common/cli.h"
 
-/* How long each part takes in a round. */
+/* Intended time of each part in a round */
 #define ROUND_NS 30e6
 #define MOST_OFTEN 200
 
-/* How often the averaging is measured first, for lengths that are multiples of
- * it. */
+/* Number of measurements of the averaging, from which the lengths of the passes
+ * are computed */
 #define FIRST_LOOKS 5
 
 enum overlap_part {
@@ -40,8 +40,6 @@ enum overlap_part {
 	PART_STEP,     /* the averaging during the pass */
 	PARTS,
 };
-
-/* ---- cases ------------------------------------------------------------ */
 
 static int plan(struct bench *b)
 {
@@ -66,14 +64,11 @@ static int plan(struct bench *b)
 	return CLI_OK;
 }
 
-/* ---- a pass ----------------------------------------------------------- */
-
 static bool succeeded(struct lane *l, const char *what, int rc)
 {
 	return rc == COHORT_OK || lane_fail(l, what, cohort_last_error());
 }
 
-/* Wait until a gradient is computed. */
 static bool await(struct lane *l, bool sleeps, uint64_t when)
 {
 	uint64_t now = clock_now();
@@ -89,7 +84,8 @@ static bool await(struct lane *l, bool sleeps, uint64_t when)
 	return rc == COHORT_TIMED_OUT || succeeded(l, "progress", rc);
 }
 
-/* Run a part of a step.  Without a pass all gradients are ready at once. */
+/* Run the current part of a step. Without a backward pass, all gradients are
+ * ready at once. */
 static bool operate(struct lane *l)
 {
 	const struct bench_shapes *s = &l->bench->shapes;
@@ -118,8 +114,6 @@ static bool operate(struct lane *l)
 	                 cohort_reducer_finish(l->reducer, COHORT_FOREVER));
 }
 
-/* ---- start and end ---------------------------------------------------- */
-
 static void set_lengths(struct bench *b, double comm_ns)
 {
 	for (size_t i = 0; i < b->count; i++) {
@@ -135,7 +129,7 @@ static void set_lengths(struct bench *b, double comm_ns)
 	}
 }
 
-/* Time the averaging, on which the lengths of passes depend. */
+/* Time the averaging, and set the lengths of the passes that depend on it. */
 static bool time_averaging(struct lane *l)
 {
 	double ns[FIRST_LOOKS];
@@ -148,7 +142,7 @@ static bool time_averaging(struct lane *l)
 		l->bench->buckets = cohort_reducer_buckets(l->reducer);
 		set_lengths(l->bench, cli_quantile(ns, FIRST_LOOKS, 0.5));
 	}
-	return lane_meet(l);
+	return lane_barrier(l);
 }
 
 static bool create_reducer(struct lane *l)
@@ -183,8 +177,8 @@ static char *place(struct lane *l, size_t i)
 	return cohort_reducer_view(l->reducer, i);
 }
 
-/* The means that a check leaves are whole numbers, so the following steps may
- * continue with them. */
+/* Prepare the rank. A check leaves averages in the gradients, but these are
+ * whole numbers, so later steps can use them. */
 static bool open_lane(struct lane *l)
 {
 	return create_reducer(l) && gradients_place(l, place) &&
@@ -196,8 +190,6 @@ static void close_lane(struct lane *l)
 	cohort_reducer_free(l->reducer);
 }
 
-/* ---- the report ------------------------------------------------------- */
-
 static void describe(const struct bench *b)
 {
 	const struct bench_options *o = b->options;
@@ -208,8 +200,8 @@ static void describe(const struct bench *b)
 	       o->sleeps ? "sleeping" : "making progress");
 }
 
-/* A quantile, over the rounds, of the step's time divided by that of the longer
- * of the others, or by their sum. */
+/* Return a quantile, over the rounds, of the step's time divided by the sum of
+ * the times of the other two parts if @by_sum is true, or by the longer one. */
 static double ratio(const struct bench *b, const struct bench_case *c,
                     bool by_sum, double place)
 {
@@ -244,39 +236,7 @@ static void report(struct row *row, const struct bench *b,
 	row_wrong(row, b, c, PARTS, false);
 }
 
-static void plot(struct plot *figure, const struct bench *b)
-{
-	static const char *const titles[] = { "backward + averaging",
-		                              "the longer of both", "step" };
-	const char *file = strrchr(b->options->shapes, '/');
-	char settings[256];
-
-	snprintf(settings, sizeof(settings),
-	         "set label 1 '%d ranks, %s platform' at graph 0.02,0.95\n"
-	         "set xlabel 'backward pass, ms'\nset ylabel 'ms'\n"
-	         "set xrange [0:*]\n",
-	         b->options->ranks, cli_platform_name(b->kind));
-	plot_begin(figure, file ? file + 1 : b->options->shapes, settings);
-	for (int line = 0; line < 3; line++) {
-		plot_line(figure,
-		          line < 2 ? "dashtype 2 pointtype 0" : "pointtype 7",
-		          titles[line]);
-		for (size_t i = 0; i < b->count; i += PARTS) {
-			const struct bench_case *c = &b->cases[i];
-			double backward = bench_time(b, c, 0.5) * 1e-3;
-			double comm = bench_time(b, &c[PART_COMM], 0.5) * 1e-3;
-			double step = bench_time(b, &c[PART_STEP], 0.5) * 1e-3;
-
-			plot_point(figure, backward,
-			           line == 0   ? backward + comm
-			           : line == 1 ? fmax(backward, comm)
-			                       : step);
-		}
-	}
-}
-
 const struct bench_operation bench_overlap = {
-	.command = "bench overlap",
 	.turn = PARTS,
 	.row = PARTS,
 	.most = MOST_OFTEN,
@@ -288,7 +248,7 @@ const struct bench_operation bench_overlap = {
 	.compare = gradients_compare,
 	.describe = describe,
 	.report = report,
-	.plot = plot,
-	.legend = "by max: the step divided by the longer of the two (median, "
-		  "95th percentile); by sum: divided by their sum",
+	.legend = "by max: step / max(backward, comm), median and 95th "
+		  "percentile; "
+		  "by sum: step / (backward + comm)",
 };

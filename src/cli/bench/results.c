@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The results of cohort bench: a table like nccl-tests', or JSON. */
+/* The results of cohort bench: a table like that of nccl-tests, or JSON */
 
 #include <math.h>
 #include <stdio.h>
@@ -9,8 +9,6 @@
 
 #include "cli/bench/bench.h"
 #include "cli/common/cli.h"
-
-/* ---- figures ---------------------------------------------------------- */
 
 double bench_time(const struct bench *b, const struct bench_case *c,
                   double place)
@@ -25,27 +23,18 @@ unsigned long long bench_wrong(const struct bench_case *c, size_t n)
 {
 	unsigned long long wrong = 0;
 
-	/* Relaxed: the threads have ended. */
+	/* Relaxed, because the last barrier of the case orders these reads. */
 	for (size_t i = 0; i < n; i++)
 		wrong +=
 			atomic_load_explicit(&c[i].wrong, memory_order_relaxed);
 	return wrong;
 }
 
-/* ---- rows ------------------------------------------------------------- */
-
 struct row {
-	struct json *json; /* NULL in a table */
+	struct json *json; /* NULL if the row is in a table */
 	bool is_heading;
 	bool has_columns;
 };
-
-/* Begin a column of a table. */
-static void separate(struct row *row)
-{
-	putchar(row->is_heading && !row->has_columns ? '#' : ' ');
-	row->has_columns = true;
-}
 
 void row_text(struct row *row, int width, const char *title, const char *key,
               const char *text)
@@ -54,7 +43,8 @@ void row_text(struct row *row, int width, const char *title, const char *key,
 		json_string(row->json, key, text);
 	if (row->json || !title)
 		return;
-	separate(row);
+	putchar(row->is_heading && !row->has_columns ? '#' : ' ');
+	row->has_columns = true;
 	printf("%*s", width, row->is_heading ? title : text);
 }
 
@@ -80,7 +70,8 @@ void row_figure(struct row *row, int width, int digits, const char *title,
 	row_text(row, width, title, NULL, isnan(value) ? "-" : text);
 }
 
-/* With four significant digits, and at most seven in all. */
+/* Put a time, with four significant digits and at most seven digits in
+ * total. */
 static void put_time(struct row *row, const char *title, const char *key,
                      double us)
 {
@@ -112,8 +103,6 @@ void row_wrong(struct row *row, const struct bench *b,
 	row_text(row, 5, title, NULL, "-");
 }
 
-/* ---- the whole -------------------------------------------------------- */
-
 void bench_print_head(const struct bench *b)
 {
 	const struct bench_options *o = b->options;
@@ -128,36 +117,28 @@ void bench_print_head(const struct bench *b)
 	       "bandwidths in GB/s\n");
 	if (b->operation->legend)
 		printf("# %s\n", b->operation->legend);
-	fflush(stdout); /* the rest takes a while */
+	/* print the heading now, because the first row takes a while */
+	fflush(stdout);
 }
 
-static void print_title(const struct bench *b, const struct bench_case *c)
+void bench_print_rows(const struct bench *b, size_t first, size_t n)
 {
-	struct row heading = { .is_heading = true };
-
-	printf("#\n# %s\n", c->title);
-	if (b->operation->describe)
-		b->operation->describe(b);
-	b->operation->report(&heading, b, c);
-	putchar('\n');
-}
-
-void bench_print(const struct bench *b)
-{
-	const char *title = NULL;
-
-	for (size_t i = 0; i < b->count; i += b->operation->row) {
+	for (size_t i = first; i < first + n; i += b->operation->row) {
 		const struct bench_case *c = &b->cases[i];
+		struct row heading = { .is_heading = true };
 		struct row line = { .json = NULL };
 
-		if (c->title != title)
-			print_title(b, c);
-		title = c->title;
+		if (i == 0 || c->title != c[-1].title) {
+			printf("#\n# %s\n", c->title);
+			if (b->operation->describe)
+				b->operation->describe(b);
+			b->operation->report(&heading, b, c);
+			putchar('\n');
+		}
 		b->operation->report(&line, b, c);
 		putchar('\n');
 	}
-	if (b->operation->conclude)
-		b->operation->conclude(b);
+	fflush(stdout);
 }
 
 void bench_json(const struct bench *b)

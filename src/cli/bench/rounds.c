@@ -3,55 +3,60 @@
 /*
  * The measurement: one thread per rank, all cases in every round
  *
- * The timed part has nothing but the operations: the clock is read once before
- * and once after them, and the ranks meet outside.  The time of a case in a
- * round is that of the slowest rank; where buffers are rewritten, it is the
- * median over the operations of the time from the last rank's begin to the last
- * rank's end.
+ * The timed part contains only the operations: the clock is read once before
+ * and once after them, and the barriers are outside. The time of a case in a
+ * round is the time of its slowest rank. If buffers are rewritten, each
+ * operation is timed from the last rank's start to the last rank's end, and the
+ * time of the case is the median of these times.
  */
 
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/backoff.h"
 #include "base/clock.h"
 #include "base/util.h"
 #include "cli/bench/bench.h"
 #include "cli/common/cli.h"
 
-/* Fills the room for results before these are checked. */
+/* Byte that fills the buffer of the result before it is checked */
 #define POISON 0xa5
 
-/* How long the run waits for a rank that does not come back. */
+/* Time that the run waits for a rank that does not return */
 #define ABORT_DEADLINE_NS (2 * NS_PER_S)
 
-/* Spins before a thread that waits for another rank starts to yield. */
+/* Shortest time between two drawings of the progress bar */
+#define BAR_NS (NS_PER_S / 20)
+
+/* Number of spins after which a waiting thread starts to yield */
 #define MEET_SPINS 20000
 
-/* Spins between checks whether the others can still come. */
+/* Number of spins between checks whether the group has ended */
 #define MEET_ASKS (UINT64_C(1) << 20)
 
-/* ---- meetings --------------------------------------------------------- */
-
-/* Leave a complaint, unless there is one already. */
-static bool complain(struct bench *b, const char *text)
+/* Store an error message, unless one is stored already. Return false. */
+static bool record_error(struct bench *b, const char *text)
 {
-	/* Relaxed: the complaint is read after the threads have ended. */
+	/* Relaxed, because the message is read after the threads have
+	 * ended. */
 	if (!atomic_exchange_explicit(&b->has_failed, true,
 	                              memory_order_relaxed))
 		snprintf(b->complaint, sizeof(b->complaint), "%s", text);
 	return false;
 }
 
-/* The first group ends once this rank's worker returns. */
+/* Store the message, and end all groups except group 0, which ends when this
+ * rank's worker returns. */
 bool lane_fail(struct lane *l, const char *what, const char *why)
 {
 	struct bench *b = l->bench;
 	char text[sizeof(b->complaint)];
 
 	snprintf(text, sizeof(text), "rank %d, %s: %s", l->rank, what, why);
-	complain(b, text);
+	record_error(b, text);
 	for (int i = 1; i < BENCH_GROUPS; i++)
 		if (b->groups[i])
 			cohort_group_abort(b->groups[i], what);
@@ -63,25 +68,18 @@ static bool is_lost(struct lane *l)
 	struct cohort_cause cause;
 
 	cohort_comm_cause(l->comm, &cause);
-	return cause.status != COHORT_OK && !complain(l->bench, cause.text);
+	return cause.status != COHORT_OK && !record_error(l->bench, cause.text);
 }
 
-static void relax(void)
-{
-#ifdef __x86_64__
-	__builtin_ia32_pause();
-#endif
-}
-
-bool lane_meet(struct lane *l)
+bool lane_barrier(struct lane *l)
 {
 	struct bench *b = l->bench;
 	bool is_crowded = b->options->ranks > b->cores;
 	uint64_t spins = 0;
 
 	l->met += (uint64_t)b->options->ranks;
-	/* Release and acquire: each rank sees what the others have done
-	 * before. */
+	/* Acquire and release, so that each rank sees everything that the other
+	 * ranks wrote before the barrier. */
 	atomic_fetch_add_explicit(&b->arrived, 1, memory_order_acq_rel);
 	while (atomic_load_explicit(&b->arrived, memory_order_acquire) <
 	       l->met) {
@@ -92,12 +90,10 @@ bool lane_meet(struct lane *l)
 		if (is_crowded || spins > MEET_SPINS)
 			sched_yield();
 		else
-			relax();
+			cpu_pause();
 	}
 	return true;
 }
-
-/* ---- buffers ---------------------------------------------------------- */
 
 char *lane_host(const struct lane *l, char *at)
 {
@@ -111,8 +107,8 @@ bool lane_copy(struct lane *l, void *to, const void *from, size_t bytes)
 
 	if (to == from)
 		return true;
-	/* Not cohort_copy(), because the thread may be inside the native
-	 * communicator. */
+	/* cohort_copy() cannot be used, because the thread may be inside the
+	 * native communicator. */
 	err = p->cudaMemcpy(to, from, bytes, cudaMemcpyDefault);
 	if (err == cudaSuccess)
 		err = p->cudaDeviceSynchronize();
@@ -120,15 +116,13 @@ bool lane_copy(struct lane *l, void *to, const void *from, size_t bytes)
 	       lane_fail(l, "copy", p->cudaGetErrorString(err));
 }
 
-/* ---- the timed part --------------------------------------------------- */
-
 static bool time_row(struct lane *l, uint64_t n)
 {
 	bool (*operate)(struct lane * lane) = l->bench->operation->operate;
 	bool ok = true;
 	uint64_t from;
 
-	if (!lane_meet(l))
+	if (!lane_barrier(l))
 		return false;
 	from = clock_now();
 	for (uint64_t i = 0; i < n && ok; i++)
@@ -142,7 +136,7 @@ static bool time_rewritten(struct lane *l, uint64_t n)
 	const struct bench_operation *operation = l->bench->operation;
 
 	for (uint64_t i = 0; i < n; i++) {
-		bool ok = operation->rewrite(l) && lane_meet(l);
+		bool ok = operation->rewrite(l) && lane_barrier(l);
 
 		l->begins[i] = clock_now();
 		ok = ok && operation->operate(l);
@@ -153,44 +147,31 @@ static bool time_rewritten(struct lane *l, uint64_t n)
 	return true;
 }
 
-/* Make @n operations on all ranks, which meet at the end. */
 static bool run_row(struct lane *l, uint64_t n)
 {
 	return (l->c->rewrites ? time_rewritten : time_row)(l, n) &&
-	       lane_meet(l);
-}
-
-/* ---- a round's time, by rank 0 ---------------------------------------- */
-
-static double slowest(const struct bench *b)
-{
-	double most = 0.0;
-
-	for (int r = 0; r < b->options->ranks; r++)
-		most = MAX(most, b->lanes[r]->ns);
-	return most;
-}
-
-/* The time from the last begin to the last end. */
-static double span(const struct bench *b, uint64_t i)
-{
-	uint64_t begin = 0, end = 0;
-
-	for (int r = 0; r < b->options->ranks; r++) {
-		begin = MAX(begin, b->lanes[r]->begins[i]);
-		end = MAX(end, b->lanes[r]->ends[i]);
-	}
-	return (double)(end - begin);
+	       lane_barrier(l);
 }
 
 static double evaluate(const struct lane *l, uint64_t n)
 {
 	const struct bench *b = l->bench;
+	double slowest = 0.0;
 
+	for (int r = 0; r < b->options->ranks; r++)
+		slowest = MAX(slowest, b->lanes[r]->ns);
 	if (!l->c->rewrites)
-		return slowest(b);
-	for (uint64_t i = 0; i < n; i++)
-		b->scratch[i] = span(b, i);
+		return slowest;
+	/* from the last rank's start of each operation to the last rank's end */
+	for (uint64_t i = 0; i < n; i++) {
+		uint64_t begin = 0, end = 0;
+
+		for (int r = 0; r < b->options->ranks; r++) {
+			begin = MAX(begin, b->lanes[r]->begins[i]);
+			end = MAX(end, b->lanes[r]->ends[i]);
+		}
+		b->scratch[i] = (double)(end - begin);
+	}
 	return cli_quantile(b->scratch, n, 0.5);
 }
 
@@ -200,13 +181,11 @@ bool lane_time(struct lane *l, uint64_t n, double *ns_out)
 		return false;
 	if (l->rank == 0)
 		*ns_out = evaluate(l, n);
-	return lane_meet(l);
+	return lane_barrier(l);
 }
 
-/* ---- a case ----------------------------------------------------------- */
-
-/* Find how many operations make a round long enough, by making more and more.
- * Rank 0 writes the number between meetings. */
+/* Find the number of operations that make a round long enough, by trying larger
+ * and larger numbers. Rank 0 writes the number between two barriers. */
 static bool calibrate(struct lane *l)
 {
 	const struct bench_operation *operation = l->bench->operation;
@@ -223,7 +202,7 @@ static bool calibrate(struct lane *l)
 			if (most <= 8 * n || 8 * n > limit)
 				l->c->iterations = MIN(most, limit);
 		}
-		if (!lane_meet(l))
+		if (!lane_barrier(l))
 			return false;
 	}
 	return true;
@@ -237,15 +216,16 @@ static bool measure(struct lane *l, double *ns_out)
 	       lane_time(l, l->c->iterations, ns_out);
 }
 
-/* Fill the results' room with other values first, because old results could be
- * right. */
+/* Check a result. First overwrite the result buffer, because it could still
+ * hold the right result of an earlier operation. */
 static bool check(struct lane *l)
 {
 	const struct bench_operation *operation = l->bench->operation;
 
 	return (!operation->fill || operation->fill(l, POISON)) &&
-	       operation->rewrite(l) && lane_meet(l) && operation->operate(l) &&
-	       operation->compare(l) && lane_meet(l);
+	       operation->rewrite(l) && lane_barrier(l) &&
+	       operation->operate(l) && operation->compare(l) &&
+	       lane_barrier(l);
 }
 
 static bool run_case(struct lane *l, uint64_t round)
@@ -258,7 +238,8 @@ static bool run_case(struct lane *l, uint64_t round)
 		return false;
 	ok = !o->check || !l->c->is_checked ||
 	     (round != 0 && round + 1 != o->rounds) || check(l);
-	/* Zeros stay zeros, however often they are reduced. */
+	/* Start from zeros, which stay zeros no matter how often they are
+	 * reduced. */
 	ok = ok &&
 	     (l->c->rewrites || !operation->fill || operation->fill(l, 0)) &&
 	     measure(l, &l->c->times_ns[round]);
@@ -267,9 +248,8 @@ static bool run_case(struct lane *l, uint64_t round)
 	return ok;
 }
 
-/* ---- a rank's thread -------------------------------------------------- */
-
-/* Pin the thread to one of the cores that the process may use, in turn. */
+/* Pin the thread to one of the process's cores; consecutive ranks get
+ * consecutive cores. */
 static void pin(const struct lane *l)
 {
 	int skip = l->rank % l->bench->cores, cpu = 0;
@@ -285,7 +265,6 @@ static void pin(const struct lane *l)
 	sched_setaffinity(0, sizeof(one), &one);
 }
 
-/* Allocate the rank's memory. */
 static bool allocate(struct lane *l)
 {
 	struct bench *b = l->bench;
@@ -309,35 +288,50 @@ static bool allocate(struct lane *l)
 	return ok || lane_fail(l, what, "out of memory");
 }
 
-static void show_progress(struct bench *b, const struct bench_case *c,
-                          uint64_t round, size_t nth)
+static void draw_bar(struct bench *b, const struct bench_case *c,
+                     uint64_t round, size_t nth)
 {
-	uint64_t rounds = b->options->rounds;
-	char text[160];
+	const uint64_t rounds = b->options->rounds;
+	char bar[] = "....................", line[160];
 
-	if (!progress_is_due(&b->progress))
+	if (!b->bar_width || clock_now() - b->drawn_ns < BAR_NS)
 		return;
-	snprintf(text, sizeof(text), "round %llu/%llu  %s, %zu bytes, %s",
-	         (unsigned long long)round + 1, (unsigned long long)rounds,
+	b->drawn_ns = clock_now();
+	memset(bar, '#',
+	       (round * b->count + nth) * strlen(bar) / (rounds * b->count));
+	snprintf(line, sizeof(line), "[%s] round %llu/%llu  %s, %zu bytes, %s",
+	         bar, (unsigned long long)round + 1, (unsigned long long)rounds,
 	         c->title, c->bytes, c->mode);
-	progress_draw(&b->progress, round * b->count + nth, rounds * b->count,
-	              text);
+	fprintf(stderr, "\r%-*.*s", b->bar_width, b->bar_width, line);
+}
+
+static void clear_bar(const struct bench *b)
+{
+	if (b->bar_width)
+		fprintf(stderr, "\r%*s\r", b->bar_width, "");
 }
 
 static bool run_rounds(struct lane *l)
 {
 	struct bench *b = l->bench;
+	const uint64_t rounds = b->options->rounds;
+	const bool shows = l->rank == 0 && !b->options->json;
 	size_t turn = b->operation->turn ? b->operation->turn : b->count;
 
-	for (uint64_t round = 0; round < b->options->rounds; round++)
+	for (uint64_t round = 0; round < rounds; round++)
 		for (size_t i = 0; i < b->count; i++) {
 			size_t first = i - i % turn;
 
 			l->c = &b->cases[first + (round + i) % turn];
 			if (l->rank == 0)
-				show_progress(b, l->c, round, i);
+				draw_bar(b, l->c, round, i);
 			if (!run_case(l, round))
 				return false;
+			if (!shows || round + 1 < rounds ||
+			    i + 1 < first + turn)
+				continue;
+			clear_bar(b);
+			bench_print_rows(b, first, turn);
 		}
 	return true;
 }
@@ -355,13 +349,11 @@ static int worker(struct cohort_comm *comm, void *user)
 	     run_rounds(l);
 	if (b->operation->close)
 		b->operation->close(l);
-	/* After a failure the others may still wait for this rank's memory. */
+	/* After a failure other ranks may still use this rank's memory. */
 	for (int i = 0; ok && i < b->buffers; i++)
 		cohort_free(comm, l->buffer[i]);
 	return ok ? 0 : -1;
 }
-
-/* ---- the groups ------------------------------------------------------- */
 
 int bench_open_group(struct bench *b, int i, int many)
 {
@@ -372,7 +364,6 @@ int bench_open_group(struct bench *b, int i, int many)
 	options.log = "none";
 	options.name = "bench";
 	options.platform = o->platform;
-	options.launch = o->launch;
 	options.deadlines.abort_ns = ABORT_DEADLINE_NS;
 	options.stack_signal = CLI_STACK_SIGNAL;
 	options.many = many;
@@ -381,31 +372,20 @@ int bench_open_group(struct bench *b, int i, int many)
 
 static int open_groups(struct bench *b)
 {
+	struct cohort_platform_info info = { .size = sizeof(info) };
 	int rc = bench_open_group(b, 0, COHORT_MANY_AUTO);
 
 	if (rc == COHORT_OK && b->operation->open_groups)
 		rc = b->operation->open_groups(b);
 	if (rc == COHORT_OK) {
 		b->kind = cohort_group_platform(b->groups[0]);
-		b->launch = cohort_group_launch(b->groups[0]);
+		cohort_platform_probe(b->kind, &info);
+		b->launch = info.launch;
 		rc = platform_open(b->kind, &b->platform);
 	}
 	if (rc == COHORT_OK)
 		return CLI_OK;
-	cli_complain(b->operation->command, "%s", cohort_last_error());
-	return CLI_FAILED;
-}
-
-static int close_groups(struct bench *b, int status)
-{
-	for (int i = BENCH_GROUPS - 1; i >= 0; i--)
-		if (cohort_group_close(b->groups[i]) != COHORT_OK &&
-		    status == CLI_OK) {
-			cli_complain(b->operation->command, "%s",
-			             cohort_last_error());
-			status = CLI_FAILED;
-		}
-	return status;
+	return cli_fail("%s", cohort_last_error());
 }
 
 static int run_group(struct bench *b)
@@ -413,15 +393,15 @@ static int run_group(struct bench *b)
 	struct cohort_cause cause;
 	int rc;
 
-	progress_start(&b->progress);
+	if (isatty(STDERR_FILENO))
+		b->bar_width = cli_columns(STDERR_FILENO);
 	rc = cohort_group_run(b->groups[0], worker, b, &cause);
-	progress_erase(&b->progress);
+	clear_bar(b);
+	b->bar_width = 0;
 	b->is_abandoned = cohort_group_abandoned(b->groups[0], NULL, 0) != 0;
 	if (rc == COHORT_OK)
 		return CLI_OK;
-	cli_complain(b->operation->command, "%s",
-	             *b->complaint ? b->complaint : cause.text);
-	return CLI_FAILED;
+	return cli_fail("%s", *b->complaint ? b->complaint : cause.text);
 }
 
 int bench_measure(struct bench *b)
@@ -432,30 +412,25 @@ int bench_measure(struct bench *b)
 		bench_print_head(b);
 	if (status == CLI_OK)
 		status = run_group(b);
-	return close_groups(b, status);
+	for (int i = BENCH_GROUPS - 1; i >= 0; i--)
+		if (cohort_group_close(b->groups[i]) != COHORT_OK &&
+		    status == CLI_OK)
+			status = cli_fail("%s", cohort_last_error());
+	return status;
 }
-
-/* ---- the whole -------------------------------------------------------- */
 
 void *bench_allocate(size_t n, size_t size)
 {
 	const size_t bytes = (n * size + 63) / 64 * 64;
 
-	return memset(cli_need("bench", aligned_alloc(64, bytes)), 0, bytes);
+	return memset(cli_need(aligned_alloc(64, bytes)), 0, bytes);
 }
 
-/* The room doubles whenever it is full. */
+/* The array is full when @n is 0 or a power of two. Double it then. */
 void *bench_grow(void *array, size_t n, size_t size)
 {
-	void *larger;
-
-	if (n & (n - 1))
-		return array;
-	larger = bench_allocate(n ? 2 * n : 1, size);
-	if (n)
-		memcpy(larger, array, n * size);
-	free(array);
-	return larger;
+	return n & (n - 1) ? array
+	                   : cli_need(realloc(array, (n ? 2 * n : 1) * size));
 }
 
 void bench_add_case(struct bench *b, const struct bench_case *c)
@@ -466,35 +441,23 @@ void bench_add_case(struct bench *b, const struct bench_case *c)
 		bench_allocate(b->options->rounds, sizeof(double));
 }
 
-static struct lane *lane_create(struct bench *b, int rank, size_t samples)
-{
-	struct lane *l = bench_allocate(1, sizeof(*l));
-
-	l->bench = b;
-	l->rank = rank;
-	l->begins = bench_allocate(samples, sizeof(*l->begins));
-	l->ends = bench_allocate(samples, sizeof(*l->ends));
-	return l;
-}
-
-static void lane_destroy(struct lane *l)
-{
-	free(l->staging);
-	free(l->plain[0]);
-	free(l->plain[1]);
-	free(l->tensors);
-	free(l->buckets);
-	free(l->begins);
-	free(l->ends);
-	free(l);
-}
-
 void bench_destroy(struct bench *b)
 {
+	struct lane *l;
+
 	if (b->is_abandoned)
 		return;
-	for (int r = 0; r < b->options->ranks; r++)
-		lane_destroy(b->lanes[r]);
+	for (int r = 0; r < b->options->ranks; r++) {
+		l = b->lanes[r];
+		free(l->staging);
+		free(l->plain[0]);
+		free(l->plain[1]);
+		free(l->tensors);
+		free(l->buckets);
+		free(l->begins);
+		free(l->ends);
+		free(l);
+	}
 	for (size_t i = 0; i < b->count; i++)
 		free(b->cases[i].times_ns);
 	free(b->cases);
@@ -507,6 +470,7 @@ struct bench *bench_create(const struct bench_options *o, int cores)
 {
 	struct bench *b = bench_allocate(1, sizeof(*b));
 	uint64_t samples = MAX(o->warm_up, o->iterations);
+	struct lane *l;
 
 	if (!o->iterations)
 		samples = MAX(samples, o->operation->most);
@@ -514,8 +478,13 @@ struct bench *bench_create(const struct bench_options *o, int cores)
 	b->operation = o->operation;
 	b->cores = cores;
 	b->scratch = bench_allocate(MAX(samples, o->rounds), sizeof(double));
-	for (int r = 0; r < o->ranks; r++)
-		b->lanes[r] = lane_create(b, r, samples);
+	for (int r = 0; r < o->ranks; r++) {
+		l = b->lanes[r] = bench_allocate(1, sizeof(*l));
+		l->bench = b;
+		l->rank = r;
+		l->begins = bench_allocate(samples, sizeof(*l->begins));
+		l->ends = bench_allocate(samples, sizeof(*l->ends));
+	}
 	if (b->operation->plan(b) == CLI_OK)
 		return b;
 	bench_destroy(b);

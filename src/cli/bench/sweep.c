@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * The operation of cohort bench itself: the cases are all chosen collectives,
- * types, reductions, modes and sizes, in this order
- */
+/* The operation of cohort bench on collectives: a case for each chosen
+ * collective, type, reduction, mode and size, in this order */
 
 #include <stdio.h>
 #include <string.h>
@@ -12,12 +10,10 @@
 #include "cli/bench/bench.h"
 #include "cli/common/cli.h"
 
-/* ---- the collectives -------------------------------------------------- */
-
 /*
- * The collectives that have a function of their own: kind, name, name of NCCL's
- * function, source of the result, buffers of a call with host memory, and
- * arguments after the type
+ * The collectives that have their own function. The columns are the kind, the
+ * name, the name of NCCL's function, the source of the result, the buffers of a
+ * call with host memory, and the arguments after the type.
  */
 #define ONE(l) l->recv
 #define TWO(l) l->send, l->recv
@@ -45,8 +41,8 @@ const struct collective collectives[] = {
 
 const size_t collective_count = sizeof(collectives) / sizeof(collectives[0]);
 
-/* True if the names are equal without underscores, of which nccl-tests has
- * fewer, up to the ending of its programs. */
+/* Return whether @text is the name of a collective. nccl-tests uses fewer
+ * underscores and appends "_perf", so ignore both. */
 static bool is_name(const char *name, const char *text)
 {
 	for (;;) {
@@ -67,38 +63,24 @@ const struct collective *collective_find(const char *name)
 	return NULL;
 }
 
-/* True if the result may replace what is sent. */
-static bool has_in_place(const struct collective *c)
-{
-	return c->kind != OP_ALL_TO_ALL && c->kind != OP_SEND;
-}
-
-/* ---- cases ------------------------------------------------------------ */
-
-/* Set the size to @bytes or less: whole elements, one or more; and as many
- * blocks as there are ranks if the collective takes blocks. */
-static void set_size(struct bench_case *c, size_t bytes, int ranks)
-{
-	size_t blocks = op_has_blocks(c->collective->kind) ? (size_t)ranks : 1;
-	size_t size = cohort_type_size(c->type);
-
-	c->count = bytes / size / blocks;
-	if (c->count == 0)
-		c->count = 1;
-	c->bytes = c->count * size * blocks;
-}
-
+/* Add a case of at most @bytes, but at least one element. A collective that works
+ * on blocks has at least one element per rank. */
 static void add_case(struct bench *b, struct bench_case c, size_t bytes)
 {
 	static const char *const paths[BENCH_PATHS] = { "", " raw", " host" };
+	const size_t blocks = op_has_blocks(c.collective->kind)
+	                              ? (size_t)b->options->ranks
+	                              : 1;
+	const size_t size = cohort_type_size(c.type) * blocks;
 
+	c.count = MAX(bytes / size, (size_t)1);
+	c.bytes = c.count * size;
 	c.title = c.collective->name;
 	c.is_checked = true;
 	c.iterations = b->options->iterations;
 	snprintf(c.mode, sizeof(c.mode), "%s%s%s",
 	         c.rewrites ? "rewrite" : "loop", paths[c.path],
 	         c.in_place ? "" : " out-of-place");
-	set_size(&c, bytes, b->options->ranks);
 	bench_add_case(b, &c);
 	b->bytes = MAX(b->bytes, c.bytes);
 	if (!c.in_place)
@@ -106,19 +88,20 @@ static void add_case(struct bench *b, struct bench_case c, size_t bytes)
 	b->needs_plain |= c.path == PATH_HOST;
 }
 
-/* A collective without a form in place is measured once, out of place.
- * Messages have no form with host memory. */
+/* Return whether to measure a case. A collective that cannot run in place is
+ * always measured out of place. send_recv has no call with host memory. */
 static bool is_wanted(const struct bench_options *o, const struct bench_case *c)
 {
-	bool can = has_in_place(c->collective);
-	bool has_host = c->collective->kind != OP_SEND;
+	const enum op_kind kind = c->collective->kind;
+	bool can = kind != OP_ALL_TO_ALL && kind != OP_SEND;
+	bool has_host = kind != OP_SEND;
 	bool is_host = c->path == PATH_HOST;
 
 	if (!(c->rewrites ? o->rewrites : o->loops) || !o->paths[c->path] ||
 	    (is_host && !has_host))
 		return false;
-	/* There is one buffer. */
-	if (is_host && can && !op_has_blocks(c->collective->kind))
+	/* This call with host memory has only one buffer. */
+	if (is_host && can && !op_has_blocks(kind))
 		return c->in_place;
 	return c->in_place ? o->in_place && can : o->out_of_place || !can;
 }
@@ -168,9 +151,7 @@ static int plan(struct bench *b)
 	return CLI_OK;
 }
 
-/* ---- operations ------------------------------------------------------- */
-
-/* Return the rank that comes @by places after this one, in a circle. */
+/* Return the rank that is @by places after this one in the ring. */
 static int neighbor(const struct lane *l, int by)
 {
 	const int ranks = l->bench->options->ranks;
@@ -285,9 +266,8 @@ static bool operate(struct lane *l)
 	       lane_fail(l, l->c->title, cohort_last_error());
 }
 
-/* ---- buffers ---------------------------------------------------------- */
-
-/* In place a rank's single block is the one of its rank. */
+/* Set the buffers of a case. In place, the single block that a rank sends or
+ * receives is the block at the rank's own index. */
 static void find_buffers(struct lane *l)
 {
 	char **buffers = l->is_plain && l->staging ? l->plain : l->buffer;
@@ -305,7 +285,7 @@ static void find_buffers(struct lane *l)
 	l->recv = recv;
 }
 
-static bool enter(struct lane *l)
+static bool enter_native(struct lane *l)
 {
 	const struct bench *b = l->bench;
 	const struct bench_case *c = l->c;
@@ -357,9 +337,7 @@ static bool fill(struct lane *l, int byte)
 	return true;
 }
 
-/* ---- checking --------------------------------------------------------- */
-
-/* Set the pattern expected in block @b of the result. */
+/* Set the pattern that block @b of the result must have. */
 static void expect(struct lane *l, int b)
 {
 	const struct bench_case *c = l->c;
@@ -401,8 +379,6 @@ static bool compare(struct lane *l)
 	return true;
 }
 
-/* ---- the report ------------------------------------------------------- */
-
 static double bandwidth(const struct bench *b, const struct bench_case *c)
 {
 	return (double)c->bytes / bench_time(b, c, 0.5) * 1e-3;
@@ -442,8 +418,8 @@ static void report(struct row *row, const struct bench *b,
 	row_wrong(row, b, c, 1, true);
 }
 
-/* The two lines with which nccl-tests ends. */
-static void conclude(const struct bench *b)
+/* Print the two lines with which the output of nccl-tests ends. */
+static void print_last_lines(const struct bench *b)
 {
 	unsigned long long wrong = bench_wrong(b->cases, b->count);
 	double busbw = 0.0;
@@ -458,53 +434,19 @@ static void conclude(const struct bench *b)
 	printf("# Avg bus bandwidth    : %g\n", busbw / (double)b->count);
 }
 
-/* Consecutive cases that differ only in size form a line. */
-static bool is_same_line(const struct bench_case *a, const struct bench_case *b)
-{
-	return a->title == b->title && a->type == b->type && a->op == b->op &&
-	       strcmp(a->mode, b->mode) == 0;
-}
-
-static void plot(struct plot *figure, const struct bench *b)
-{
-	const struct bench_options *o = b->options;
-	char title[128];
-
-	snprintf(title, sizeof(title), "%s, %d ranks, %s platform",
-	         o->collective ? o->collective->name : "all collectives",
-	         o->ranks, cli_platform_name(b->kind));
-	plot_begin(figure, title,
-	           "set logscale x 2\nset format x '%.0b %BB'\n"
-	           "set xlabel 'size'\nset ylabel 'bus bandwidth, GB/s'\n");
-	for (size_t i = 0; i < b->count; i++) {
-		const struct bench_case *c = &b->cases[i];
-
-		if (i == 0 || !is_same_line(c - 1, c)) {
-			snprintf(title, sizeof(title), "%s %s %s%s%s", c->title,
-			         cohort_type_name(c->type), c->mode,
-			         c->op < 0 ? "" : ", ",
-			         c->op < 0 ? "" : cohort_op_name(c->op));
-			plot_line(figure, "pointtype 7", title);
-		}
-		plot_point(figure, (double)c->bytes, bus_bandwidth(b, c));
-	}
-}
-
 const struct bench_operation bench_collectives = {
-	.command = "bench",
 	.round_ns = 5e6,
 	.least = 2,
 	.most = 10000,
 	.turn = 1,
 	.row = 1,
 	.plan = plan,
-	.enter = enter,
+	.enter = enter_native,
 	.leave = leave,
 	.fill = fill,
 	.rewrite = rewrite,
 	.operate = operate,
 	.compare = compare,
 	.report = report,
-	.conclude = conclude,
-	.plot = plot,
+	.print_last_lines = print_last_lines,
 };

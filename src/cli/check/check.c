@@ -9,7 +9,6 @@
 
 #include "base/clock.h"
 #include "base/json.h"
-#include "cli/commands.h"
 #include "cli/common/cli.h"
 #include "cli/common/cli_options.h"
 
@@ -20,8 +19,6 @@ static const char *const names[CHECK_RESULTS] = {
 	[CHECK_ERROR] = "error",
 };
 
-/* ---- output -------------------------------------------------------------- */
-
 enum { INDENT = 9 };
 
 static void print_finding(const struct finding *f, void *user)
@@ -31,13 +28,13 @@ static void print_finding(const struct finding *f, void *user)
 	(void)user;
 	snprintf(text, sizeof(text), "%s%s%s: %s", f->check,
 	         f->subject ? " " : "", f->subject ? f->subject : "", f->what);
-	cli_plain(text);
+	cli_sanitize(text);
 	printf("%-*s", INDENT, names[f->result]);
 	cli_print_wrapped(INDENT, text);
 	if (f->advice) {
 		printf("%*s", INDENT, "");
 		snprintf(text, sizeof(text), "-> %s", f->advice);
-		cli_plain(text);
+		cli_sanitize(text);
 		cli_print_wrapped(INDENT, text);
 	}
 	fflush(stdout);
@@ -58,29 +55,15 @@ static void write_finding(const struct finding *f, void *user)
 	fflush(stdout);
 }
 
-static void print_summary(const unsigned counts[CHECK_RESULTS])
-{
-	printf("%u error%s, %u warning%s, %u ok, %u skipped\n",
-	       counts[CHECK_ERROR], counts[CHECK_ERROR] == 1 ? "" : "s",
-	       counts[CHECK_WARNING], counts[CHECK_WARNING] == 1 ? "" : "s",
-	       counts[CHECK_OK], counts[CHECK_SKIPPED]);
-}
-
-/* ---- all checks ---------------------------------------------------------- */
-
-/* False after a complaint: a device that was asked for is not there. */
 static bool has_devices(const struct check *c)
 {
-	int i;
-
 	if (!c->is_probed || c->probed.info.status != COHORT_OK)
 		return true;
-	for (i = 0; i < c->device_count; i++)
+	for (int i = 0; i < c->device_count; i++)
 		if (c->devices[i] >= c->probed.info.devices) {
-			cli_complain("check",
-			             "--devices: there is no device %d, but 0 "
-			             "to %d",
-			             c->devices[i], c->probed.info.devices - 1);
+			cli_error("--devices: there is no device %d: devices "
+			          "are 0 to %d",
+			          c->devices[i], c->probed.info.devices - 1);
 			return false;
 		}
 	return true;
@@ -102,34 +85,32 @@ static int run(struct check *c)
 	return CLI_OK;
 }
 
-/* ---- options ------------------------------------------------------------- */
-
-static void print_help(void)
-{
-	/* clang-format off */
-	puts("usage: cohort check [OPTION]...\n"
-	     "\n"
-	     "Says what would go wrong in a run, before it: versions with known faults,\n"
-	     "variables and files of settings, /dev/shm, limits and containers; and tries\n"
-	     "each device, and each pair of devices by copies and an all-reduce.  Each\n"
-	     "trial is a process of its own with a deadline, so what hangs is named.\n"
-	     "\n"
-	     "  --devices LIST      only these devices, as in 0,2,3 (default: all)\n"
-	     "  --deadline SECONDS  how long each step of a trial may take (default 20);\n"
-	     "                      the start of CUDA in a process may take three times that\n"
-	     "  --limit SECONDS     start no trial after so long (default 300)\n"
-	     "  --platform NAME     gpu or host (default: what a group would get)\n"
-	     "  --strict            warnings count as errors for the exit status\n"
-	     "  --json              one JSON object instead of text\n"
-	     "  -h, --help          this text\n"
-	     "\n"
-	     "A line says ok, skipped, warning or error, then the check's name and what it\n"
-	     "is about; \"->\" stands before what to do.  The last line counts them.\n"
-	     "\n"
-	     "Exit status: 0 if there is no error; 1 if there is one, or with --strict a\n"
-	     "warning; 2 wrong usage.");
-	/* clang-format on */
-}
+/* clang-format off */
+static const char help[] =
+	"usage: cohort check [OPTION]...\n"
+	"\n"
+	"Finds what would go wrong in a run before it starts: versions with known\n"
+	"faults, variables, files of settings, /dev/shm, limits and containers.  Then\n"
+	"it tries each device, and each pair of devices with copies and an all-reduce.\n"
+	"Each trial runs in its own process with a deadline, so a hang is found and\n"
+	"named.\n"
+	"\n"
+	"  --devices LIST      only these devices, such as 0,2,3 (default: all)\n"
+	"  --deadline SECONDS  how long each step of a trial may take (default 20);\n"
+	"                      the start of CUDA in a process may take three times that\n"
+	"  --limit SECONDS     start no more trials after this time (default 300)\n"
+	"  --platform NAME     gpu or host (default: what a group would get)\n"
+	"  --strict            warnings count as errors for the exit status\n"
+	"  --json              one JSON object instead of text\n"
+	"  -h, --help          this text\n"
+	"\n"
+	"Each line has ok, skipped, warning or error, the name of the check, its\n"
+	"subject, and the finding; \"->\" marks what to do about it.  The last line\n"
+	"counts them.\n"
+	"\n"
+	"Exit status: 0 if there is no error; 1 if there is one, or with --strict a\n"
+	"warning; 2 for wrong usage.\n";
+/* clang-format on */
 
 static int read_devices(const struct cli_option *option, const char *word)
 {
@@ -145,14 +126,11 @@ static int read_devices(const struct cli_option *option, const char *word)
 		c->device_count = 0;
 		return CLI_OK;
 	}
-	status = cli_number("check", option->name, word, 0,
-	                    COHORT_MAX_RANKS - 1, &device);
-	if (status == CLI_OK && is_named[device]) {
-		cli_complain("check",
-		             "--devices: '%s': it names device %d twice",
-		             optarg, (int)device);
-		return CLI_USAGE;
-	}
+	status = cli_number(option->name, word, 0, COHORT_MAX_RANKS - 1,
+	                    &device);
+	if (status == CLI_OK && is_named[device])
+		return cli_misuse("--devices: \"%s\" names device %d twice",
+		                  optarg, (int)device);
 	if (status == CLI_OK) {
 		is_named[device] = true;
 		devices[c->device_count++] = (int)device;
@@ -162,11 +140,11 @@ static int read_devices(const struct cli_option *option, const char *word)
 
 int check_main(int argc, char **argv)
 {
-	bool json = false, strict = false, help;
+	bool json = false, strict = false;
 	struct check c = {
 		.platform = COHORT_PLATFORM_AUTO,
 		.root = "",
-		.tell = print_finding,
+		.report = print_finding,
 	};
 	uint64_t deadline = 20, limit = 300;
 	const struct cli_option options[] = {
@@ -179,15 +157,14 @@ int check_main(int argc, char **argv)
 		{ .kind = CLI_END },
 	};
 	struct json out = { .out = stdout };
-	int status =
-		cli_options(argv[0], argc, argv, options, print_help, &help);
+	int status;
 
-	if (status != CLI_OK || help)
+	if (!cli_options(argv[0], argc, argv, options, help, &status))
 		return status;
 	c.deadline_ns = deadline * NS_PER_S;
 	c.limit_ns = limit * NS_PER_S;
 	if (json) {
-		c.tell = write_finding;
+		c.report = write_finding;
 		c.user = &out;
 		json_open(&out, NULL, '{');
 		json_string(&out, "version", cohort_version());
@@ -203,7 +180,12 @@ int check_main(int argc, char **argv)
 		json_close(&out, '}');
 		putchar('\n');
 	} else if (status == CLI_OK) {
-		print_summary(c.counts);
+		printf("%u error%s, %u warning%s, %u ok, %u skipped\n",
+		       c.counts[CHECK_ERROR],
+		       c.counts[CHECK_ERROR] == 1 ? "" : "s",
+		       c.counts[CHECK_WARNING],
+		       c.counts[CHECK_WARNING] == 1 ? "" : "s",
+		       c.counts[CHECK_OK], c.counts[CHECK_SKIPPED]);
 	}
 	if (status != CLI_OK)
 		return status;

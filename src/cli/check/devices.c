@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Devices and the paths between them, tried for real
+ * Tries devices and the paths between them
  *
- * Each device by itself, then each pair: a copy each way, and an all-reduce of two ranks.
- * Jobs without a device in common are tried at the same time.
+ * Each device is tried by itself. Then each pair of devices is tried, with a
+ * copy in each direction and an all-reduce of two ranks. Jobs that have no
+ * device in common run at the same time.
  *
- *	pair ----> the copies, the all-reduce --------------------> told
- *	             |                  |                            ^
- *	             | they fail        | fails, on a direct path    |
- *	             v                  v                            |
- *	           the all-reduce    the all-reduce with ------------+
- *	           alone             NCCL_P2P_DISABLE=1
+ *	pair ----> the copies, the all-reduce -------------> report
+ *	             |                  |                       ^
+ *	             | they fail        | fails on a direct     |
+ *	             |                  | path                  |
+ *	             v                  v                       |
+ *	           the all-reduce     the all-reduce with ------+
+ *	           alone              NCCL_P2P_DISABLE=1
  */
 
 #include <stdio.h>
@@ -22,14 +24,14 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "cli/check/check.h"
-#include "cli/check/trial.h"
 #include "cli/common/cli.h"
 #include "platform/platform.h"
 
-/* What is copied: enough for copy engines, and for each protocol of NCCL's. */
+/* Number of bytes to copy, enough to use the copy engines and each of NCCL's
+ * protocols */
 #define TRY_BYTES ((size_t)4 << 20)
 
-/* What is tried, as bits of a trial's plan. */
+/* Bits of a trial's plan */
 enum {
 	TRY_COPIES = 1,
 	TRY_SUMS = 2,
@@ -37,25 +39,24 @@ enum {
 };
 
 struct pair_facts {
-	bool is_direct;  /* CUDA says that both reach each other's memory */
-	bool has_copied; /* the copies are done, and right */
-	/* The library refuses settings, or has no threads: no fault of the
-	 * devices'. */
+	/* CUDA reports that both can access each other's memory */
+	bool is_direct;
+	bool has_copied; /* both copies are done and correct */
+	/* the library refuses its settings or lacks threads, which is no fault
+	 * of the devices */
 	bool is_refused;
 };
 
 #define COUNT (TRY_BYTES / sizeof(float))
 
-/* How long an abort may take; NCCL's own threads look for one twice a
- * second. */
+/* Longest time that an abort takes; NCCL's own threads check twice a second
+ * whether they must abort */
 #define ABORT_NS (3 * NS_PER_S)
-
-/* ---- memory and copies --------------------------------------------------- */
 
 struct native {
 	struct trial *trial;
 	const struct platform *p;
-	unsigned char *host; /* a buffer that copies are checked with */
+	unsigned char *host; /* a buffer to check copies */
 };
 
 static struct native open_native(struct trial *t)
@@ -90,13 +91,12 @@ static void *allocate(const struct native *n, int device)
 	return memory;
 }
 
-/* Byte @i of the data that device @from sends. */
+/* Return byte @i of the data that device @from sends. */
 static unsigned char pattern(int from, size_t i)
 {
 	return (unsigned char)(i * 131 + (i >> 8) * 7 + (size_t)from * 17 + 1);
 }
 
-/* Check what @from has sent to @memory on @to. */
 static void check_pattern(const struct native *n, const void *memory, int to,
                           int from)
 {
@@ -115,11 +115,10 @@ static void check_pattern(const struct native *n, const void *memory, int to,
 	if (wrong)
 		trial_fail(n->trial,
 		           "%zu of %zu bytes%s are wrong on device %d, the "
-		           "first at %zu",
+		           "first at offset %zu",
 		           wrong, TRY_BYTES, source, to, first);
 }
 
-/* Copy from @sends on @from to @receives on @to, in a step of its own. */
 static void try_copy(const struct native *n, int from, void *sends, int to,
                      void *receives, const char *step)
 {
@@ -147,7 +146,6 @@ static void try_copy(const struct native *n, int from, void *sends, int to,
 	MUST(n, from, cudaStreamDestroy, (stream));
 }
 
-/* Try the device @a by itself. */
 static void try_device(struct trial *t)
 {
 	struct native n = open_native(t);
@@ -156,10 +154,6 @@ static void try_device(struct trial *t)
 	try_copy(&n, t->a, from, t->a, to, "a copy within its memory");
 }
 
-/* ---- a pair -------------------------------------------------------------- */
-
-/* Returns true if @device reaches the memory of @peer, which is then
- * enabled. */
 static bool enable_peer(const struct native *n, int device, int peer)
 {
 	cudaError_t error;
@@ -177,7 +171,6 @@ static bool enable_peer(const struct native *n, int device, int peer)
 	return true;
 }
 
-/* The steps of the copies: from @a to @b, and back. */
 static const char try_there[] = "a copy to the second device",
 		  try_back[] = "a copy to the first device";
 
@@ -198,7 +191,7 @@ static void try_copies(struct trial *t)
 	facts->has_copied = true;
 }
 
-static int give_up(struct cohort_comm *comm, size_t count, size_t i, float is)
+static int fail_sum(struct cohort_comm *comm, size_t count, size_t i, float is)
 {
 	char text[128];
 
@@ -209,16 +202,16 @@ static int give_up(struct cohort_comm *comm, size_t count, size_t i, float is)
 	return cohort_comm_fail(comm, 1, text);
 }
 
-/* Sum @count floats, i % 1000 + rank, and check each. */
+/* Sum @count floats over the two ranks and check the results. Float i of a rank
+ * is i % 1000 plus the rank. */
 static int sum(struct cohort_comm *comm, float *buffer, float *host,
                size_t count)
 {
 	const int rank = cohort_comm_rank(comm);
 	uint64_t ticket;
-	size_t i;
 	int rc;
 
-	for (i = 0; i < count; i++)
+	for (size_t i = 0; i < count; i++)
 		host[i] = (float)(i % 1000 + (size_t)rank);
 	rc = cohort_copy(comm, buffer, host, count * sizeof(float),
 	                 cohort_comm_stream(comm));
@@ -233,9 +226,9 @@ static int sum(struct cohort_comm *comm, float *buffer, float *host,
 		                 cohort_comm_stream(comm));
 	if (rc == COHORT_OK)
 		rc = cohort_synchronize(comm, COHORT_FOREVER);
-	for (i = 0; rc == COHORT_OK && i < count; i++)
+	for (size_t i = 0; rc == COHORT_OK && i < count; i++)
 		if (host[i] != (float)(2 * (i % 1000) + 1))
-			return give_up(comm, count, i, host[i]);
+			return fail_sum(comm, count, i, host[i]);
 	return rc;
 }
 
@@ -257,8 +250,8 @@ static int worker(struct cohort_comm *comm, void *user)
 	return rc;
 }
 
-/* The group has deadlines of its own, whose errors say more than that time is
- * up. */
+/* Try an all-reduce of two ranks. The group has deadlines of its own, whose
+ * errors say more than a step that exceeds its deadline. */
 static void try_all_reduce(struct trial *t)
 {
 	struct pair_facts *facts = (struct pair_facts *)t->shared->data;
@@ -286,7 +279,7 @@ static void try_all_reduce(struct trial *t)
 		trial_fail(t, "%s", cohort_last_error());
 	trial_step(t, "an all-reduce", 2 * ns + 2 * ABORT_NS);
 	if (cohort_group_run(group, worker, NULL, &cause) != COHORT_OK) {
-		/* Without a cause no worker has run. */
+		/* If there is no cause, no worker has run. */
 		facts->is_refused = !cause.text[0];
 		trial_fail(t, "%s",
 		           cause.text[0] ? cause.text : cohort_last_error());
@@ -296,8 +289,8 @@ static void try_all_reduce(struct trial *t)
 		trial_fail(t, "%s", cohort_last_error());
 }
 
-/* Try the devices @a and @b: copies each way, and an all-reduce.  The trial has
- * a plan, and its data are the facts. */
+/* Run the steps of @t->plan on the pair of devices. @t->shared->data holds the
+ * struct pair_facts. */
 static void try_pair(struct trial *t)
 {
 	if (t->plan & TRY_AVOIDS)
@@ -308,43 +301,42 @@ static void try_pair(struct trial *t)
 		try_all_reduce(t);
 }
 
-/* ---- jobs ---------------------------------------------------------------- */
-
 #define DEVICE "device"
 #define COPIES "peer-copy"
 #define SUMS "all-reduce"
 
-/* A device or, if @b is not @a, a pair of them; by index. */
+/* A pair of devices, by index, or a single device if @a equals @b */
 struct job {
 	int a, b;
 	bool is_started;
 };
 
-/* Where a job is tried. */
 struct slot {
-	struct job *job; /* NULL if there is none */
-	unsigned plan;   /* of a pair */
+	struct trial trial; /* the job's current or last trial */
+	struct job *job;    /* NULL if the slot is free */
 	struct pair_facts facts;
 	char subject[32];
-	char fault[TRIAL_TEXT + 256]; /* of the all-reduce, or "" */
+	char fault[TRIAL_TEXT + 256]; /* fault of the all-reduce, or "" */
 };
 
 struct field {
 	struct check *c;
 	int n;
-	bool is_bad[COHORT_MAX_RANKS];  /* by index: failed, or not tried */
-	bool is_busy[COHORT_MAX_RANKS]; /* by index */
+	/* for each index: the device failed or was not tried */
+	bool is_bad[COHORT_MAX_RANKS];
+	/* for each index: a job uses the device */
+	bool is_busy[COHORT_MAX_RANKS];
 	struct job *jobs;
 	size_t count;
 	uint64_t until_ns;
 
 	struct slot slots[TRIALS];
-	struct trial trials[TRIALS];
+	struct trial *trials[TRIALS]; /* those of the slots */
 	unsigned slot_count;
 
-	/* The library opens no group, whatever the devices. */
-	bool is_refused;
-	/* Jobs without a process for them; and others. */
+	bool is_refused; /* the library cannot open a group on any devices */
+	/* number of jobs whose process could not be started, and of all other
+	 * jobs */
 	size_t no_process, tried;
 	size_t summed, bad_copies, bad_sums, indirect;
 };
@@ -354,14 +346,11 @@ static int device_at(const struct field *f, int index)
 	return f->c->devices ? f->c->devices[index] : index;
 }
 
-/* ---- what is told -------------------------------------------------------- */
-
 static bool is_copy(const struct trial *t)
 {
 	return t->step == try_there || t->step == try_back;
 }
 
-/* Why a trial has not succeeded. */
 static void explain(const struct trial *t, char *text, size_t size)
 {
 	const bool is_there = t->step == try_there;
@@ -373,92 +362,68 @@ static void explain(const struct trial *t, char *text, size_t size)
 	}
 	snprintf(copy, sizeof(copy), "a copy from device %d to device %d",
 	         is_there ? t->a : t->b, is_there ? t->b : t->a);
-	snprintf(text, size, "%s does not finish within %.3g s%s",
+	snprintf(text, size, "%s did not finish within %.3g s%s",
 	         is_copy(t) ? copy : t->step, (double)t->step_ns / 1e9,
-	         t->is_left ? "; its process is inside the driver, and cannot "
+	         t->is_left ? "; its process is inside the driver and cannot "
 	                      "be ended"
 	                    : "");
 }
 
-static void tell_no_process(struct field *f, const char *check,
-                            const struct trial *t)
+static void report_copies(struct field *f, const struct slot *s)
 {
-	if (!f->no_process++)
-		check_error(f->c, check, "not tried",
-		            "Raise the limits of threads and memory.",
-		            "There is no process for a trial: %s.", t->text);
-}
-
-static void tell_device(struct field *f, const struct slot *s,
-                        const struct trial *t)
-{
-	char text[TRIAL_TEXT + 256];
-
-	explain(t, text, sizeof(text));
-	check_error(f->c, DEVICE, s->subject,
-	            "End what else runs on it, leave it out "
-	            "(CUDA_VISIBLE_DEVICES), or reset it (nvidia-smi -r), and "
-	            "see what the kernel's log says of NVRM.",
-	            "%s%s", t->end == TRIAL_HUNG ? "On the device " : "", text);
-}
-
-static void tell_copies(struct field *f, const struct slot *s,
-                        const struct trial *t)
-{
+	const struct trial *t = &s->trial;
 	char text[TRIAL_TEXT + 256];
 
 	f->bad_copies++;
 	explain(t, text, sizeof(text));
-	/* What fails before a copy is no fault of the path's. */
+	/* A failure before a copy is not a fault of the path. */
 	if (s->facts.is_direct && is_copy(t))
 		check_error(f->c, COPIES, s->subject,
 		            "Turn off access control (ACS) in the PCI bridges "
 		            "and the IOMMU, update the driver, and see "
 		            "nvidia-smi topo -p2p p.  Until then set "
 		            "NCCL_P2P_DISABLE=1.",
-		            "%s, although CUDA says that the devices reach "
-		            "each other: the path is advertised and %s.",
+		            "%s, although CUDA reports that the devices can "
+		            "access each other: the path is advertised but %s.",
 		            text, t->end == TRIAL_HUNG ? "dead" : "broken");
 	else
 		check_error(f->c, COPIES, s->subject,
-		            "See what the kernel's log (dmesg) says of NVRM.",
-		            "%s", text);
+		            "Look for NVRM in the kernel's log (dmesg).", "%s",
+		            text);
 }
 
-static void tell_sum(struct field *f, const struct slot *s, bool is_relieved)
+static void report_sum(struct field *f, const struct slot *s, bool is_relieved)
 {
 	f->bad_sums++;
-	check_error(f->c, SUMS, s->subject,
-	            is_relieved
-	                    ? "Set NCCL_P2P_DISABLE=1 until the path is mended."
-	                    : "NCCL_DEBUG=INFO shows which way NCCL takes.",
-	            "%s%s", s->fault,
-	            is_relieved ? "; with NCCL_P2P_DISABLE=1 it works"
-	            : s->plan & TRY_AVOIDS
-	                    ? "; nor does it work with NCCL_P2P_DISABLE=1"
-	                    : "");
+	check_error(
+		f->c, SUMS, s->subject,
+		is_relieved
+			? "Set NCCL_P2P_DISABLE=1 until the path is repaired."
+			: "NCCL_DEBUG=INFO shows which path NCCL uses.",
+		"%s%s", s->fault,
+		is_relieved ? "; with NCCL_P2P_DISABLE=1 it works"
+		: s->trial.plan & TRY_AVOIDS
+			? "; it does not work with NCCL_P2P_DISABLE=1 either"
+			: "");
 }
 
-static void tell_rest(struct field *f, const char *check, const char *what,
-                      size_t wanted)
+static void report_rest(struct field *f, const char *check, const char *what,
+                        size_t wanted)
 {
 	const size_t left = wanted - f->tried - f->no_process;
 
 	if (left)
-		check_warn(f->c, check, "not tried",
-		           "Name fewer devices (--devices), or give it more "
-		           "time (--limit).",
-		           "%zu of %zu %s were not tried within %.3g s.", left,
-		           wanted, what, (double)f->c->limit_ns / 1e9);
+		check_warn(
+			f->c, check, "not tried",
+			"Choose fewer devices (--devices), or allow more time "
+			"(--limit).",
+			"%zu of %zu %s were not tried within %.3g s.", left,
+			wanted, what, (double)f->c->limit_ns / 1e9);
 }
-
-/* ---- one job ------------------------------------------------------------- */
 
 static bool begin(struct field *f, struct slot *s, unsigned plan)
 {
-	struct trial *t = &f->trials[s - f->slots];
-
-	*t = (struct trial){
+	s->trial = (struct trial){
 		.check = f->c,
 		.run = s->job->a == s->job->b ? try_device : try_pair,
 		.plan = plan,
@@ -466,37 +431,30 @@ static bool begin(struct field *f, struct slot *s, unsigned plan)
 		.b = device_at(f, s->job->b),
 		.size = sizeof(struct pair_facts),
 	};
-	if (!trial_start(t))
-		return false;
-	s->plan = plan;
-	snprintf(s->subject, sizeof(s->subject), "%d", t->a);
-	if (t->b != t->a)
-		text_append(s->subject, sizeof(s->subject), "-%d", t->b);
-	return true;
+	snprintf(s->subject, sizeof(s->subject), "%d", s->trial.a);
+	if (s->trial.b != s->trial.a)
+		text_append(s->subject, sizeof(s->subject), "-%d", s->trial.b);
+	if (trial_start(&s->trial))
+		return true;
+	s->trial.plan = 0; /* nothing was tried */
+	return false;
 }
 
-static bool disables_p2p(void)
+/* Handle the end of a pair's trial. Return the plan of the next trial, or 0. */
+static unsigned next_of_pair(struct field *f, struct slot *s)
 {
-	const char *value = getenv("NCCL_P2P_DISABLE");
-
-	return value && strcmp(value, "1") == 0;
-}
-
-/* A trial of a pair has ended: returns what is to be tried then, or 0. */
-static unsigned next_of_pair(struct field *f, struct slot *s,
-                             const struct trial *t)
-{
+	const struct trial *t = &s->trial;
 	const struct pair_facts *facts =
 		(const struct pair_facts *)t->shared->data;
-	const bool is_done = t->end == TRIAL_DONE;
+	const char *disabled = getenv("NCCL_P2P_DISABLE");
 
-	if (s->plan & TRY_COPIES) {
+	if (t->plan & TRY_COPIES) {
 		f->tried++;
 		s->facts = *facts;
 		f->indirect += !facts->is_direct && facts->has_copied;
-		if (!is_done && !facts->has_copied) {
-			tell_copies(f, s, t);
-			return f->is_refused ? 0 : s->plan & TRY_SUMS;
+		if (t->end != TRIAL_DONE && !facts->has_copied) {
+			report_copies(f, s);
+			return f->is_refused ? 0 : t->plan & TRY_SUMS;
 		}
 	}
 	if (facts->is_refused) {
@@ -507,32 +465,49 @@ static unsigned next_of_pair(struct field *f, struct slot *s,
 		f->is_refused = true;
 		return 0;
 	}
-	f->summed += (s->plan & TRY_SUMS) && !(s->plan & TRY_AVOIDS);
-	if (is_done || s->plan & TRY_AVOIDS)
+	f->summed += (t->plan & TRY_SUMS) && !(t->plan & TRY_AVOIDS);
+	if (t->end == TRIAL_DONE || t->plan & TRY_AVOIDS)
 		return 0;
 	explain(t, s->fault, sizeof(s->fault));
-	return s->facts.is_direct && !disables_p2p() ? TRY_SUMS | TRY_AVOIDS
-	                                             : 0;
+	return s->facts.is_direct && (!disabled || strcmp(disabled, "1") != 0)
+	               ? TRY_SUMS | TRY_AVOIDS
+	               : 0;
 }
 
-/* A trial of the slot has ended, or did not start: go on with the job, or free
- * the slot. */
-static void go_on(struct field *f, struct slot *s)
+static void end_device(struct field *f, struct slot *s)
 {
-	struct trial *t = &f->trials[s - f->slots];
-	const bool is_done = t->end == TRIAL_DONE;
+	const struct trial *t = &s->trial;
+	char text[TRIAL_TEXT + 256];
+
+	f->tried++;
+	f->is_bad[s->job->a] = t->end != TRIAL_DONE;
+	if (t->end == TRIAL_DONE)
+		return;
+	explain(t, text, sizeof(text));
+	check_error(f->c, DEVICE, s->subject,
+	            "End other programs on it, leave it out "
+	            "(CUDA_VISIBLE_DEVICES), or reset it (nvidia-smi -r), and "
+	            "look for NVRM in the kernel's log (dmesg).",
+	            "%s%s", t->end == TRIAL_HUNG ? "On the device " : "", text);
+}
+
+/* Handle a trial that has ended or could not be started: start the next trial
+ * of the job, or free the slot. */
+static void next_trial(struct field *f, struct slot *s)
+{
+	const bool is_pair = s->job->a != s->job->b;
+	struct trial *t = &s->trial;
 	unsigned next = 0;
 
-	if (t->end == TRIAL_REFUSED) {
-		tell_no_process(f, s->job->a == s->job->b ? DEVICE : COPIES, t);
-	} else if (s->job->a != s->job->b) {
-		next = next_of_pair(f, s, t);
-	} else {
-		f->tried++;
-		f->is_bad[s->job->a] = !is_done;
-		if (!is_done)
-			tell_device(f, s, t);
-	}
+	if (t->end != TRIAL_REFUSED && is_pair)
+		next = next_of_pair(f, s);
+	else if (t->end != TRIAL_REFUSED)
+		end_device(f, s);
+	else if (!f->no_process++)
+		check_error(f->c, is_pair ? COPIES : DEVICE, "not tried",
+		            "Raise the limits of threads and memory.",
+		            "The process of a trial could not be started: %s.",
+		            t->text);
 	trial_free(t);
 	if (next && clock_now() < f->until_ns && begin(f, s, next))
 		return;
@@ -541,14 +516,12 @@ static void go_on(struct field *f, struct slot *s)
 		           "Allow more time (--limit), or more processes.",
 		           "The all-reduce was not tried.");
 	if (s->fault[0])
-		tell_sum(f, s, is_done);
+		report_sum(f, s, t->end == TRIAL_DONE);
 	f->is_busy[s->job->a] = f->is_busy[s->job->b] = false;
 	s->job = NULL;
 }
 
-/* ---- all jobs ------------------------------------------------------------ */
-
-/* The next job whose devices are idle, or NULL. */
+/* Return the next job whose devices are idle, or NULL. */
 static struct job *find_job(struct field *f)
 {
 	for (; f->count && f->jobs->is_started; f->count--)
@@ -579,12 +552,13 @@ static void run_jobs(struct field *f, struct job *jobs, size_t count)
 			if (!begin(f, s,
 			           f->is_refused ? TRY_COPIES
 			                         : TRY_COPIES | TRY_SUMS))
-				go_on(f, s);
+				next_trial(f, s);
 		}
 		t = trial_wait(f->trials, f->slot_count);
+		/* The trial is the first member of its slot. */
 		if (t)
-			go_on(f, &f->slots[t - f->trials]);
-		/* None runs if none could be started. */
+			next_trial(f, (struct slot *)(void *)t);
+		/* If no trial could be started, none is running. */
 	} while (t || (clock_now() < f->until_ns && find_job(f)));
 }
 
@@ -603,7 +577,7 @@ static void run_devices(struct field *f, struct job *jobs)
 		check_ok(f->c, DEVICE,
 		         "%d of %d: memory, and copies of %zu MiB", good, f->n,
 		         TRY_BYTES >> 20);
-	tell_rest(f, DEVICE, "devices", (size_t)f->n);
+	report_rest(f, DEVICE, "devices", (size_t)f->n);
 }
 
 static void run_pairs(struct field *f, struct job *jobs)
@@ -618,16 +592,16 @@ static void run_pairs(struct field *f, struct job *jobs)
 		check_skip(f->c, SUMS, "%s",
 		           f->n < 2 ? "There is one device, so there are no "
 		                      "pairs."
-		                    : "Pairs need two devices that are well.");
+		                    : "A pair needs two devices that work.");
 		return;
 	}
 	run_jobs(f, jobs, count);
 	if (f->tried > f->bad_copies)
 		check_ok(f->c, COPIES,
-		         "%zu of %zu pairs: %zu MiB each way arrive%s",
+		         "%zu of %zu pairs: %zu MiB each way are correct%s",
 		         f->tried - f->bad_copies, f->tried, TRY_BYTES >> 20,
-		         f->indirect ? ", some through the host: see "
-		                       "peer-access"
+		         f->indirect ? ", some through the host (see "
+		                       "peer-access)"
 		                     : "");
 	if (f->summed > f->bad_sums)
 		check_ok(f->c, SUMS,
@@ -635,12 +609,11 @@ static void run_pairs(struct field *f, struct job *jobs)
 		         "MiB",
 		         f->summed - f->bad_sums, f->summed, TRY_BYTES >> 20);
 	if (f->indirect)
-		check_skip(
-			f->c, "peer-access",
-			"%zu of %zu pairs have no direct path, as CUDA says, "
-			"and go through the host.",
-			f->indirect, f->tried);
-	tell_rest(f, SUMS, "pairs", count);
+		check_skip(f->c, "peer-access",
+		           "%zu of %zu pairs have no direct path according to "
+		           "CUDA, and go through the host.",
+		           f->indirect, f->tried);
+	report_rest(f, SUMS, "pairs", count);
 }
 
 void check_devices_work(struct check *c)
@@ -654,16 +627,17 @@ void check_devices_work(struct check *c)
 		check_skip(c, DEVICE, "The platform cannot be used.");
 		return;
 	}
-	f = cli_need("check", calloc(1, sizeof(*f)));
-	/* As many as there are devices, or pairs. */
-	jobs = cli_need("check",
-	                calloc(n > 2 ? n * (n - 1) / 2 : 2, sizeof(*jobs)));
+	f = cli_need(calloc(1, sizeof(*f)));
+	/* for all devices, or for all pairs of devices */
+	jobs = cli_need(calloc(n > 2 ? n * (n - 1) / 2 : 2, sizeof(*jobs)));
 	f->c = c;
 	f->n = (int)n;
 	f->until_ns = clock_deadline(c->limit_ns);
 	f->slot_count = cores < 2        ? 2
 	                : cores > TRIALS ? TRIALS
 	                                 : (unsigned)cores;
+	for (int i = 0; i < TRIALS; i++)
+		f->trials[i] = &f->slots[i].trial;
 	run_devices(f, jobs);
 	run_pairs(f, jobs);
 	free(f);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * Versions of NCCL, of the CUDA runtime and of the driver with known faults
- */
+/* Checks for versions of NCCL, of the CUDA runtime and of the driver with known
+ * faults */
 
 #include <stdio.h>
 #include <string.h>
@@ -11,24 +10,23 @@
 #include "platform/gpu/known.h"
 #include "platform/platform.h"
 
-bool versions_tell(struct check *c, int library, int is, const char *check,
-                   const char *subject)
+bool report_known_faults(struct check *c, int library, int is,
+                         const char *check, const char *subject)
 {
 	bool any = false;
-	size_t i;
 
-	for (i = 0; i < known_version_count; i++) {
+	for (size_t i = 0; i < known_version_count; i++) {
 		const struct known_version *k = &known_versions[i];
 
-		/* What is so to this day is no fault of this version: cohort
-		 * info has it. */
+		/* Skip properties that all versions still have: cohort info
+		 * reports these. */
 		if ((int)k->of != library || k->last == KNOWN_TODAY ||
 		    is < k->first || is > k->last)
 			continue;
-		check_tell(c, k->is_unusable ? CHECK_ERROR : CHECK_WARNING,
-		           check, subject,
-		           k->advice ? k->advice : "Install a newer version.",
-		           "%s Known from: %s.", k->what, k->source);
+		check_report(c, k->is_unusable ? CHECK_ERROR : CHECK_WARNING,
+		             check, subject,
+		             k->advice ? k->advice : "Install a newer version.",
+		             "%s Known from: %s.", k->what, k->source);
 		any = true;
 	}
 	return any;
@@ -38,7 +36,7 @@ int driver_version(const char *text)
 {
 	int major, minor, patch;
 
-	/* The first number of three digits and a dot. */
+	/* Find the first number of three digits with a dot after it. */
 	for (; *text; text += strspn(text, "0123456789.")) {
 		text += strcspn(text, "0123456789");
 		patch = 0;
@@ -55,9 +53,9 @@ static void check_nccl_version(struct check *c)
 	char version[VERSION_TEXT_SIZE];
 
 	if (!check_is_nvidia(c) || !is)
-		check_skip(c, "nccl-version", "There is no NCCL of NVIDIA's.");
-	else if (!versions_tell(c, KNOWN_NCCL, is, "nccl-version",
-	                        nccl_version_text(is, version)))
+		check_skip(c, "nccl-version", "NVIDIA's NCCL is not used.");
+	else if (!report_known_faults(c, KNOWN_NCCL, is, "nccl-version",
+	                              nccl_version_text(is, version)))
 		check_ok(c, "nccl-version", "NCCL %s has no known faults",
 		         version);
 }
@@ -70,21 +68,21 @@ static void check_cuda_version(struct check *c)
 
 	if (!check_is_real(c) || !is) {
 		check_skip(c, "cuda-version",
-		           "There is no CUDA runtime of NVIDIA's.");
+		           "NVIDIA's CUDA runtime is not used.");
 		return;
 	}
 	cuda_version_text(is, runtime);
 	cuda_version_text(of_driver, driver);
-	if (versions_tell(c, KNOWN_CUDA, is, "cuda-version", runtime))
+	if (report_known_faults(c, KNOWN_CUDA, is, "cuda-version", runtime))
 		return;
-	/* Within a major version an older driver runs what is built for a newer
-	 * one. */
+	/* Within a major version, an older driver can run programs that were
+	 * built for a newer version. */
 	if (of_driver && is / 1000 > of_driver / 1000)
 		check_warn(c, "cuda-version", NULL,
 		           "Install a newer driver, or an older runtime.",
-		           "The runtime is CUDA %s, and the driver is for CUDA "
-		           "%s: what the runtime has since then is refused, or "
-		           "fails.",
+		           "The runtime is CUDA %s, but the driver is for CUDA "
+		           "%s: it refuses newer functions of the runtime, or "
+		           "they fail.",
 		           runtime, driver);
 	else
 		check_ok(c, "cuda-version",
@@ -107,9 +105,11 @@ static void check_driver_version(struct check *c)
 	snprintf(number, sizeof(number), "%d.%02d.%02d", is / 1000000,
 	         is / 1000 % 1000, is % 1000);
 	if (!is)
-		check_skip(c, "driver-version",
-		           "/proc/driver/nvidia/version tells no version.");
-	else if (!versions_tell(c, KNOWN_DRIVER, is, "driver-version", number))
+		check_skip(
+			c, "driver-version",
+			"/proc/driver/nvidia/version has no version number.");
+	else if (!report_known_faults(c, KNOWN_DRIVER, is, "driver-version",
+	                              number))
 		check_ok(c, "driver-version",
 		         "the driver %s has no known faults", number);
 }

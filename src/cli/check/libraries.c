@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * Which libraries a process gets, if there are several; and what a launcher
- * needs
- */
+/* Checks which of several installed libraries a process gets, and which library
+ * a launcher needs */
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -25,8 +23,8 @@ static bool is_same_file(const char *a, const char *b)
 	       x.st_ino == y.st_ino;
 }
 
-/* Copy the next part of the list in @at to @out, and move @at behind it; false
- * at its end. */
+/* Copy the next part of the list at *@at to @out, and advance *@at. Return
+ * false if there is no next part. */
 static bool next_part(const char **at, const char *separators,
                       char out[PATH_MAX])
 {
@@ -40,8 +38,8 @@ static bool next_part(const char **at, const char *separators,
 	return true;
 }
 
-/* The file @name that the loader finds in LD_LIBRARY_PATH, if it is not @file;
- * false if it is, or if there is none. */
+/* Find the file @name in LD_LIBRARY_PATH. Return whether the first file found
+ * is not @file. */
 static bool find_other(const char *name, const char *file, char out[PATH_MAX])
 {
 	const char *at = getenv("LD_LIBRARY_PATH");
@@ -54,7 +52,8 @@ static bool find_other(const char *name, const char *file, char out[PATH_MAX])
 	return false;
 }
 
-/* @name is what the loader is asked for, @file what the library has opened. */
+/* Check the library @file, which Cohort has opened. Programs are linked with
+ * @name. */
 static void check_library(struct check *c, const char *name, const char *stem,
                           const char *file)
 {
@@ -67,25 +66,25 @@ static void check_library(struct check *c, const char *name, const char *stem,
 	while (next_part(&at, ": ", other)) {
 		if (!strstr(other, stem) || is_same_file(other, file))
 			continue;
-		check_warn(c, CHECK, name, "Leave one of them.",
-		           "LD_PRELOAD has %s, and groups use %s: calls of "
-		           "both in one process do not mix.",
+		check_warn(c, CHECK, name, "Remove one of them.",
+		           "LD_PRELOAD has %s, but groups use %s: a process "
+		           "cannot use both.",
 		           other, file);
 	}
-	/* What runs NVIDIA's NCCL on the simulator stands before it on
-	 * purpose. */
+	/* The library that runs NVIDIA's NCCL on the simulator precedes it in
+	 * LD_LIBRARY_PATH on purpose. */
 	if (!c->probed.info.is_drop_in && find_other(name, file, other))
-		check_warn(
-			c, CHECK, name, "Leave one of them in LD_LIBRARY_PATH.",
-			"Groups use %s%s, and programs that are linked with "
-			"it get %s: calls of both in one process do not mix.",
-			file,
-			chosen && *chosen ? " (COHORT_GPU_LIBRARIES)" : "",
-			other);
+		check_warn(c, CHECK, name,
+		           "Keep only one of them in LD_LIBRARY_PATH.",
+		           "Groups use %s%s, but programs that are linked with "
+		           "it get %s: a process cannot use both.",
+		           file,
+		           chosen && *chosen ? " (COHORT_GPU_LIBRARIES)" : "",
+		           other);
 }
 
-/* A launcher's variables, without the library by which processes meet over
- * it. */
+/* If the launcher has a PMIx server, which lets processes find each other,
+ * check that libpmix is installed. */
 static void check_launcher(struct check *c)
 {
 	const char *space = getenv("PMIX_NAMESPACE");
@@ -93,14 +92,14 @@ static void check_launcher(struct check *c)
 
 	if (!space || !*space) {
 		check_skip(c, "launcher",
-		           "No launcher with a PMIx server has started this "
-		           "process.");
+		           "This process was not started by a launcher with a "
+		           "PMIx server.");
 		return;
 	}
 	library = dlopen("libpmix.so.2", RTLD_LAZY | RTLD_LOCAL);
 	if (library) {
 		check_ok(c, "launcher",
-		         "libpmix.so.2 is here, for the launcher's PMIx "
+		         "libpmix.so.2 is installed, for the launcher's PMIx "
 		         "server");
 		dlclose(library);
 		return;
@@ -108,17 +107,15 @@ static void check_launcher(struct check *c)
 	check_error(c, "launcher", NULL,
 	            "Install it (Debian: libpmix2), or use "
 	            "COHORT_BOOTSTRAP_TABLE.",
-	            "A launcher has started this process with a PMIx server, "
-	            "but %s: processes of several machines cannot find each "
-	            "other.",
+	            "The launcher of this process has a PMIx server, but %s: "
+	            "processes on several machines cannot find each other.",
 	            dlerror());
 }
 
 void check_libraries(struct check *c)
 {
 	const unsigned before = check_troubles(c);
-	const char *base = strrchr(c->probed.runtime_file, '/');
-	const bool is_old = strstr(base ? base : "", ".so.12");
+	const bool is_old = strstr(basename(c->probed.runtime_file), ".so.12");
 
 	if (c->is_probed) {
 		check_library(c, "libnccl.so.2", "libnccl",

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * What the machine, a container, a control group or a filter of system calls
- * allows: a table of limits, with what a run needs of each
- */
+/* Checks what the machine, its containers, control groups and system call
+ * filters allow, by a table of limits and of what a run needs */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -28,29 +26,30 @@
 #define SHM "/dev/shm"
 #define CGROUP "/sys/fs/cgroup"
 
-/* What a limit allows.  A limit without a unit has @most 1 if all is well, else
- * 0. */
+/* The maximum that a limit allows, and how much of it is in use. If the limit
+ * has no unit, @most is 1 if the check passed and 0 if it failed. */
 struct reading {
 	const struct check *c;
 	const struct limit *limit;
 	double most, used; /* INFINITY and 0 if no limit is known */
-	char found[128];   /* why @most is 0, or what there is; or "" */
+	char found[128];   /* why @most is 0, or what was found, or "" */
 };
 
 struct limit {
-	const char *check, *subject;            /* "" if it has none */
-	bool (*applies)(const struct check *c); /* NULL if it always does */
+	const char *check, *subject; /* "" if the check has no subject */
+	/* NULL if the limit always applies */
+	bool (*applies)(const struct check *c);
 	void (*read)(struct reading *r);
-	int resource; /* for @read */
+	int resource; /* argument of getrlimit() */
 
-	/* How much must be left, else an error or a warning is told: of these
-	 * units, at least, for each rank, and for each pair of ranks. */
+	/* Amounts below which there is an error or a warning: a constant, an
+	 * amount per rank, and an amount per pair of ranks */
 	double error[3], warning[3];
-	const char *unit; /* and a verb; NULL if it is there or not */
+	/* text after the amount, such as "open files are allowed"; NULL if the
+	 * limit only passes or fails */
+	const char *unit;
 	const char *breaks, *remedy;
 };
-
-/* ---- the system's files -------------------------------------------------- */
 
 int check_read(const struct check *c, const char *path, char *text, size_t size)
 {
@@ -72,7 +71,7 @@ int check_read(const struct check *c, const char *path, char *text, size_t size)
 	return (int)n;
 }
 
-/* True if the process may use the file, else errno says why not. */
+/* Return whether the process can use the file. If it cannot, errno says why. */
 static bool may_use(const struct check *c, const char *path, int how)
 {
 	char full[PATH_MAX];
@@ -81,7 +80,7 @@ static bool may_use(const struct check *c, const char *path, int how)
 	return access(full, how) == 0;
 }
 
-/* The files whose names match a pattern; globfree() must be called. */
+/* Return the files whose names match a pattern. The caller calls globfree(). */
 static glob_t find_files(const char *at, const char *pattern)
 {
 	char full[PATH_MAX];
@@ -109,13 +108,11 @@ int check_gpus(const struct check *c)
 const char *check_no_driver(const struct check *c)
 {
 	if (!check_wants_gpus(c))
-		return "No GPU was asked for.";
+		return "No GPU was requested.";
 	return may_use(c, "/proc/driver/nvidia/version", F_OK)
 	               ? NULL
-	               : "No driver of NVIDIA's is loaded.";
+	               : "NVIDIA's driver is not loaded.";
 }
-
-/* ---- readings ------------------------------------------------------------ */
 
 static void set_found(struct reading *r, bool is_well, int error)
 {
@@ -141,7 +138,7 @@ static void read_gpus(struct reading *r)
 	         MAX(here, all));
 }
 
-/* A file in memory, as NCCL and the library make them. */
+/* Create a file in shared memory, as NCCL and the library do. */
 static void read_shm_permission(struct reading *r)
 {
 	char name[64];
@@ -174,13 +171,8 @@ static void read_resource(struct reading *r)
 		r->most = (double)limit.rlim_cur;
 }
 
-static void read_is_limited(struct reading *r)
-{
-	read_resource(r);
-	r->most = r->most != INFINITY;
-}
-
-/* The threads of this user, for the limit of which root is exempt. */
+/* Read the limit of this user's threads, which does not apply to root, and
+ * count the user's threads. */
 static void read_threads(struct reading *r)
 {
 	struct stat thread;
@@ -197,10 +189,9 @@ static void read_threads(struct reading *r)
 	globfree(&files);
 }
 
-/* ---- control groups ------------------------------------------------------ */
-
-/* The number in a file, divided by the second one if there are two; INFINITY
- * for "max", for version 1's largest number of pages, or without the file. */
+/* Return the number in a file, or the quotient if there are two numbers. Return
+ * INFINITY for "max", for the number of pages that means no limit in version 1,
+ * or if the file cannot be read. */
 static double read_number(const struct check *c, const char *folder,
                           const char *name)
 {
@@ -214,9 +205,9 @@ static double read_number(const struct check *c, const char *folder,
 	return number / by;
 }
 
-/* The memory that a group has for files, which the kernel gives back when it is
- * needed.  Version 1's numbers leave out the groups below, except those with
- * @prefix. */
+/* Return the size of a control group's page cache, which the kernel frees when
+ * memory is needed. In version 1, only counters with the prefix "total_"
+ * include child groups. */
 static double read_cache(const struct check *c, const char *folder,
                          const char *prefix)
 {
@@ -236,7 +227,8 @@ static double read_cache(const struct check *c, const char *folder,
 	return sum;
 }
 
-/* The process's folder of a controller: version 2's if @controller is "". */
+/* Find the folder of the process's control group for @controller, or in version
+ * 2 if @controller is "". */
 static bool find_folder(const struct check *c, const char *controller,
                         char out[PATH_MAX])
 {
@@ -259,7 +251,8 @@ static bool find_folder(const struct check *c, const char *controller,
 	return false;
 }
 
-/* Read the tightest limit from the process's group up. */
+/* Find the tightest limit among the process's control group and all of its
+ * parents. */
 static void read_group(struct reading *r, const char *controller,
                        const char *most, const char *used)
 {
@@ -268,7 +261,8 @@ static void read_group(struct reading *r, const char *controller,
 
 	if (!find_folder(r->c, controller, folder))
 		return;
-	/* In a container the path may be the host's, and not there. */
+	/* In a container, the path can be that of the host, which does not
+	 * exist here. */
 	while (strncmp(folder, CGROUP, strlen(CGROUP)) == 0) {
 		is = read_number(r->c, folder, most);
 		uses = used ? read_number(r->c, folder, used) : 0;
@@ -309,9 +303,6 @@ static void read_cores(struct reading *r)
 		r->most = CPU_COUNT(&set);
 }
 
-/* ---- system calls -------------------------------------------------------- */
-
-/* @fd is what a system call has returned. */
 static void try_file(struct reading *r, int fd)
 {
 	set_found(r, fd >= 0, errno);
@@ -347,8 +338,6 @@ static void try_own_syscall(struct reading *r)
 	          errno);
 }
 
-/* ---- the table ----------------------------------------------------------- */
-
 static bool has_driver(const struct check *c)
 {
 	return !check_no_driver(c);
@@ -360,31 +349,26 @@ static bool has_device_files(const struct check *c)
 	       may_use(c, "/dev/nvidia-uvm", R_OK | W_OK);
 }
 
-/* NVIDIA's driver pins memory without regard to the limit; network cards do
- * not. */
+/* Return whether there are InfiniBand devices. Their driver obeys the limit of
+ * locked memory; NVIDIA's driver does not. */
 static bool has_infiniband(const struct check *c)
 {
 	return may_use(c, "/sys/class/infiniband", F_OK);
 }
 
-/* Before 2.28 NCCL takes the stacks that glibc gives its threads. */
-static bool has_old_stacks(const struct check *c)
-{
-	return !c->is_probed || c->probed.info.nccl_version < 22803;
-}
-
 #define MORE_SHM                                                               \
-	"In a container: --shm-size=1g; else mount " SHM " with a larger "     \
+	"In a container: --shm-size=1g; otherwise mount " SHM                  \
+	" with a larger "                                                      \
 	"size."
 #define MORE_FILES                                                             \
-	"ulimit -n 4096; above the hard limit by an administrator, as in "     \
-	"/etc/security/limits.d, or by --ulimit nofile=N."
+	"ulimit -n 4096; an administrator raises the hard limit, as in "       \
+	"/etc/security/limits.d, or with --ulimit nofile=N."
 #define NO_GPU "the driver is loaded, but this process has no GPU"
 #define MORE_GPUS                                                              \
-	"Start the container with its GPUs, as by --gpus all, or let the "     \
-	"user into the file's group; on the host run nvidia-modprobe -u -c 0."
+	"Start the container with GPUs, as with --gpus all, or add the "       \
+	"user to the file's group; on the host run nvidia-modprobe -u -c 0."
 #define ALLOW                                                                  \
-	"Let the container's filter of system calls (seccomp) pass it; for "   \
+	"Allow it in the container's filter of system calls (seccomp); for "   \
 	"memory policies: --cap-add SYS_NICE."
 
 #define NEED(least, for_rank, for_pair)                                        \
@@ -393,24 +377,26 @@ static bool has_old_stacks(const struct check *c)
 	}
 #define NOTHING NEED(0, 0, 0)
 
-/* The rows of one check, and those of one limit, follow each other. */
+/* The limits. Rows of one check are adjacent, and so are rows of one limit. */
 static const struct limit limits[] = {
 	{ "shared-memory", "", NULL, read_shm_permission, 0, NEED(1, 0, 0),
 	  NOTHING, NULL,
-	  SHM ": processes of a machine do not find each other, nor does NCCL "
-	      "exchange data through the host",
-	  "Mount a tmpfs on " SHM " that every user may write to." },
+	  SHM
+	  ": processes of a machine cannot find each other, and NCCL cannot "
+	  "exchange data through the host",
+	  "Mount a tmpfs on " SHM " that is writable for every user." },
 	{ "shared-memory", "", NULL, read_free_bytes, 0, NEED(1, 0, 0), NOTHING,
 	  "MiB are left in " SHM, "processes of a machine cannot open a group",
 	  MORE_SHM },
-	/* NCCL's segments have 10 MiB with its default buffers.  Two ranks
-	 * without a direct path have one for each direction. */
+	/* A shared memory segment of NCCL has 10 MiB with its default buffers.
+	 * Two ranks without a direct path use one segment for each
+	 * direction. */
 	{ "shared-memory", "", check_is_nvidia, read_free_bytes, 0,
 	  NEED(10, 0, 0), NEED(0, 20, 0), "MiB are left in " SHM,
-	  "an init may fail where ranks have no direct path", MORE_SHM },
+	  "an init may fail if ranks have no direct path", MORE_SHM },
 
-	/* NCCL has sockets and files for each rank, and for each pair of them.
-	 * The simulator has none. */
+	/* NCCL opens sockets and files for each rank and each pair of ranks.
+	 * The simulator opens none. */
 	{ "limits", "nofile", check_is_nvidia, read_resource, RLIMIT_NOFILE,
 	  NEED(64, 16, 0), NEED(128, 32, 4), "open files are allowed",
 	  "an init may fail", MORE_FILES },
@@ -422,18 +408,8 @@ static const struct limit limits[] = {
 	  "NCCL may not lock its buffers for InfiniBand devices",
 	  "ulimit -l unlimited; in a container --ulimit memlock=-1." },
 	{ "limits", "nproc", NULL, read_threads, RLIMIT_NPROC, NOTHING,
-	  NEED(64, 16, 0), "threads are left to the user",
-	  "a group may not open",
-	  "ulimit -u with a larger number, or end what is not needed." },
-	{ "limits", "stack", has_old_stacks, read_is_limited, RLIMIT_STACK,
-	  NOTHING, NEED(1, 0, 0), NULL,
-	  "The stack is unlimited, so glibc gives NCCL's threads 2 MiB only, "
-	  "with which an init of NCCL before 2.28 may crash.  Known from: NCCL "
-	  "2.27.6 release notes",
-	  "ulimit -s 8192" },
-	{ "limits", "stack", NULL, read_resource, RLIMIT_STACK, NOTHING,
-	  NEED(2, 0, 0), "MiB of stack for each thread",
-	  "NCCL's search for rings may overrun it", "ulimit -s 8192" },
+	  NEED(64, 16, 0), "threads are left for the user",
+	  "a group may not open", "Raise ulimit -u, or end other programs." },
 
 	{ "device-files", "/dev/nvidiactl", has_driver, read_permission, 0,
 	  NEED(1, 0, 0), NOTHING, NULL, NO_GPU, MORE_GPUS },
@@ -441,16 +417,16 @@ static const struct limit limits[] = {
 	  NEED(1, 0, 0), NOTHING, NULL, NO_GPU, MORE_GPUS },
 	{ "device-files", "", has_device_files, read_gpus, 0, NOTHING,
 	  NEED(1, 0, 0), NULL, "the others cannot be used",
-	  "Start the container with all of them if the run is to use them." },
+	  "To use them all, start the container with all of them." },
 
 	{ "cgroup", "pids", NULL, read_group_threads, 0, NEED(16, 4, 0),
-	  NEED(64, 16, 0), "threads are left to the control group",
+	  NEED(64, 16, 0), "threads are left for the control group",
 	  "a group may not open",
 	  "Raise it: --pids-limit, TasksMax=, or pids.max." },
-	/* Simulated devices take what their programs allocate, and no more; and
-	 * their ranks share cores by design. */
+	/* Simulated devices use only the memory that programs allocate, and
+	 * their ranks are meant to share cores. */
 	{ "cgroup", "memory", check_is_real, read_group_memory, 0, NOTHING,
-	  NEED(0, 512, 0), "MiB are left to the control group",
+	  NEED(0, 512, 0), "MiB are left for the control group",
 	  "CUDA's contexts and NCCL's buffers may not fit",
 	  "Raise it: --memory, MemoryMax=, or memory.max." },
 	{ "cgroup", "cpu", check_is_real, read_cores, 0, NOTHING, NEED(0, 1, 0),
@@ -460,11 +436,11 @@ static const struct limit limits[] = {
 	{ "system-calls", "memfd_create", NULL, try_memfd, 0, NEED(1, 0, 0),
 	  NOTHING, NULL, "processes of a machine cannot share memory", ALLOW },
 	{ "system-calls", "pidfd_open", NULL, try_pidfd, 0, NOTHING,
-	  NEED(1, 0, 0), NULL, "the end of another process is noticed late",
+	  NEED(1, 0, 0), NULL, "the end of another process is detected late",
 	  ALLOW },
 	{ "system-calls", "get_mempolicy", check_is_real, try_numa, 0, NOTHING,
 	  NEED(1, 0, 0), NULL,
-	  "NCCL's memory of the host comes from " SHM
+	  "NCCL's host memory comes from " SHM
 	  ", and before 2.26.3 an init may fail",
 	  ALLOW },
 	{ "system-calls", "/proc/self/syscall", NULL, try_own_syscall, 0,
@@ -482,8 +458,8 @@ static double needed(const double of[3], double ranks)
 	return of[0] + of[1] * ranks + of[2] * ranks * ranks;
 }
 
-/* Tell of a limit below what a run needs, and return false; else add what there
- * is to @enough. */
+/* Check a limit. If it does not allow what a run needs, report it and return
+ * false. Otherwise append the allowed amount to @enough. */
 static bool check_limit(struct check *c, const struct limit *l,
                         char enough[1024])
 {
@@ -519,13 +495,13 @@ static bool check_limit(struct check *c, const struct limit *l,
 	} else if (what[0]) {
 		text_add(&t, ": ");
 	}
-	check_tell(c, fails ? CHECK_ERROR : CHECK_WARNING, l->check,
-	           *l->subject ? l->subject : NULL, l->remedy, "%s%s.", what,
-	           l->breaks);
+	check_report(c, fails ? CHECK_ERROR : CHECK_WARNING, l->check,
+	             *l->subject ? l->subject : NULL, l->remedy, "%s%s.", what,
+	             l->breaks);
 	return false;
 }
 
-/* Check the rows from @l on that have its check's name; returns the next. */
+/* Check all rows of one check, starting at @l. Return the row after them. */
 static const struct limit *check_rows(struct check *c, const struct limit *l)
 {
 	const unsigned before = check_troubles(c);
@@ -553,71 +529,10 @@ static const struct limit *check_rows(struct check *c, const struct limit *l)
 	return l;
 }
 
-/* ---- what killed processes have left ------------------------------------- */
-
-/* The files of /dev/shm that processes have mapped, each with a newline behind
- * it, as far as the processes can be looked into.  NULL without memory or
- * /proc; the caller frees it. */
-static char *mapped_files(void)
-{
-	glob_t maps = find_files("", "/proc/[1-9]*/maps");
-	char *line = NULL, *all = NULL, *at;
-	size_t size = 0, length = 0;
-	FILE *in, *out = maps.gl_pathc ? open_memstream(&all, &length) : NULL;
-
-	for (size_t i = 0; out && i < maps.gl_pathc; i++) {
-		in = fopen(maps.gl_pathv[i], "r");
-		while (in && getline(&line, &size, in) >= 0)
-			if ((at = strstr(line, SHM "/")))
-				fputs(at, out);
-		if (in)
-			fclose(in);
-	}
-	free(line);
-	globfree(&maps);
-	if (out)
-		fclose(out);
-	return all;
-}
-
-/* Files of NCCL's or of this project that no process uses. */
-static void check_leftovers(struct check *c)
-{
-	char line[PATH_MAX], *mapped = mapped_files();
-	glob_t files = find_files(SHM, "/{nccl,cohort}-*");
-	const char *path, *first = NULL;
-	struct stat file;
-	double bytes = 0;
-	unsigned n = 0;
-
-	for (size_t i = 0; mapped && i < files.gl_pathc; i++) {
-		path = files.gl_pathv[i];
-		snprintf(line, sizeof(line), "%s\n", path);
-		/* Another user's processes cannot be looked into. */
-		if (strstr(mapped, line) || stat(path, &file) != 0 ||
-		    !S_ISREG(file.st_mode) ||
-		    (file.st_uid != geteuid() && geteuid() != 0))
-			continue;
-		if (!n++)
-			first = path;
-		bytes += (double)file.st_blocks * 512;
-	}
-	if (n)
-		check_warn(c, "shared-memory", "leftovers",
-		           "Remove them, unless a job is about to start, or "
-		           "runs in another container.",
-		           "%u file%s of NCCL's or Cohort's that no process "
-		           "has mapped (%.1f MiB), such as %s.",
-		           n, n == 1 ? "" : "s", bytes / MIB, first);
-	globfree(&files);
-	free(mapped);
-}
-
 void check_limits(struct check *c)
 {
 	const struct limit *l = limits;
 
-	check_leftovers(c);
 	while (l < limits + ARRAY_SIZE(limits))
 		l = check_rows(c, l);
 }

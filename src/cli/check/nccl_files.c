@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * NCCL's files of settings
+ * Checks NCCL's configuration files
  *
- * NCCL's first call reads NCCL_CONF_FILE or, without it, .nccl.conf in the home
- * directory, and then /etc/nccl.conf.  A line is NAME=VALUE and becomes a
- * variable of the environment, unless the environment, or a line before, has
- * it.  There is no syntax beside that: spaces and quotes are part of the name
- * or the value, a line without "=" is skipped, and nothing is ever reported.
+ * NCCL's first call reads NCCL_CONF_FILE or, if that is not set, .nccl.conf in
+ * the home directory, and then /etc/nccl.conf. A line NAME=VALUE sets an
+ * environment variable, unless the environment or an earlier line sets it.
+ * There is no other syntax: spaces and quotes are part of the name or the
+ * value, a line without "=" is skipped, and NCCL never reports an error.
  */
 
 #include <ctype.h>
@@ -24,12 +24,13 @@
 #define CHECK "nccl-files"
 #define PREFIX "NCCL_"
 
-/* The first versions of NCCL that take HOME for the home directory, and that
- * drop the carriage return before a newline. */
+/* First version of NCCL that takes the home directory from HOME */
 #define ASKS_HOME 23003
+
+/* First version that drops a carriage return before a newline */
 #define DROPS_RETURN 23003
 
-/* As long as a name or a value may be; what is longer is cut. */
+/* Longest name or value; NCCL truncates longer ones */
 #define MOST 1023
 
 bool nccl_files_parse(char *line, int nccl_version, struct nccl_setting *out)
@@ -49,20 +50,21 @@ bool nccl_files_parse(char *line, int nccl_version, struct nccl_setting *out)
 	return true;
 }
 
-/* What is wrong with the name, or NULL. */
 static const char *name_fault(const char *name)
 {
 	if (!*name)
 		return "has no name before the \"=\"";
 	if (strncmp(name, "export ", 7) == 0)
-		return "begins with \"export\", which is no part of the syntax";
+		return "starts with \"export\", which is not part of the "
+		       "syntax";
 	if (isspace((unsigned char)name[0]) ||
 	    isspace((unsigned char)name[strlen(name) - 1]))
-		return "has a space around the name, which makes it another "
+		return "has a space around the name, which makes it a "
+		       "different "
 		       "name";
 	if (strncmp(name, PREFIX, strlen(PREFIX)) != 0)
-		return "sets a variable that is not NCCL's, in NCCL's first "
-		       "call, when others have looked already";
+		return "sets a variable that is not NCCL's, and only in NCCL's "
+		       "first call, which may be too late";
 	return NULL;
 }
 
@@ -71,27 +73,28 @@ static const char *value_fault(const char *value)
 	const size_t n = strlen(value);
 
 	if (n == MOST)
-		return "has a value of more than 1023 bytes, of which the rest "
-		       "is lost";
+		return "has a value of more than 1023 bytes, which NCCL cuts";
 	if (!n)
 		return NULL;
 	if (value[n - 1] == '\r')
-		return "ends with a carriage return, which this NCCL takes for "
-		       "part of the value";
+		return "ends with a carriage return, which is part of the "
+		       "value "
+		       "for this version of NCCL";
 	if (isspace((unsigned char)value[0]) ||
 	    isspace((unsigned char)value[n - 1]))
 		return "has a space around the value, which is part of it";
 	if (value[0] == '"' || value[0] == '\'')
 		return "has quotes, which are part of the value";
 	if (strchr(value, '#'))
-		return "has a \"#\" behind the value, which is part of it: a "
-		       "comment has a line of its own";
+		return "has a \"#\" after the value, which is part of it: a "
+		       "comment needs its own line";
 	return NULL;
 }
 
-/* Read a line into @s, and tell if it does not do what it seems to; true if
- * NCCL makes it a variable.  NCCL sets others, too, but in its first call, when
- * their readers have looked. */
+/* Parse a line into @s, and report it if it has another effect than it seems to
+ * have. Return whether it sets a variable of NCCL's that was not set before.
+ * Other variables do not count: NCCL sets them in its first call, when the code
+ * that reads them may have run. */
 static bool read_line(struct check *c, char *line, int nccl_version,
                       struct nccl_setting *s)
 {
@@ -112,17 +115,17 @@ static bool read_line(struct check *c, char *line, int nccl_version,
 	if (!fault)
 		fault = value_fault(s->value);
 	if (fault)
-		check_warn(c, CHECK, subject,
-		           is_nccl || s->name[strcspn(s->name, " \t")]
-		                   ? "Write NAME=VALUE, with nothing around "
-		                     "either."
-		                   : "Set it in the environment.",
-		           "The line %s: %.60s=%.60s", fault, s->name,
-		           s->value);
+		check_warn(
+			c, CHECK, subject,
+			is_nccl || s->name[strcspn(s->name, " \t")]
+				? "Write NAME=VALUE without spaces, quotes or "
+				  "comments."
+				: "Set it in the environment.",
+			"The line %s: %.60s=%.60s", fault, s->name, s->value);
 	else if (is && strcmp(is, s->value) != 0)
 		check_warn(c, CHECK, subject, NULL,
-		           "%.60s is %.60s here, but has been set to %.60s "
-		           "before, which holds.",
+		           "%.60s is %.60s here, but was set to %.60s before, "
+		           "which takes precedence.",
 		           s->name, s->value, is);
 	return is_nccl && !is && setenv(s->name, s->value, 0) == 0;
 }
@@ -159,8 +162,8 @@ static const char *home(int nccl_version)
 	return user ? user->pw_dir : NULL;
 }
 
-/* NCCL would wait for what a FIFO or a device says.  NULL, with errno, if there
- * is none. */
+/* Open a regular file. NCCL would block on a FIFO or a device. Return NULL,
+ * with errno, if there is no such file. */
 static FILE *open_regular(const char *name)
 {
 	struct stat is;
@@ -189,14 +192,15 @@ void nccl_files_read(struct check *c, int nccl_version)
 		if (file)
 			read_file(c, file, c->files[i], nccl_version);
 		else if (i == 0 && own && *own)
-			/* NCCL says nothing of it. */
-			check_tell(c, check_grave(c), CHECK, "NCCL_CONF_FILE",
-			           "Correct the path, or unset the variable.",
-			           "%s: %s; NCCL reads neither it nor "
-			           "~/.nccl.conf, and says nothing.",
-			           own,
-			           errno == EINVAL ? "not a regular file"
-			                           : strerror(errno));
+			/* NCCL does not report a missing file. */
+			check_report(c, check_severity(c), CHECK,
+			             "NCCL_CONF_FILE",
+			             "Correct the path, or unset the variable.",
+			             "%s: %s; NCCL silently reads neither this "
+			             "file nor ~/.nccl.conf.",
+			             own,
+			             errno == EINVAL ? "not a regular file"
+			                             : strerror(errno));
 	}
 	if (check_troubles(c) == before)
 		check_ok(c, CHECK, "%zu setting%s from NCCL's files",

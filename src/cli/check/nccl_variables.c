@@ -1,19 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * The variables of NCCL, those that its files set included
- */
+/* Checks of NCCL's variables, including those that its files set */
 
 #include <ctype.h>
 #include <errno.h>
 #include <ifaddrs.h>
-#include <libgen.h>
 #include <net/if.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
 #include "base/environment.h"
@@ -25,11 +21,11 @@
 
 #define CHECK "nccl-variables"
 
-/* Tell what NCCL does with a value, and which file of NCCL's it is from, if
- * one. */
+/* Report what NCCL does with a value. If the value comes from a configuration
+ * file, name the file. */
 __attribute__((format(printf, 5, 6))) static void
-tell(struct check *c, enum check_result result, const char *name,
-     const char *advice, const char *format, ...)
+report(struct check *c, enum check_result result, const char *name,
+       const char *advice, const char *format, ...)
 {
 	char what[1024];
 	struct text t = { what, sizeof(what) };
@@ -44,10 +40,8 @@ tell(struct check *c, enum check_result result, const char *name,
 		if (strcmp(s->name, name) == 0)
 			text_add(&t, " (from %s, line %d)", s->file, s->line);
 	}
-	check_tell(c, result, CHECK, name, advice, "%s.", what);
+	check_report(c, result, CHECK, name, advice, "%s.", what);
 }
-
-/* ---- network interfaces -------------------------------------------------- */
 
 bool nccl_list_matches(const char *list, const char *name)
 {
@@ -59,7 +53,7 @@ bool nccl_list_matches(const char *list, const char *name)
 
 	for (at += exact; *at; at += n + (at[n] == ',')) {
 		n = strcspn(at, ",");
-		length = strcspn(at, ",:"); /* a port may follow */
+		length = strcspn(at, ",:"); /* a port can follow the name */
 		if (length && strncmp(name, at, length) == 0 &&
 		    (!exact || !name[length]))
 			found = true;
@@ -87,40 +81,11 @@ static void check_interface(struct check *c, const char *name,
 	}
 	freeifaddrs(all);
 	if (!found)
-		tell(c, check_grave(c), name, advice,
-		     "No interface matches \"%.100s\", so no communicator can "
-		     "be made",
-		     value);
-}
-
-/* ---- files --------------------------------------------------------------- */
-
-/* NCCL prints to standard output if it cannot make the file, and says so there
- * alone. */
-static void check_debug_file(struct check *c, const char *name,
-                             const char *value)
-{
-	const char *level = getenv("NCCL_DEBUG"), *folder;
-	char copy[PATH_MAX];
-
-	snprintf(copy, sizeof(copy), "%s", value);
-	folder = dirname(copy);
-	if (!level || strcasecmp(level, "VERSION") == 0)
-		tell(c, CHECK_WARNING, name,
-		     "Set NCCL_DEBUG to WARN or INFO, or unset this.",
-		     "The file is not written without NCCL_DEBUG");
-	else if (value[0] == '~')
-		tell(c, CHECK_WARNING, name, "Write the path out.",
-		     "NCCL takes the \"~\" in %.200s for the name of a folder",
-		     value);
-	/* The folder of a file that is there, as /dev/stderr, does not matter;
-	 * and NCCL puts host and process in place of %h and %p. */
-	else if (access(value, W_OK) != 0 && !strchr(folder, '%') &&
-	         access(folder, W_OK | X_OK) != 0)
-		tell(c, CHECK_WARNING, name,
-		     "Name a folder that is there and can be written to.",
-		     "%.200s: %s; NCCL prints to standard output instead",
-		     folder, strerror(errno));
+		report(c, check_severity(c), name, advice,
+		       "No interface matches \"%.100s\", so no communicator "
+		       "can "
+		       "be created",
+		       value);
 }
 
 #define CORRECT_PATH "Correct the path, or unset it."
@@ -129,40 +94,29 @@ static void check_graph_file(struct check *c, const char *name,
                              const char *value)
 {
 	if (access(value, R_OK) != 0)
-		tell(c, check_grave(c), name, CORRECT_PATH,
-		     "\"%.200s\": %s, so no communicator can be made", value,
-		     strerror(errno));
+		report(c, check_severity(c), name, CORRECT_PATH,
+		       "\"%.200s\": %s, so no communicator can be created",
+		       value, strerror(errno));
 }
 
 static void check_readable(struct check *c, const char *name, const char *value)
 {
 	if (access(value, R_OK) != 0)
-		tell(c, CHECK_WARNING, name, CORRECT_PATH,
-		     "%.200s: %s; NCCL goes on without it", value,
-		     strerror(errno));
+		report(c, CHECK_WARNING, name, CORRECT_PATH,
+		       "%.200s: %s; NCCL continues without it", value,
+		       strerror(errno));
 }
 
-/* The loader looks for a plugin whose name is no path; and there may be
- * several. */
+/* Check a plugin's file. The dynamic linker searches for a name without a
+ * slash, and the value can be a list of names. */
 static void check_plugin(struct check *c, const char *name, const char *value)
 {
 	if (strchr(value, '/') && !strchr(value, ','))
 		check_readable(c, name, value);
 }
 
-/* ---- values -------------------------------------------------------------- */
-
-static void check_debug(struct check *c, const char *name, const char *value)
-{
-	if (!check_has_word("VERSION WARN INFO ABORT TRACE", value,
-	                    strncasecmp))
-		tell(c, CHECK_WARNING, name, "Set it to WARN, INFO or TRACE.",
-		     "NCCL does not know the value \"%.100s\", and prints "
-		     "nothing",
-		     value);
-}
-
-/* NCCL takes what strtoll() does, and the default if that is too large. */
+/* Check a number, which NCCL parses with strtoll(). If it is too large, NCCL
+ * uses the default. */
 static long long check_number(struct check *c, const char *name,
                               const char *value)
 {
@@ -172,39 +126,24 @@ static long long check_number(struct check *c, const char *name,
 	errno = 0;
 	number = strtoll(value, &end, 0);
 	if (errno)
-		tell(c, CHECK_WARNING, name, "Set it to a smaller number.",
-		     "The value \"%.100s\" is too large, and NCCL takes its "
-		     "default",
-		     value);
+		report(c, CHECK_WARNING, name, "Set it to a smaller number.",
+		       "The value \"%.100s\" is too large, and NCCL uses its "
+		       "default",
+		       value);
 	else if (end == value)
-		tell(c, CHECK_WARNING, name,
-		     "Set it to a number; for yes and no these are 1 and 0.",
-		     "The value \"%.100s\" is no number, and NCCL takes it for "
-		     "0",
-		     value);
+		report(c, CHECK_WARNING, name,
+		       "Set it to a number: 1 for yes, 0 for no.",
+		       "The value \"%.100s\" is not a number, and NCCL reads "
+		       "it "
+		       "as 0",
+		       value);
 	else if (end[strspn(end, " \t\r\n")])
-		tell(c, CHECK_WARNING, name, "Write the number out.",
-		     "NCCL takes the value \"%.100s\" for %lld, and ignores "
-		     "the rest",
-		     value, number);
+		report(c, CHECK_WARNING, name,
+		       "Write the number without a suffix.",
+		       "NCCL reads the value \"%.100s\" as %lld, and ignores "
+		       "the rest",
+		       value, number);
 	return number;
-}
-
-/* The threads of a block: NCCL takes another number in place of one that does
- * not suit. */
-static void check_threads(struct check *c, const char *name, const char *value)
-{
-	const int is_ll128 = strstr(name, "LL128") != NULL,
-		  least = is_ll128 ? 160 : 64, most = is_ll128 ? 640 : 512;
-	const int number = (int)check_number(c, name, value);
-
-	if (number > 0 && (number % 32 || number < least || number > most))
-		tell(c, CHECK_WARNING, name,
-		     "Set it to a multiple of 32 in that range, or unset it.",
-		     "NCCL takes %d in place of %d: the number must be a "
-		     "multiple of 32 from %d to %d",
-		     number % 32 || number > most ? most : least, number, least,
-		     most);
 }
 
 static void check_level(struct check *c, const char *name, const char *value)
@@ -212,27 +151,28 @@ static void check_level(struct check *c, const char *name, const char *value)
 	const bool is_number = isdigit((unsigned char)value[0]);
 
 	if (is_number ? strtol(value, NULL, 0) == 0 : strcmp(value, "LOC") == 0)
-		tell(c, CHECK_WARNING, name,
-		     "Unset it, unless a direct path is dead.",
-		     "The value %.100s keeps NCCL off the direct paths between "
-		     "GPUs",
-		     value);
+		report(c, CHECK_WARNING, name,
+		       "Unset it, unless a direct path is broken.",
+		       "The value %.100s makes NCCL avoid the direct paths "
+		       "between GPUs",
+		       value);
 	else if (!is_number &&
 	         !check_has_word("LOC NVL NVB C2C PIX PXB P2C PXN PHB SYS",
-	                         value, strncmp))
-		tell(c, CHECK_WARNING, name,
-		     "Set it to LOC, NVL, PIX, PXB, PHB or SYS.",
-		     "NCCL does not know the level \"%.100s\", and ignores it",
-		     value);
+	                         value))
+		report(c, CHECK_WARNING, name,
+		       "Set it to LOC, NVL, PIX, PXB, PHB or SYS.",
+		       "NCCL does not know the level \"%.100s\", and ignores "
+		       "it",
+		       value);
 }
 
 static void check_common_id(struct check *c, const char *name,
                             const char *value)
 {
-	tell(c, CHECK_WARNING, name, "Unset it.",
-	     "All communicators get the one id %.100s: a second one cannot be "
-	     "made beside the first",
-	     value);
+	report(c, CHECK_WARNING, name, "Unset it.",
+	       "All communicators get the same id, %.100s, so a second one "
+	       "cannot be created while the first exists",
+	       value);
 }
 
 static const struct {
@@ -240,13 +180,9 @@ static const struct {
 	void (*check)(struct check *c, const char *name, const char *value);
 } settings[] = {
 	{ "NCCL_COMM_ID", check_common_id },
-	{ "NCCL_DEBUG", check_debug },
-	{ "NCCL_DEBUG_FILE", check_debug_file },
 	{ "NCCL_ENV_PLUGIN", check_plugin },
 	{ "NCCL_GRAPH_FILE", check_graph_file },
-	{ "NCCL_LL128_NTHREADS", check_threads },
 	{ "NCCL_NET_PLUGIN", check_plugin },
-	{ "NCCL_NTHREADS", check_threads },
 	{ "NCCL_P2P_LEVEL", check_level },
 	{ "NCCL_PROFILER_PLUGIN", check_plugin },
 	{ "NCCL_SOCKET_IFNAME", check_interface },
@@ -254,21 +190,22 @@ static const struct {
 	{ "NCCL_TUNER_PLUGIN", check_plugin },
 };
 
-/* Variables that are a number, and what the number 1 does if it may do harm. */
+/* Variables that are numbers, and the effect of the value 1 if it may do
+ * harm */
 static const struct {
 	const char *name, *effect, *advice;
 } numbers[] = {
 	{ "CHECK_POINTERS",
-	  "NCCL asks CUDA about every buffer in every call, which takes time",
+	  "NCCL asks CUDA about each buffer in each call, which takes time",
 	  "Unset it, except for debugging." },
 	{ "MULTI_RANK_GPU_ENABLE",
-	  "Several ranks on one GPU are an experiment of NCCL's: they may wait "
-	  "for each other for want of room",
+	  "Several ranks on one GPU are experimental in NCCL: if their kernels "
+	  "do not fit at the same time, they wait for each other forever",
 	  "See docs/gpu.md." },
 	{ "P2P_DISABLE",
-	  "NCCL keeps off the direct paths between GPUs: data goes through the "
+	  "NCCL avoids the direct paths between GPUs: data goes through the "
 	  "host's memory",
-	  "Unset it, unless a direct path is dead." },
+	  "Unset it, unless a direct path is broken." },
 	{ "SHM_DISABLE",
 	  "Ranks without a direct path between them exchange data through "
 	  "sockets",
@@ -280,43 +217,43 @@ static const struct {
 	  NULL, NULL },
 };
 
-/* Returns true if the value is one that can be checked. */
+/* Check a variable. Return whether its values can be checked. */
 static bool check_setting(struct check *c, const char *name, const char *value)
 {
 	const char *refused = environment_refuses(name, value);
-	size_t i;
 
 	if (refused) {
-		tell(c, CHECK_ERROR, name, "Unset it.",
-		     "Groups do not open while it is %s: %s", value, refused);
+		report(c, CHECK_ERROR, name, "Unset it.",
+		       "Groups cannot be opened while it is %s: %s", value,
+		       refused);
 		return true;
 	}
-	for (i = 0; i < ARRAY_SIZE(settings); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(settings); i++)
 		if (strcmp(name, settings[i].name) == 0) {
 			settings[i].check(c, name, value);
 			return true;
 		}
-	for (i = 0; i < ARRAY_SIZE(numbers); i++)
-		if (check_has_word(numbers[i].name, name + strlen("NCCL_"),
-		                   strncmp)) {
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
+		if (check_has_word(numbers[i].name, name + strlen("NCCL_"))) {
 			if (check_number(c, name, value) == 1 &&
 			    numbers[i].effect)
-				tell(c, CHECK_WARNING, name, numbers[i].advice,
-				     "It is 1: %s", numbers[i].effect);
+				report(c, CHECK_WARNING, name,
+				       numbers[i].advice, "It is 1: %s",
+				       numbers[i].effect);
 			return true;
 		}
 	return false;
 }
 
-/* ---- names that NCCL does not know --------------------------------------- */
-
-/* The library's file: it has the name of each variable that it reads. */
+/* The library's file, which contains the names of all variables that the
+ * library reads */
 struct image {
 	const char *bytes;
 	size_t size;
 };
 
-/* The length of a variable's name at @at, with a zero behind it; else 0. */
+/* Return the length of the variable name at @at if a zero byte follows it, and
+ * 0 otherwise. */
 static size_t name_length(const struct image *image, const char *at)
 {
 	const char *end = image->bytes + image->size, *p = at;
@@ -327,8 +264,8 @@ static size_t name_length(const struct image *image, const char *at)
 	return p < end && !*p ? (size_t)(p - at) : 0;
 }
 
-/* True if the library has @name; else @meant is the nearest name that it has,
- * or "". */
+/* Return whether the library contains @name. If not, set @meant to the most
+ * similar name in the library, or to "". */
 static bool library_knows(const struct image *image, const char *name,
                           char meant[ENVIRONMENT_NAME_SIZE])
 {
@@ -351,7 +288,7 @@ static bool library_knows(const struct image *image, const char *name,
 	return false;
 }
 
-/* What images of containers and modules set: for people, and for builds. */
+/* Variables that container images and modules set for users and for builds */
 static const char of_builds[] = "NCCL_DIR NCCL_HOME NCCL_INCLUDE_DIR "
 				"NCCL_LIBRARY NCCL_LIB_DIR NCCL_PATH NCCL_ROOT "
 				"NCCL_VERSION";
@@ -362,18 +299,16 @@ static void check_name(struct check *c, const struct image *image,
 	char meant[ENVIRONMENT_NAME_SIZE], advice[256];
 
 	if (!image->bytes || strlen(name) >= ENVIRONMENT_NAME_SIZE ||
-	    check_has_word(of_builds, name, strncmp) ||
+	    check_has_word(of_builds, name) ||
 	    library_knows(image, name, meant))
 		return;
 	snprintf(advice, sizeof(advice),
-	         "%s%s%sCorrect the name, or unset it; a plugin may read it, "
-	         "too.",
+	         "%s%s%sCorrect the name or unset it, unless a plugin reads "
+	         "it.",
 	         meant[0] ? "Did you mean " : "", meant, meant[0] ? "? " : "");
-	tell(c, CHECK_WARNING, name, advice, "%s does not know the variable",
-	     c->probed.nccl_file);
+	report(c, CHECK_WARNING, name, advice, "%s does not know the variable",
+	       c->probed.nccl_file);
 }
-
-/* ---- all ----------------------------------------------------------------- */
 
 void check_nccl(struct check *c)
 {
@@ -396,14 +331,15 @@ void check_nccl(struct check *c)
 		n++;
 		snprintf(name, sizeof(name), "%.*s", (int)(value - *at), *at);
 		check_name(c, &image, name);
-		/* An empty NCCL_GRAPH_FILE is a file that is missing. */
+		/* NCCL treats an empty NCCL_GRAPH_FILE as the name of a
+		 * file. */
 		if (value[1] || strcmp(name, "NCCL_GRAPH_FILE") == 0)
 			checked += check_setting(c, name, value + 1);
 	}
 	if (check_troubles(c) == before)
 		check_ok(c, CHECK,
-		         n ? "%u set; nothing is wrong with the %u that are "
-		             "checked"
+		         n ? "%u set; the %u of them that can be checked are "
+		             "right"
 		           : "none is set",
 		         n, checked);
 }

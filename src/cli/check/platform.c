@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * Which platform a group would get, and whether it can be used; and what all
- * checks need
- */
+/* Checks which platform a group would get and whether it can be used. Also has
+ * functions for all checks. */
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -11,13 +9,12 @@
 
 #include "base/text.h"
 #include "cli/check/check.h"
-#include "cli/check/trial.h"
 #include "cli/common/cli.h"
 #include "platform/platform.h"
 
-void check_tell(struct check *c, enum check_result result, const char *check,
-                const char *subject, const char *advice, const char *format,
-                ...)
+void check_report(struct check *c, enum check_result result, const char *check,
+                  const char *subject, const char *advice, const char *format,
+                  ...)
 {
 	char what[4096];
 	struct text t = { what, sizeof(what) };
@@ -34,18 +31,17 @@ void check_tell(struct check *c, enum check_result result, const char *check,
 	text_vadd(&t, format, args);
 	va_end(args);
 	c->counts[result]++;
-	c->tell(&f, c->user);
+	c->report(&f, c->user);
 }
 
-bool check_has_word(const char *list, const char *word,
-                    int (*compare)(const char *, const char *, size_t))
+bool check_has_word(const char *list, const char *word)
 {
 	const size_t n = strlen(word);
 	size_t length;
 
 	for (; *list; list += length + strspn(list + length, " ")) {
 		length = strcspn(list, " ");
-		if (length == n && compare(list, word, n) == 0)
+		if (length == n && strncmp(list, word, n) == 0)
 			return true;
 	}
 	return false;
@@ -63,7 +59,7 @@ bool check_is_nvidia(const struct check *c)
 	       c->probed.info.is_drop_in != 1 && c->probed.nccl_file[0];
 }
 
-enum check_result check_grave(const struct check *c)
+enum check_result check_severity(const struct check *c)
 {
 	return c->is_probed && (c->probed.info.platform ==
 	                                COHORT_PLATFORM_HOST ||
@@ -90,7 +86,8 @@ int check_devices(const struct check *c)
 	                                              : 1;
 }
 
-/* In a child: the driver may hang as it starts. */
+/* Probe the platform in a child process, because the driver may hang when it is
+ * initialized. */
 static void probe(struct trial *t)
 {
 	struct probed *out = (struct probed *)t->shared->data;
@@ -132,7 +129,7 @@ static void add_versions(struct text *t,
 		text_add(t, "; the simulator, no GPU");
 }
 
-static void tell_usable(struct check *c)
+static void report_usable(struct check *c)
 {
 	const struct cohort_platform_info *info = &c->probed.info;
 	char what[512];
@@ -142,13 +139,14 @@ static void tell_usable(struct check *c)
 	         info->devices, info->devices == 1 ? "" : "s");
 	add_versions(&t, info);
 	if (c->probed.unused_library[0])
-		check_warn(c, "platform", NULL,
-		           "If this is a container, start it with its GPUs, as "
-		           "by --gpus all; COHORT_PLATFORM=gpu makes it an "
-		           "error that there is none.",
-		           "%s; NVIDIA's libraries are here (%s), but no "
-		           "/dev/nvidiactl, so groups run on CPUs.",
-		           what, c->probed.unused_library);
+		check_warn(
+			c, "platform", NULL,
+			"If this is a container, start it with GPUs, for "
+			"example with --gpus all.  COHORT_PLATFORM=gpu makes "
+			"a missing GPU an error.",
+			"%s; NVIDIA's libraries are installed (%s), but there "
+			"is no /dev/nvidiactl, so groups run on CPUs.",
+			what, c->probed.unused_library);
 	else
 		check_ok(c, "platform", "%s", what);
 }
@@ -169,21 +167,22 @@ void check_platform(struct check *c)
 	trial_free(&t);
 	if (t.end == TRIAL_HUNG)
 		check_error(c, "platform", NULL,
-		            "See what the kernel's log (dmesg) says of NVRM; "
-		            "nvidia-smi will hang, too.",
-		            "The libraries and the driver do not start within "
+		            "Look for NVRM in the kernel's log (dmesg); "
+		            "nvidia-smi will probably hang as well.",
+		            "The libraries and the driver did not start within "
 		            "%.3g s.",
 		            (double)TRIAL_STARTS * (double)c->deadline_ns /
 		                    1e9);
 	else if (!c->is_probed)
 		check_error(c, "platform", NULL, NULL, "%s", t.text);
 	else if (c->probed.info.status != COHORT_OK)
-		check_error(c, "platform", NULL,
-		            "cohort info tells which libraries were found; "
-		            "docs/gpu.md what they must be.",
-		            "The %s platform cannot be used: %s",
-		            cli_platform_name(c->probed.info.platform),
-		            c->probed.info.reason);
+		check_error(
+			c, "platform", NULL,
+			"See cohort info for the libraries that were found, "
+			"and docs/gpu.md for those that are needed.",
+			"The %s platform cannot be used: %s",
+			cli_platform_name(c->probed.info.platform),
+			c->probed.info.reason);
 	else
-		tell_usable(c);
+		report_usable(c);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-#include "cli/check/trial.h"
+#include "cli/check/check.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -17,12 +17,9 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "base/thread.h"
-#include "cli/check/check.h"
 
-/* How long a child that was killed may take to end. */
+/* Time that a killed child may take to end */
 #define KILL_NS (2 * NS_PER_S)
-
-/* ---- in the child -------------------------------------------------------- */
 
 void trial_step(struct trial *t, const char *step, uint64_t ns)
 {
@@ -34,10 +31,10 @@ void trial_step(struct trial *t, const char *step, uint64_t ns)
 
 __attribute__((noreturn)) static void leave(struct trial *t, enum trial_end end)
 {
-	/* The end has its time, too. */
+	/* The end of the process has its own deadline. */
 	trial_step(t, t->shared->step, t->check->deadline_ns);
 	atomic_store_explicit(&t->shared->end, end, memory_order_release);
-	/* Threads may be left that nothing ends. */
+	/* Do not wait for other threads, which may hang. */
 	_exit(0);
 }
 
@@ -57,13 +54,12 @@ __attribute__((noreturn)) static void become(struct trial *t, pid_t parent)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(1);
-	/* What NCCL prints is no finding. */
+	/* Keep NCCL's messages out of standard output, where the findings
+	 * go. */
 	dup2(STDERR_FILENO, STDOUT_FILENO);
 	t->run(t);
 	leave(t, TRIAL_DONE);
 }
-
-/* ---- in the parent ------------------------------------------------------- */
 
 static bool refuse(struct trial *t, const char *what)
 {
@@ -97,8 +93,7 @@ bool trial_start(struct trial *t)
 	return t->pid > 0 || refuse(t, "fork");
 }
 
-/* The child has ended. */
-static void note_end(struct trial *t, int status)
+static void record_trial_end(struct trial *t, int status)
 {
 	t->end = (enum trial_end)atomic_load_explicit(&t->shared->end,
 	                                              memory_order_acquire);
@@ -112,7 +107,8 @@ static void note_end(struct trial *t, int status)
 	               status);
 }
 
-/* A step's time is up: end the child, which the driver may hold. */
+/* Kill the child after a step has exceeded its deadline. A child that is inside
+ * the driver may not end even then. */
 static void end_late(struct trial *t)
 {
 	const uint64_t until = clock_deadline(KILL_NS);
@@ -131,7 +127,7 @@ static void end_late(struct trial *t)
 	}
 }
 
-struct trial *trial_wait(struct trial *trials, unsigned n)
+struct trial *trial_wait(struct trial *const *trials, unsigned n)
 {
 	bool any = true, is_late;
 	struct trial *t;
@@ -140,7 +136,8 @@ struct trial *trial_wait(struct trial *trials, unsigned n)
 
 	while (any) {
 		any = false;
-		for (t = trials; t < trials + n; t++) {
+		for (unsigned i = 0; i < n; i++) {
+			t = trials[i];
 			if (!t->shared || t->end != TRIAL_RUNS)
 				continue;
 			any = true;
@@ -152,7 +149,7 @@ struct trial *trial_wait(struct trial *trials, unsigned n)
 			                               memory_order_acquire);
 			t->step_ns = t->shared->step_ns;
 			if (ended)
-				note_end(t, status);
+				record_trial_end(t, status);
 			else
 				end_late(t);
 			return t;
@@ -172,5 +169,5 @@ void trial_free(struct trial *t)
 void trial_run(struct trial *t)
 {
 	if (trial_start(t))
-		trial_wait(t, 1);
+		trial_wait(&t, 1);
 }

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * The variables of this project, and those of CUDA
- */
+/* Checks of the variables of this project and of CUDA */
 
 #include <ctype.h>
 #include <stdio.h>
@@ -13,20 +11,17 @@
 #include "base/environment.h"
 #include "base/text.h"
 #include "cli/check/check.h"
-#include "cli/check/trial.h"
-
-/* ---- of this project ----------------------------------------------------- */
 
 #define OURS "cohort-variables"
 
-/* Not tried one by one: the platform's own check says what is wrong with the
- * first, and launchers set the others. */
+/* Variables that are not tried one by one, because the platform's check covers
+ * them or a launcher sets them */
 static const char not_tried[] =
 	"COHORT_PLATFORM COHORT_GPU_LIBRARIES "
 	"COHORT_HOST_NCCL COHORT_JOB COHORT_PROCESS COHORT_PROCESSES "
 	"COHORT_LOCAL_PROCESS COHORT_LOCAL_PROCESSES";
 
-/* Those that mean something together only. */
+/* Prefix of variables that only have an effect together */
 #define DUMPS "COHORT_DUMP_"
 
 static bool is_of_dumps(const char *name)
@@ -34,8 +29,8 @@ static bool is_of_dumps(const char *name)
 	return strncmp(name, DUMPS, strlen(DUMPS)) == 0;
 }
 
-/* Leave no variable of this project but @name, and those that belong to it;
- * none at all if @name is "". */
+/* Unset all variables of this project except @name and variables that have an
+ * effect only with @name. If @name is "", unset all. */
 static void keep_only(const char *name)
 {
 	char **at = environ, other[ENVIRONMENT_NAME_SIZE];
@@ -51,12 +46,12 @@ static void keep_only(const char *name)
 		}
 		memcpy(other, *at, n);
 		other[n] = '\0';
-		unsetenv(other); /* moves the rest up */
+		unsetenv(other); /* shifts the next variable to this index */
 	}
 }
 
-/* In a child: the library says whether it takes the value.  The host platform
- * and one rank are enough for that. */
+/* Try a variable in a child process: find out whether the library accepts the
+ * value, with one rank on the host platform. */
 static void try_value(struct trial *t)
 {
 	struct cohort_platform_info info = { .size = sizeof(info) };
@@ -87,11 +82,11 @@ static struct trial run_value(const struct check *c, const char *name)
 	trial_run(&t);
 	trial_free(&t);
 	if (t.end == TRIAL_HUNG)
-		text_copy(t.text, sizeof(t.text), "it hangs");
+		text_copy(t.text, sizeof(t.text), "the library hangs");
 	return t;
 }
 
-/* Returns false if no value can be tried. */
+/* Check a variable's value. Return false if values cannot be tried. */
 static bool check_value(struct check *c, const char *name)
 {
 	const struct trial with = run_value(c, name),
@@ -99,36 +94,25 @@ static bool check_value(struct check *c, const char *name)
 	                                                    : run_value(c, "");
 
 	if (without.end != TRIAL_DONE)
-		check_tell(c, CHECK_SKIPPED, OURS, name, NULL,
-		           "No group opens without it, either: %s.",
-		           without.text);
+		check_report(c, CHECK_SKIPPED, OURS, name, NULL,
+		             "No group opens even without it: %s.",
+		             without.text);
 	else if (with.end != TRIAL_DONE)
 		check_error(c, OURS, name, "Correct the value.",
 		            "No group opens: %s.", with.text);
 	else if (strcmp(name, "COHORT_FAULTS") == 0)
-		check_warn(c, OURS, name, "Unset it.",
-		           "Scripted faults strike the simulator: %s.",
-		           getenv(name));
+		check_warn(
+			c, OURS, name, "Unset it.",
+			"Scripted faults are injected into the simulator: %s.",
+			getenv(name));
 	return without.end == TRIAL_DONE;
-}
-
-static void check_unknown(struct check *c, const char *name)
-{
-	const char *meant = environment_meant(name, strlen(name));
-
-	if (meant)
-		check_warn(c, OURS, name, "Correct the name.",
-		           "The variable means nothing; did you mean %s?",
-		           meant);
-	else
-		check_warn(c, OURS, name, "Unset it.",
-		           "The variable means nothing.");
 }
 
 void check_variables(struct check *c)
 {
 	const unsigned before = check_troubles(c);
 	char **at, name[256];
+	const char *meant;
 	bool has_dumps = false, can = true;
 	unsigned n = 0;
 	size_t length;
@@ -139,11 +123,16 @@ void check_variables(struct check *c)
 			continue;
 		n++;
 		snprintf(name, sizeof(name), "%.*s", (int)length, *at);
-		if (!environment_knows(name, length))
-			check_unknown(c, name);
-		else if ((*at)[length] && (*at)[length + 1] &&
-		         !check_has_word(not_tried, name, strncmp) &&
-		         !(is_of_dumps(name) && has_dumps)) {
+		if (!environment_is_known(name, length)) {
+			meant = environment_closest(name, strlen(name));
+			check_warn(c, OURS, name,
+			           meant ? "Correct the name." : "Unset it.",
+			           "There is no such variable%s%s%s",
+			           meant ? "; did you mean " : "",
+			           meant ? meant : "", meant ? "?" : ".");
+		} else if ((*at)[length] && (*at)[length + 1] &&
+		           !check_has_word(not_tried, name) &&
+		           !(is_of_dumps(name) && has_dumps)) {
 			has_dumps = has_dumps || is_of_dumps(name);
 			can = check_value(c, name) && can;
 		}
@@ -151,12 +140,10 @@ void check_variables(struct check *c)
 	if (can && check_troubles(c) == before)
 		check_ok(c, OURS,
 		         n ? "%u set, all of them known, with values that "
-		             "the library takes"
+		             "the library accepts"
 		           : "none is set",
 		         n);
 }
-
-/* ---- of CUDA ------------------------------------------------------------- */
 
 #define CUDA "cuda-variables"
 
@@ -181,28 +168,29 @@ const char *visible_devices_fault(const char *value, int devices)
 	long number;
 
 	if (!*value)
-		return "is empty, which hides every device";
+		return "is empty, which hides all devices";
 	for (;; at += n + 1) {
 		at += strspn(at, " ");
 		n = strcspn(at, ",");
 		if (!n)
-			return "has an empty entry, which hides every device "
-			       "behind it";
+			return "has an empty entry, which hides all devices "
+			       "after it";
 		number = strtol(at, &end, 10);
 		end += strspn(end, " ");
 		if (is_repeated(value, at, n))
 			return "names a device twice, which CUDA refuses";
 		if (isdigit((unsigned char)*at) && end == at + n) {
 			if (devices && number >= devices)
-				return "names a device that is not there, "
-				       "which hides it and those behind it";
+				return "names a device that does not exist, "
+				       "which hides all devices after it";
 		} else if (strncmp(at, "GPU-", 4) != 0 &&
 		           strncmp(at, "MIG-", 4) != 0) {
-			return *at == '-' ? "has a negative entry, which hides "
-			                    "every device behind it"
-			                  : "has an entry that is no number, "
-			                    "GPU-... or MIG-..., which hides "
-			                    "every device behind it";
+			return *at == '-'
+			               ? "has a negative entry, which hides "
+			                 "all devices after it"
+			               : "has an entry that is not a number, "
+			                 "GPU-... or MIG-..., which hides "
+			                 "all devices after it";
 		}
 		if (!at[n])
 			return NULL;
@@ -216,10 +204,11 @@ static void check_visible(struct check *c)
 	                          : NULL;
 
 	if (fault)
-		check_tell(c, check_grave(c), CUDA, "CUDA_VISIBLE_DEVICES",
-		           "Set it to a list of devices such as 0,1, or unset "
-		           "it.",
-		           "The value \"%.200s\" %s.", value, fault);
+		check_report(
+			c, check_severity(c), CUDA, "CUDA_VISIBLE_DEVICES",
+			"Set it to a list of devices such as 0,1, or unset "
+			"it.",
+			"The value \"%.200s\" %s.", value, fault);
 }
 
 void check_cuda(struct check *c)
@@ -230,29 +219,30 @@ void check_cuda(struct check *c)
 	check_visible(c);
 	value = getenv("CUDA_LAUNCH_BLOCKING");
 	if (value && *value && strcmp(value, "0") != 0)
-		check_warn(c, CUDA, "CUDA_LAUNCH_BLOCKING",
-		           "Unset it, except for debugging kernels.",
-		           "Each launch waits for its kernel, so the "
-		           "group-level calls of several ranks are refused, "
-		           "and nothing overlaps.");
+		check_warn(
+			c, CUDA, "CUDA_LAUNCH_BLOCKING",
+			"Unset it, except for debugging kernels.",
+			"Each launch waits for its kernel, so Cohort refuses "
+			"group calls of several ranks, and nothing overlaps.");
 	value = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
 	if (value && strcmp(value, "1") == 0)
-		check_warn(c, CUDA, "CUDA_DEVICE_MAX_CONNECTIONS",
-		           "Unset it, unless the program asks for it.",
-		           "All streams of a device share one queue: a kernel "
-		           "of one communicator that waits for other ranks "
-		           "holds up those of another.");
+		check_warn(
+			c, CUDA, "CUDA_DEVICE_MAX_CONNECTIONS",
+			"Unset it, unless the program asks for it.",
+			"All streams of a device share one queue, so a kernel "
+			"that waits for other ranks blocks the kernels of "
+			"other communicators.");
 	value = getenv("CUDA_MODULE_LOADING");
-	if (value && !check_has_word("EAGER LAZY DEFAULT", value, strncmp))
+	if (value && !check_has_word("EAGER LAZY DEFAULT", value))
 		check_warn(c, CUDA, "CUDA_MODULE_LOADING", "Set it to EAGER.",
-		           "The value \"%.100s\" is none that CUDA knows.",
-		           value);
+		           "CUDA does not know the value \"%.100s\".", value);
 	else if (check_is_real(c) && check_devices(c) > 1 &&
 	         (!value || strcmp(value, "EAGER") != 0))
 		check_warn(c, CUDA, "CUDA_MODULE_LOADING", "Set it to EAGER.",
-		           "Kernels are loaded when they are first used, which "
-		           "may wait for kernels on all GPUs of the process.");
+		           "Kernels are loaded when they are first used, and "
+		           "loading may wait for kernels on all GPUs of the "
+		           "process.");
 	if (check_troubles(c) == before)
 		check_ok(c, CUDA,
-		         "nothing that hides a device or makes ranks wait");
+		         "no variable hides a device or makes ranks wait");
 }

@@ -4,21 +4,25 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cohort/cohort.h>
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "base/util.h"
 
-/* ---- figures ---------------------------------------------------------- */
+const char *cli_command;
 
 void cli_sleep_until(uint64_t time_ns)
 {
@@ -48,7 +52,10 @@ double cli_quantile(double *values, size_t n, double place)
 	       (at - (double)below) * (values[below + 1] - values[below]);
 }
 
-/* ---- text ------------------------------------------------------------- */
+bool cli_starts_with(const char *text, const char *start)
+{
+	return strncmp(text, start, strlen(start)) == 0;
+}
 
 bool cli_ends_with(const char *text, const char *end)
 {
@@ -57,7 +64,7 @@ bool cli_ends_with(const char *text, const char *end)
 	return n > of && strcmp(text + n - of, end) == 0;
 }
 
-void cli_plain(char *text)
+void cli_sanitize(char *text)
 {
 	const unsigned char *s = (const unsigned char *)text;
 	size_t n;
@@ -69,7 +76,7 @@ void cli_plain(char *text)
 	}
 }
 
-void cli_complain(const char *command, const char *format, ...)
+void cli_error(const char *format, ...)
 {
 	va_list args;
 	char *text;
@@ -79,30 +86,40 @@ void cli_complain(const char *command, const char *format, ...)
 		text = NULL;
 	va_end(args);
 	if (text)
-		cli_plain(text);
-	fprintf(stderr, "cohort%s%s: %s\n", command ? " " : "",
-	        command ? command : "", text ? text : "out of memory");
+		cli_sanitize(text);
+	fprintf(stderr, "cohort%s%s: %s\n", cli_command ? " " : "",
+	        cli_command ? cli_command : "", text ? text : "out of memory");
 	free(text);
 }
 
-void *cli_need(const char *command, void *memory)
+int cli_cannot_run(const char *program, int error)
+{
+	cli_error("%s: %s", program, strerror(error));
+	return error == ENOENT ? CLI_NOT_FOUND : CLI_NOT_EXECUTABLE;
+}
+
+int cli_exit_status(int status)
+{
+	return WIFSIGNALED(status) ? 128 + WTERMSIG(status)
+	                           : WEXITSTATUS(status);
+}
+
+void *cli_need(void *memory)
 {
 	if (memory)
 		return memory;
-	cli_complain(command, "out of memory");
+	cli_error("out of memory");
 	exit(CLI_FAILED);
 }
 
-int cli_setenv(const char *command, const char *variable, const char *value,
-               bool replaces)
+int cli_setenv(const char *variable, const char *value, bool replaces)
 {
 	if (!setenv(variable, value, replaces))
 		return CLI_OK;
-	cli_complain(command, "%s: %s", variable, strerror(errno));
-	return CLI_FAILED;
+	return cli_fail("%s: %s", variable, strerror(errno));
 }
 
-int cli_need_devices(const char *command, int ranks)
+int cli_need_devices(int ranks)
 {
 	enum { DEFAULT_HOST_DEVICES = 8 };
 	char devices[16];
@@ -110,7 +127,7 @@ int cli_need_devices(const char *command, int ranks)
 	if (ranks <= DEFAULT_HOST_DEVICES)
 		return CLI_OK;
 	snprintf(devices, sizeof(devices), "%d", ranks);
-	return cli_setenv(command, "COHORT_HOST_DEVICES", devices, false);
+	return cli_setenv("COHORT_HOST_DEVICES", devices, false);
 }
 
 const char *cli_map_file(const char *path, size_t *size_out)
@@ -129,6 +146,11 @@ const char *cli_map_file(const char *path, size_t *size_out)
 	return bytes == MAP_FAILED ? NULL : bytes;
 }
 
+bool cli_has_text(const char *image, size_t size, const char *text)
+{
+	return memmem(image, size, text, strlen(text));
+}
+
 void cli_put_quoted(FILE *out, const char *text)
 {
 	putc('\'', out);
@@ -137,16 +159,24 @@ void cli_put_quoted(FILE *out, const char *text)
 	putc('\'', out);
 }
 
-/* The columns of a terminal that are used. */
-#define WIDTH 79
+int cli_columns(int fd)
+{
+	enum { DEFAULT = 80, LEAST = 40 };
+	struct winsize size;
+
+	if (ioctl(fd, TIOCGWINSZ, &size) || size.ws_col < LEAST)
+		return DEFAULT - 1;
+	return size.ws_col - 1;
+}
 
 void cli_print_wrapped(int indent, const char *text)
 {
+	const int width = cli_columns(STDOUT_FILENO);
 	int column = indent, word;
 
 	for (; *text; text += word, text += strspn(text, " ")) {
 		word = (int)strcspn(text, " ");
-		if (column > indent && column + 1 + word > WIDTH) {
+		if (column > indent && column + 1 + word > width) {
 			printf("\n%*s", indent, "");
 			column = indent;
 		}
@@ -156,52 +186,51 @@ void cli_print_wrapped(int indent, const char *text)
 	printf("\n");
 }
 
-/* Print the @n bytes of a row.  What follows its label starts at LABEL. */
-static void print_row(int column, const char *row, int n)
+/* Print a row of @n bytes, wrapped. Indent all lines but the first by the width
+ * of a label. */
+static void print_row(FILE *out, int column, const char *row, int n)
 {
 	enum { LABEL = 7 };
+	const int width = cli_columns(fileno(out));
 	int cut, indent = column;
 
-	while (n > WIDTH - indent) {
-		for (cut = WIDTH - indent; cut > LABEL && row[cut] != ' ';)
+	while (n > width - indent) {
+		for (cut = width - indent; cut > LABEL && row[cut] != ' ';)
 			cut--;
 		if (cut == LABEL)
-			break; /* one long word */
-		printf("%*s%.*s\n", indent, "", cut, row);
+			break; /* a single word that is longer than a line */
+		fprintf(out, "%*s%.*s\n", indent, "", cut, row);
 		row += cut + 1;
 		n -= cut + 1;
 		indent = column + LABEL;
 	}
-	printf("%*s%.*s\n", indent, "", n, row);
+	fprintf(out, "%*s%.*s\n", indent, "", n, row);
 }
 
-void cli_print_block(int column, const char *text)
+void cli_print_block(FILE *out, int column, const char *text)
 {
 	int n;
 
 	for (; *text; text += n + (text[n] == '\n')) {
 		n = (int)strcspn(text, "\n");
-		print_row(column, text, n);
+		print_row(out, column, text, n);
 	}
 }
 
-int cli_number(const char *command, const char *option, const char *text,
-               uint64_t min, uint64_t max, uint64_t *value_out)
+int cli_number(const char *option, const char *text, uint64_t min, uint64_t max,
+               uint64_t *value_out)
 {
 	unsigned long long value;
 	char *end;
 
 	errno = 0;
 	value = strtoull(text, &end, 10);
-	/* strtoull() would take a sign and leading blanks. */
+	/* strtoull() accepts a sign and leading blanks. */
 	if (*text < '0' || *text > '9' || *end || errno || value < min ||
-	    value > max) {
-		cli_complain(command,
-		             "--%s: '%s' is not a number from %" PRIu64
-		             " to %" PRIu64,
-		             option, text, min, max);
-		return CLI_USAGE;
-	}
+	    value > max)
+		return cli_misuse("--%s: \"%s\" is not a number from %" PRIu64
+		                  " to %" PRIu64,
+		                  option, text, min, max);
 	*value_out = value;
 	return CLI_OK;
 }
@@ -218,4 +247,46 @@ const char *cli_launch_name(int launch)
 	return launch == COHORT_LAUNCH_TOGETHER ? "together"
 	       : launch == COHORT_LAUNCH_AHEAD  ? "ahead"
 	                                        : NULL;
+}
+
+/* Folders that contain the folders of libraries, relative to the folder of the
+ * command: in the build tree, and installed with one of several values of
+ * libdir */
+static const char *const parents[] = {
+	"lib",
+	"../lib/cohort",
+	"../lib*/cohort",
+	"../lib/*/cohort",
+};
+
+/* Find the first match of the pattern @own/@parent/@name that contains
+ * @file. */
+static bool find_in(const char *own, const char *parent, const char *name,
+                    const char *file, char out[PATH_MAX])
+{
+	char path[2 * PATH_MAX];
+	bool found;
+	glob_t hits;
+
+	snprintf(path, sizeof(path), "%s/%s/%s/%s", own, parent, name, file);
+	if (glob(path, 0, NULL, &hits))
+		return false;
+	found = realpath(hits.gl_pathv[0], out) != NULL;
+	globfree(&hits);
+	if (found)
+		*strrchr(out, '/') = '\0';
+	return found;
+}
+
+int cli_find_libraries(const char *name, const char *file, char own[PATH_MAX],
+                       char out[PATH_MAX])
+{
+	if (!realpath("/proc/self/exe", own))
+		return cli_fail("/proc/self/exe: %s", strerror(errno));
+	*strrchr(own, '/') = '\0';
+	for (size_t i = 0; i < ARRAY_SIZE(parents); i++)
+		if (find_in(own, parents[i], name, file, out))
+			return CLI_OK;
+	return cli_fail("no %s in %s/%s/%s or %s/%s/%s", file, own, parents[0],
+	                name, own, parents[1], name);
 }

@@ -6,13 +6,14 @@
 #include <getopt.h>
 #include <limits.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define NS_PER_MS UINT64_C(1000000)
 
-/* The value that getopt_long() returns for the first option without a
- * letter. */
+/* getopt_long()'s value for an option without a letter is this plus the index
+ * of the option in the table. */
 enum { CLI_LONG_OPTION = 256 };
 
 static bool takes_value(const struct cli_option *option)
@@ -21,8 +22,6 @@ static bool takes_value(const struct cli_option *option)
 	       option->kind != CLI_CALL;
 }
 
-/* Fill what getopt_long() takes.  Its value for an option is the option's
- * letter, or else CLI_LONG_OPTION and the option's place in the table. */
 static void make_tables(const struct cli_option *options,
                         char letters[2 * CLI_MOST_OPTIONS + 4],
                         struct option table[CLI_MOST_OPTIONS + 2])
@@ -53,44 +52,45 @@ static void make_tables(const struct cli_option *options,
 	*table = (struct option){ .name = NULL };
 }
 
-/* The option for which getopt_long() returned @answer; NULL if that is an
- * error. */
+/* Return the option for getopt_long()'s value @answer, or NULL if @answer
+ * stands for an error. */
 static const struct cli_option *find(const struct cli_option *options,
                                      int answer)
 {
-	const struct cli_option *o;
-
 	if (answer >= CLI_LONG_OPTION)
 		return &options[answer - CLI_LONG_OPTION];
-	for (o = options; o->name; o++)
+	for (const struct cli_option *o = options; o->name; o++)
 		if (o->letter == answer)
 			return o;
 	return NULL;
 }
 
-/* Complain about the option for which getopt_long() returned @answer: '?' or
- * ':'. */
-static void refuse(const char *command, char **argv, int answer)
+/* Report the error for which getopt_long() returned @answer: '?' for an unknown
+ * option, ':' for a missing value. */
+static void refuse(char **argv, int answer)
 {
 	const char *option = argv[optind - 1];
+	const char *name = cli_command ? cli_command : "";
+	const char *space = *name ? " " : "";
 
 	if (answer == ':')
-		cli_complain(command, "%s: needs a value", option);
+		cli_error("%s: needs a value", option);
 	else if (optopt > UCHAR_MAX || optopt == 'h')
-		cli_complain(command, "%s: takes no value", option);
+		cli_error("%s: takes no value", option);
 	else if (optopt)
-		cli_complain(command, "-%c: no such option", optopt);
+		cli_error("-%c: no such option; see cohort%s%s --help", optopt,
+		          space, name);
 	else
-		cli_complain(command, "%s: no such option", option);
+		cli_error("%s: no such option; see cohort%s%s --help", option,
+		          space, name);
 }
 
 static_assert(sizeof(size_t) == sizeof(uint64_t), "CLI_UINT is for both");
 
-static int take_number(const char *command, const struct cli_option *o)
+static int take_number(const struct cli_option *o)
 {
 	uint64_t most = o->kind == CLI_BIT ? 1 : o->most, number;
-	int status =
-		cli_number(command, o->name, optarg, o->least, most, &number);
+	int status = cli_number(o->name, optarg, o->least, most, &number);
 
 	if (status != CLI_OK)
 		return status;
@@ -104,7 +104,7 @@ static int take_number(const char *command, const struct cli_option *o)
 	return CLI_OK;
 }
 
-static int take_name(const char *command, const struct cli_option *o)
+static int take_name(const struct cli_option *o)
 {
 	for (int i = (int)o->least; i <= (int)o->most; i++) {
 		if (strcmp(optarg, o->name_of(i)) != 0)
@@ -112,13 +112,12 @@ static int take_name(const char *command, const struct cli_option *o)
 		*(int *)o->value = i;
 		return CLI_OK;
 	}
-	cli_complain(command, "--%s: '%s' %s", o->name, optarg, o->says);
-	return CLI_USAGE;
+	return cli_misuse("--%s: \"%s\" %s", o->name, optarg, o->says);
 }
 
-static int take_list(const char *command, const struct cli_option *o)
+static int take_list(const struct cli_option *o)
 {
-	char *list = cli_need(command, strdup(optarg)), *rest = list, *word;
+	char *list = cli_need(strdup(optarg)), *rest = list, *word;
 	int status = o->read(o, NULL);
 
 	while (status == CLI_OK && (word = strsep(&rest, ",")))
@@ -127,7 +126,7 @@ static int take_list(const char *command, const struct cli_option *o)
 	return status;
 }
 
-static int take(const char *command, const struct cli_option *o)
+static int take_option(const struct cli_option *o)
 {
 	switch (o->kind) {
 	case CLI_TRUE:
@@ -138,14 +137,14 @@ static int take(const char *command, const struct cli_option *o)
 	case CLI_INT:
 	case CLI_UINT:
 	case CLI_MS:
-		return take_number(command, o);
+		return take_number(o);
 	case CLI_TEXT:
 		*(const char **)o->value = optarg;
 		break;
 	case CLI_NAME:
-		return take_name(command, o);
+		return take_name(o);
 	case CLI_LIST:
-		return take_list(command, o);
+		return take_list(o);
 	case CLI_READ:
 	case CLI_CALL:
 		return o->read(o, optarg);
@@ -158,57 +157,58 @@ static int take(const char *command, const struct cli_option *o)
 	return CLI_OK;
 }
 
-/* Look for what must be there, and must not be, once all options are read. */
-static int check_rest(const char *command, int argc, char **argv,
-                      const struct cli_option *options)
+/* After all options were read, check that no required option or operand is
+ * missing and that there are not too many operands. */
+static int check_rest(int argc, char **argv, const struct cli_option *options)
 {
 	const struct cli_option *o;
 
 	for (o = options; o->name; o++) {
 		if (!o->is_needed || *(const char **)o->value)
 			continue;
-		cli_complain(command, "--%s: no file given", o->name);
-		return CLI_USAGE;
+		return cli_misuse("no --%s FILE given; see cohort %s --help",
+		                  o->name, cli_command);
 	}
-	if (o->kind == CLI_END && optind < argc) {
-		cli_complain(command, "'%s': takes options only", argv[optind]);
-		return CLI_USAGE;
-	}
-	if (o->kind == CLI_FILES && optind == argc) {
-		cli_complain(command, "no file given");
-		return CLI_USAGE;
-	}
+	if (o->kind == CLI_END && optind < argc)
+		return cli_misuse(
+			"\"%s\" is not an option; see cohort %s --help",
+			argv[optind], cli_command);
+	if (o->kind == CLI_FILES && optind == argc)
+		return cli_misuse("no file given; see cohort %s --help",
+		                  cli_command);
 	return CLI_OK;
 }
 
-int cli_options(const char *command, int argc, char **argv,
-                const struct cli_option *options, void (*print_help)(void),
-                bool *help_out)
+bool cli_options(const char *command, int argc, char **argv,
+                 const struct cli_option *options, const char *help,
+                 int *status_out)
 {
 	char letters[2 * CLI_MOST_OPTIONS + 4];
 	struct option table[CLI_MOST_OPTIONS + 2];
 	const struct cli_option *option;
 	int c, status = CLI_OK;
 
+	cli_command = command;
 	make_tables(options, letters, table);
-	*help_out = false;
-	optind = 0; /* getopt starts afresh */
+	optind = 0; /* makes getopt_long() start again */
 	opterr = 0;
 	while (status == CLI_OK &&
 	       (c = getopt_long(argc, argv, letters, table, NULL)) != -1) {
 		if (c == 'h') {
-			*help_out = true;
-			print_help();
-			return CLI_OK;
+			fputs(help, stdout);
+			*status_out = CLI_OK;
+			return false;
 		}
 		option = find(options, c);
 		if (option) {
-			status = take(command, option);
+			status = take_option(option);
 		} else {
-			refuse(command, argv, c);
+			refuse(argv, c);
 			status = CLI_USAGE;
 		}
 	}
-	return status == CLI_OK ? check_rest(command, argc, argv, options)
-	                        : status;
+	if (status == CLI_OK)
+		status = check_rest(argc, argv, options);
+	*status_out = status;
+	return status == CLI_OK;
 }

@@ -3,8 +3,7 @@
 #define CLI_COMMON_CLI_OPTIONS_H
 
 /*
- * The options of a command as a table: each says how its value is read and
- * where the value goes
+ * The table of a command's options, with the type and destination of each value
  */
 
 #include <stdbool.h>
@@ -15,63 +14,65 @@
 #include "cli/common/cli.h"
 
 enum cli_value {
-	CLI_END,   /* of the table, for a command without operands */
-	CLI_FILES, /* of the table, for a command that needs one file or more */
-	CLI_REST,  /* of the table, for a command that may have operands */
-	CLI_PROGRAM, /* of the table, for a command whose first operand ends the
-	                options, as it has options of its own */
-	CLI_TRUE,    /* takes no value: sets a bool */
-	CLI_FALSE,   /* takes no value: clears a bool */
-	CLI_BIT,     /* 0 or 1, for a bool */
-	CLI_INT,     /* a number from least to most, for an int */
-	CLI_UINT,    /* a number from least to most, for a uint64_t or size_t */
-	CLI_MS,      /* milliseconds from least to most, for a uint64_t of ns */
-	CLI_TEXT,    /* for a const char * */
-	CLI_NAME,    /* one of the names of least to most, for an int */
-	CLI_READ,    /* for @read */
-	/* Words between commas: calls @read with NULL, then for each. */
+	CLI_END, /* end of the table of a command without operands */
+	/* end of the table of a command that needs at least one file */
+	CLI_FILES,
+	CLI_REST, /* end of the table of a command with optional operands */
+	/* end of the table of a command whose first operand is a program; all
+	 * later words belong to the program */
+	CLI_PROGRAM,
+	CLI_TRUE,  /* takes no value; sets a bool */
+	CLI_FALSE, /* takes no value; clears a bool */
+	CLI_BIT,   /* 0 or 1, for a bool */
+	CLI_INT,   /* a number from least to most, for an int */
+	CLI_UINT,  /* a number from least to most, for a uint64_t or size_t */
+	CLI_MS,    /* milliseconds from least to most, for a uint64_t of ns */
+	CLI_TEXT,  /* for a const char * */
+	/* one of the names of numbers from least to most, for an int */
+	CLI_NAME,
+	CLI_READ, /* read by @read */
+	/* words separated by commas; @read is called with NULL first, then with
+	 * each word */
 	CLI_LIST,
-	CLI_CALL, /* takes no value: calls @read with NULL */
+	CLI_CALL, /* takes no value; @read is called with NULL */
 };
 
 struct cli_option {
 	const char *name;
-	char letter; /* of the short form, or 0 */
+	char letter; /* the short form, or 0 if there is none */
 	enum cli_value kind;
 	void *value;
 	uint64_t least, most;
-	bool is_needed; /* for CLI_TEXT, the name of a file */
+	bool is_needed; /* for CLI_TEXT: a file name that is required */
 
-	/* For CLI_NAME; and what is said of a text that is none of them. */
+	/* For CLI_NAME: the function that returns the name of a number, and the
+	 * rest of the error message about an invalid name */
 	const char *(*name_of)(int number);
 	const char *says;
 
-	/* For CLI_READ, CLI_LIST and CLI_CALL: an enum cli_exit, after a
-	 * complaint. */
+	/* For CLI_READ, CLI_LIST and CLI_CALL. Returns an enum cli_exit; if it
+	 * is not CLI_OK, an error was printed. */
 	int (*read)(const struct cli_option *option, const char *text);
 };
 
-/* The values of two options that several commands have, for the int at @to. */
+/* An option that several commands have; it stores into the int at @to. */
 #define CLI_PLATFORM(to)                                                       \
 	CLI_NAME, (to), COHORT_PLATFORM_GPU, COHORT_PLATFORM_HOST,             \
 		.name_of = cli_platform_name,                                  \
 		.says = "is neither gpu nor host"
-#define CLI_LAUNCH(to)                                                         \
-	CLI_NAME, (to), COHORT_LAUNCH_TOGETHER, COHORT_LAUNCH_AHEAD,           \
-		.name_of = cli_launch_name,                                    \
-		.says = "is neither together nor ahead"
 
-/* A table has at most so many options. */
 enum { CLI_MOST_OPTIONS = 30 };
 
 /*
- * Read the options of @command, or of cohort itself if that is NULL: those of
- * the table, and --help and -h.  CLI_OK, with optind at the first operand, if
- * the command takes any, and @help_out true if the help was printed; or
- * CLI_USAGE after a complaint.
+ * Read the options of @command, or of cohort itself if @command is NULL. --help
+ * and -h are added to the table; they print @help.
+ *
+ * Return true, with optind at the first operand, if the command must run.
+ * Otherwise store its exit status: CLI_OK if the help was printed, or CLI_USAGE
+ * if an error was printed.
  */
-int cli_options(const char *command, int argc, char **argv,
-                const struct cli_option *options, void (*print_help)(void),
-                bool *help_out);
+bool cli_options(const char *command, int argc, char **argv,
+                 const struct cli_option *options, const char *help,
+                 int *status_out);
 
 #endif

@@ -40,8 +40,7 @@ int processes_fork(struct processes *p, int *number_out)
 	}
 	if (i < p->n && p->pids[i] < 0) {
 		p->pids[i] = 0;
-		cli_complain(p->command, "cannot start process %d: %s", i,
-		             strerror(errno));
+		cli_error("cannot start process %d: %s", i, strerror(errno));
 		processes_end(p);
 		return CLI_FAILED;
 	}
@@ -55,14 +54,15 @@ int processes_fork(struct processes *p, int *number_out)
 	                        set_number("COHORT_PROCESSES", p->n) &&
 	                        set_number("COHORT_JOB", (int)parent)))
 		return CLI_OK;
-	cli_complain(p->command, "out of memory");
+	cli_error("out of memory");
 	if (*number_out >= p->first)
 		exit(CLI_FAILED);
 	processes_end(p);
 	return CLI_FAILED;
 }
 
-/* Wait for process @i.  True if it has ended as it should. */
+/* Wait for process @i. Return true if it exited with 0, or if SIGKILL ended it
+ * and @may_be_killed is true. */
 static bool await(struct processes *p, int i, bool may_be_killed)
 {
 	int status = 0;
@@ -73,8 +73,8 @@ static bool await(struct processes *p, int i, bool may_be_killed)
 	if (may_be_killed && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
 		return true;
 	if (WIFSIGNALED(status))
-		cli_complain(p->command, "process %d: signal %d (%s)", i,
-		             WTERMSIG(status), strsignal(WTERMSIG(status)));
+		cli_error("process %d was ended by signal %d (%s)", i,
+		          WTERMSIG(status), strsignal(WTERMSIG(status)));
 	return WIFEXITED(status) && WEXITSTATUS(status) == CLI_OK;
 }
 

@@ -2,40 +2,36 @@
 #ifndef CLI_COMMON_FORK_H
 #define CLI_COMMON_FORK_H
 
-/*
- * A command in several processes, which can open a group by
- * COHORT_BOOTSTRAP_ENV
- */
+/* Runs a command in several forked processes, which can then open a group with
+ * COHORT_BOOTSTRAP_ENV */
 
 #include <sys/types.h>
 
-/* The most that a command can have. */
 #define MAX_PROCESSES 64
 
 struct processes {
-	const char *command; /* its name, for complaints */
-	int first;           /* the first that was forked: 0 or 1 */
+	/* number of the first process to fork: 1 if the caller is process 0,
+	 * else 0 */
+	int first;
 	int n;
-	/* Of those that were forked; 0: it has ended. */
+	/* pid of each forked process, or 0 once it has ended */
 	pid_t pids[MAX_PROCESSES];
 };
 
 /*
- * Fork processes @p->first to @p->n - 1.  The caller has set command, first and
- * n. Process 0, if it is not forked, is the caller.  The forked ones end with
- * the caller.  To be called before the library starts threads.
+ * Fork processes @p->first to @p->n - 1, which are killed when the caller ends.
+ * The caller sets first and n, and calls this before the library
+ * starts threads.
  *
- * Returns in each of them, and in the caller.  @number_out: the process's
- * number, or -1 in a caller that is none of them An enum cli_exit, after a
- * complaint; then there is only the caller.
+ * Return in the caller and in each new process. *@number_out is the number of
+ * the process, or -1 in a caller that has none. Return an enum cli_exit. If it
+ * is not CLI_OK, an error was printed and all new processes have ended.
  */
 int processes_fork(struct processes *p, int *number_out);
 
-/* Wait for the ends of those that were forked.  An enum cli_exit, after a
- * complaint if one has failed; process @killed may have been killed. */
+/* Wait until the forked processes have ended. SIGKILL may end process @killed.
+ * Return an enum cli_exit. If a process failed, an error was printed. */
 int processes_wait(struct processes *p, int killed);
-
-/* End those that were forked at once. */
 void processes_end(struct processes *p);
 
 #endif

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * The options of cohort demo, its processes, and its group
- */
+/* The options of cohort demo, its processes and its group */
 
 #include "cli/demo/demo.h"
 
-#include <math.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +15,6 @@
 
 #include "base/clock.h"
 #include "base/util.h"
-#include "cli/commands.h"
 #include "cli/common/cli.h"
 #include "cli/common/cli_options.h"
 #include "cli/common/fork.h"
@@ -25,12 +22,12 @@
 
 #define NS_PER_MS (NS_PER_S / 1000)
 
-/* How long the run waits for a rank that stalls, and for an abort, which takes
- * NCCL half a second. */
+/* Time that a stalled rank has to return, and that an abort has, which takes
+ * NCCL half a second */
 #define ABORT_DEADLINE_NS (2 * NS_PER_S)
 
-/* The deadline of a call that all ranks have made: shorter than the time for
- * which a rank waits for its step. */
+/* Deadline of a call that all ranks have made. It must expire before a rank's
+ * own timeout for a step. */
 #define EXEC_DEADLINE_NS (5 * NS_PER_S)
 
 enum { DEFAULT_RANKS = 4, MAX_EPOCHS = 10000 };
@@ -42,87 +39,49 @@ const char *const demo_faults[FAULTS] = {
 	[FAULT_KILL] = "kill",
 };
 
-/* ---- options ---------------------------------------------------------- */
+/* clang-format off */
+static const char help[] =
+	"usage: cohort demo [OPTION]...\n"
+	"\n"
+	"Trains a perceptron (64-128-10) on 1438 images of handwritten digits with one\n"
+	"thread per rank, and tests it on 359 others.  Half-way through, one rank fails,\n"
+	"and the others continue without it.\n"
+	"\n"
+	"  --ranks N         number of ranks (default 4, or all devices if fewer)\n"
+	"  --epochs N        passes over the images (default 30)\n"
+	"  --processes N     processes to spread the ranks over (default 1)\n"
+	"  --platform P      gpu or host (default: see cohort info)\n"
+	"  --stall R@S       rank R waits in the program at step S, from 0\n"
+	"                    (default: rank 2, or the last, half-way through)\n"
+	"  --die R@S         the thread of rank R exits at step S\n"
+	"  --mismatch R@S    rank R makes another call than the others at step S\n"
+	"  --kill P@S        process P, from 1, is killed at step S\n"
+	"  --no-fault        no rank fails\n"
+	"  --join-deadline MS  how long the others wait for a rank (default 500)\n"
+	"  --verify          compare with a single run without the library\n"
+	"  --json            one JSON object instead of text\n"
+	"  --help            this text\n";
+/* clang-format on */
 
-static const struct demo_options defaults = {
-	.processes = 1,
-	.platform = COHORT_PLATFORM_AUTO,
-	.epochs = 30,
-	.batch = 64,
-	.seed = 1,
-	.lr = 0.1f,
-	.join_deadline_ns = 500 * NS_PER_MS,
-};
-
-static void print_help(void)
-{
-	/* clang-format off */
-	printf("usage: cohort demo [OPTION]...\n"
-	       "\n"
-	       "Trains a perceptron (%d-%d-%d) on %d images of handwritten digits with one\n"
-	       "thread per rank, and tests it on %d others.  Half-way one rank fails, and the\n"
-	       "others go on without it.\n"
-	       "\n",
-	       MLP_INPUTS, MLP_HIDDEN, MLP_OUTPUTS, DIGITS_TRAIN,
-	       DIGITS_HELD_OUT);
-	printf("  --ranks N         number of ranks (default %d, or all devices if fewer)\n"
-	       "  --epochs N        passes over the images (default %zu)\n"
-	       "  --batch N         images per step, of all ranks together (default %zu)\n"
-	       "  --lr X            learning rate (default %g)\n"
-	       "  --seed N          seed of the weights and the order (default %llu)\n",
-	       DEFAULT_RANKS, defaults.epochs, defaults.batch,
-	       (double)defaults.lr, (unsigned long long)defaults.seed);
-	puts("  --processes N     processes to spread the ranks over (default 1)\n"
-	     "  --platform P      gpu or host (default: see cohort info)\n"
-	     "  --stall R@S       rank R waits in the program at step S, from 0\n"
-	     "                    (default: rank 2, or the last, half-way)\n"
-	     "  --die R@S         the thread of rank R exits at step S\n"
-	     "  --mismatch R@S    rank R makes another call than the others at step S\n"
-	     "  --kill P@S        process P, from 1, is killed at step S\n"
-	     "  --no-fault        no rank fails\n"
-	     "  --join-deadline MS  how long the others wait for a rank (default 500)\n"
-	     "  --verify          compare with a single run without the library\n"
-	     "  --json            one JSON object instead of text\n"
-	     "  --help            this text");
-	/* clang-format on */
-}
-
-static int read_rate(const struct cli_option *option, const char *text)
-{
-	char *end;
-	float lr = strtof(text, &end);
-
-	if (end == text || *end || !isfinite(lr) || lr <= 0.0f) {
-		cli_complain("demo", "--lr: '%s' is not a number above 0",
-		             text);
-		return CLI_USAGE;
-	}
-	*(float *)option->value = lr;
-	return CLI_OK;
-}
-
-/* Read "RANK@STEP" or "PROCESS@STEP"; settle_fault() checks whether they
- * exist. */
+/* Parse "RANK@STEP" or "PROCESS@STEP"; NULL stands for no fault. settle_fault()
+ * checks that the rank or process and the step exist. */
 static int read_fault(const struct cli_option *option, const char *text)
 {
 	struct demo_options *options = option->value;
 	bool kill = strcmp(option->name, demo_faults[FAULT_KILL]) == 0;
-	char who[24];
-	int n = (int)strcspn(text, "@");
-	uint64_t number;
+	unsigned number;
+	int end = 0;
 
-	if (!text[n] || n >= (int)sizeof(who)) {
-		cli_complain("demo", "--%s: '%s' is not %s@STEP", option->name,
-		             text, kill ? "PROCESS" : "RANK");
-		return CLI_USAGE;
-	}
-	snprintf(who, sizeof(who), "%.*s", n, text);
-	if (cli_number("demo", option->name, who, kill ? 1 : 0,
-	               kill ? MAX_PROCESSES - 1 : COHORT_SIM_MAX_DEVICES - 1,
-	               &number) != CLI_OK ||
-	    cli_number("demo", option->name, text + n + 1, 0, UINT64_MAX,
-	               &options->fault_step) != CLI_OK)
-		return CLI_USAGE;
+	options->fault = FAULT_NONE;
+	if (!text)
+		return CLI_OK;
+	/* sscanf() accepts signs and blanks. */
+	if (sscanf(text, "%9u@%18" SCNu64 "%n", &number, &options->fault_step,
+	           &end) != 2 ||
+	    text[end] || text[strspn(text, "0123456789@")])
+		return cli_misuse("--%s: \"%s\" is not %s@STEP, such as 2@30",
+		                  option->name, text,
+		                  kill ? "PROCESS" : "RANK");
 	options->fault = FAULT_STALL;
 	while (strcmp(option->name, demo_faults[options->fault]) != 0)
 		options->fault++;
@@ -130,16 +89,8 @@ static int read_fault(const struct cli_option *option, const char *text)
 	return CLI_OK;
 }
 
-static int read_no_fault(const struct cli_option *option, const char *text)
-{
-	struct demo_options *options = option->value;
-
-	(void)text;
-	options->fault = FAULT_NONE;
-	return CLI_OK;
-}
-
-static int parse(int argc, char **argv, struct demo_options *o, bool *help_out)
+static bool parse(int argc, char **argv, struct demo_options *o,
+                  int *status_out)
 {
 	const struct cli_option options[] = {
 		{ "ranks", 0, CLI_INT, &o->ranks, .least = 1,
@@ -148,17 +99,12 @@ static int parse(int argc, char **argv, struct demo_options *o, bool *help_out)
 		  .most = MAX_PROCESSES },
 		{ "epochs", 0, CLI_UINT, &o->epochs, .least = 1,
 		  .most = MAX_EPOCHS },
-		{ "batch", 0, CLI_UINT, &o->batch, .least = 1,
-		  .most = DIGITS_TRAIN },
-		{ "lr", 0, CLI_READ, &o->lr, .read = read_rate },
-		{ "seed", 0, CLI_UINT, &o->seed, .least = 0,
-		  .most = UINT64_MAX },
 		{ "platform", 0, CLI_PLATFORM(&o->platform) },
 		{ "stall", 0, CLI_READ, o, .read = read_fault },
 		{ "die", 0, CLI_READ, o, .read = read_fault },
 		{ "mismatch", 0, CLI_READ, o, .read = read_fault },
 		{ "kill", 0, CLI_READ, o, .read = read_fault },
-		{ "no-fault", 0, CLI_CALL, o, .read = read_no_fault },
+		{ "no-fault", 0, CLI_CALL, o, .read = read_fault },
 		{ "join-deadline", 0, CLI_MS, &o->join_deadline_ns, .least = 1,
 		  .most = 1000000 },
 		{ "verify", 0, CLI_TRUE, .value = &o->verify },
@@ -166,14 +112,20 @@ static int parse(int argc, char **argv, struct demo_options *o, bool *help_out)
 		{ .kind = CLI_END },
 	};
 
-	return cli_options("demo", argc, argv, options, print_help, help_out);
+	*o = (struct demo_options){
+		.processes = 1,
+		.platform = COHORT_PLATFORM_AUTO,
+		.epochs = 30,
+		.join_deadline_ns = 500 * NS_PER_MS,
+	};
+	return cli_options("demo", argc, argv, options, help, status_out);
 }
 
 /*
- * Set the number of ranks, and of devices of the host platform.  The latter
- * must be set before the host platform is used, and has no effect on GPUs.
- * Devices are not probed if there are several processes: those that are forked
- * later could not use them.
+ * Set the number of ranks and the number of the host platform's devices, which
+ * must be set before that platform is used and does not affect GPUs. If there
+ * are several processes, do not probe devices, because processes that are
+ * forked after a probe cannot use them.
  */
 static int settle_ranks(struct demo_options *o)
 {
@@ -182,21 +134,18 @@ static int settle_ranks(struct demo_options *o)
 	if (!o->ranks && o->processes > 1)
 		o->ranks = o->processes > DEFAULT_RANKS ? o->processes
 		                                        : DEFAULT_RANKS;
-	if (cli_need_devices("demo", o->ranks) != CLI_OK)
+	if (cli_need_devices(o->ranks) != CLI_OK)
 		return CLI_FAILED;
-	if (o->ranks && o->ranks < o->processes) {
-		cli_complain("demo",
-		             "--processes: %d are more than the ranks, %d",
-		             o->processes, o->ranks);
-		return CLI_USAGE;
-	}
+	if (o->ranks && o->ranks < o->processes)
+		return cli_misuse(
+			"--processes: %d processes need as many ranks, "
+			"but there are %d",
+			o->processes, o->ranks);
 	if (o->ranks)
 		return CLI_OK;
-	if (cohort_platform_probe(o->platform, &info) != COHORT_OK) {
-		cli_complain("demo", "%s", cohort_last_error());
-		return CLI_FAILED;
-	}
-	/* Opening the group explains why a platform is unusable. */
+	if (cohort_platform_probe(o->platform, &info) != COHORT_OK)
+		return cli_fail("%s", cohort_last_error());
+	/* If the platform is unusable, opening the group reports why. */
 	o->ranks = info.status == COHORT_OK && info.devices > 0 &&
 	                           info.devices < DEFAULT_RANKS
 	                   ? info.devices
@@ -211,7 +160,8 @@ int demo_first_rank(const struct demo_options *options, int process)
 	return (options->ranks * process + n - 1) / n;
 }
 
-/* Choose which rank fails at which of @steps, or check the choice. */
+/* Choose which rank fails at which of @steps steps, or check the user's
+ * choice. */
 static int settle_fault(struct demo_options *o, uint64_t steps)
 {
 	if (o->fault == FAULT_UNSAID && o->ranks == 1)
@@ -223,36 +173,34 @@ static int settle_fault(struct demo_options *o, uint64_t steps)
 	}
 	if (o->fault == FAULT_NONE)
 		return CLI_OK;
-	if (o->fault == FAULT_KILL && o->fault_process >= o->processes) {
-		cli_complain("demo", "--kill: there is no process %d, only %d",
-		             o->fault_process, o->processes);
-		return CLI_USAGE;
-	}
+	if (o->fault == FAULT_KILL && o->processes == 1)
+		return cli_misuse("--kill: there is one process, number 0: "
+		                  "add --processes 2");
+	if (o->fault == FAULT_KILL &&
+	    (o->fault_process == 0 || o->fault_process >= o->processes))
+		return cli_misuse("--kill: %d is not a process from 1 to %d",
+		                  o->fault_process, o->processes - 1);
 	if (o->fault == FAULT_KILL)
 		o->fault_rank = demo_first_rank(o, o->fault_process);
-	if (o->fault_rank >= o->ranks || o->fault_step >= steps) {
-		cli_complain("demo",
-		             "%d@%llu: there are ranks 0 to %d and steps 0 to "
-		             "%llu",
-		             o->fault_rank, (unsigned long long)o->fault_step,
-		             o->ranks - 1, (unsigned long long)steps - 1);
-		return CLI_USAGE;
-	}
-	if (!o->fault_rank && demo_first_rank(o, 1) == 1) {
-		cli_complain("demo",
-		             "process 0 reports, and has no rank but rank 0");
-		return CLI_USAGE;
-	}
+	if (o->fault_rank >= o->ranks || o->fault_step >= steps)
+		return cli_misuse(
+			"--%s: there is no rank %d at step %llu: ranks "
+			"are 0 to %d, steps 0 to %llu",
+			demo_faults[o->fault], o->fault_rank,
+			(unsigned long long)o->fault_step, o->ranks - 1,
+			(unsigned long long)steps - 1);
+	if (!o->fault_rank && demo_first_rank(o, 1) == 1)
+		return cli_misuse(
+			"--%s: rank 0 must not fail: it is the only rank "
+			"of process 0, which prints the results",
+			demo_faults[o->fault]);
 	return CLI_OK;
 }
 
-/* ---- images ----------------------------------------------------------- */
-
-/* Defined in digits_data.S: each row has 64 pixels 0..16 and a class 0..9,
- * separated by commas, and ends with a newline. */
+/* Defined in digits_data.S. Each row has 64 pixels from 0 to 16 and a class
+ * from 0 to 9, separated by commas, and ends with a newline. */
 extern const char digits_csv[] __attribute__((visibility("hidden")));
 
-/* Read a number, and move @text to the next one. */
 static int read_number(const char **text)
 {
 	char *end;
@@ -262,28 +210,23 @@ static int read_number(const char **text)
 	return (int)number;
 }
 
-static void read_sample(const char **text, struct mlp_sample *sample)
-{
-	for (int i = 0; i < MLP_INPUTS; i++)
-		sample->inputs[i] = (float)read_number(text) / 16.0f;
-	sample->label = read_number(text);
-}
-
-/* Read the embedded table.  Called once. */
 static const struct digits *load_digits(void)
 {
 	static struct digits digits;
 	struct mlp_sample *train = digits.train, *held_out = digits.held_out;
+	struct mlp_sample *sample;
 	const char *text = digits_csv;
 
-	for (int row = 0; row < DIGITS_ROWS; row++)
-		read_sample(&text, row % 5 == 4 ? held_out++ : train++);
+	for (int row = 0; row < DIGITS_ROWS; row++) {
+		sample = row % 5 == 4 ? held_out++ : train++;
+		for (int i = 0; i < MLP_INPUTS; i++)
+			sample->inputs[i] = (float)read_number(&text) / 16.0f;
+		sample->label = read_number(&text);
+	}
 	return &digits;
 }
 
-/* ---- run: open, train, close ------------------------------------------ */
-
-/* Each process drives the devices whose numbers are those of its ranks. */
+/* Open the group. Rank r runs on device r, in whichever process it is. */
 static int open_group(struct demo *d)
 {
 	const struct cohort_bootstrap bootstrap = {
@@ -310,11 +253,10 @@ static int open_group(struct demo *d)
 	symbols_use();
 	if (cohort_group_open(devices, n, &options, &d->group) == COHORT_OK)
 		return CLI_OK;
-	cli_complain("demo", "%s", cohort_last_error());
-	return CLI_FAILED;
+	return cli_fail("%s", cohort_last_error());
 }
 
-/* Run one process; process 0 also waits for the others, and reports. */
+/* Run a process. Process 0 also waits for the others and prints the results. */
 static int run_process(struct demo *d, struct processes *processes)
 {
 	char complaint[1024] = "";
@@ -337,44 +279,30 @@ static int run_process(struct demo *d, struct processes *processes)
 		                                : 0);
 	if (d->process == 0 && status == CLI_OK)
 		report(d);
-	if (status == CLI_OK && *complaint) {
-		cli_complain("demo", "%s", complaint);
-		status = CLI_FAILED;
-	}
-	return status;
-}
-
-/* Map memory for the ranks that processes share once they are forked. */
-static int create_ranks(struct demo *d)
-{
-	size_t n = (size_t)d->options.ranks;
-
-	d->shared =
-		mmap(NULL, sizeof(*d->shared) + n * sizeof(struct rank),
-	             PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (d->shared == MAP_FAILED) {
-		cli_complain("demo", "out of memory");
-		return CLI_FAILED;
-	}
-	for (size_t r = 0; r < n; r++)
-		mlp_init(&d->shared->ranks[r].model.weights, d->options.seed);
-	return CLI_OK;
+	return status == CLI_OK && *complaint ? cli_fail("%s", complaint)
+	                                      : status;
 }
 
 static int run(struct demo *d)
 {
 	struct processes processes = {
-		.command = "demo",
 		.first = 1,
 		.n = d->options.processes,
 	};
-	int status = create_ranks(d);
+	const size_t n = (size_t)d->options.ranks;
+	int status;
 
+	/* The forked processes will share this memory. */
+	d->shared =
+		mmap(NULL, sizeof(*d->shared) + n * sizeof(struct rank),
+	             PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	cli_need(d->shared == MAP_FAILED ? NULL : d->shared);
+	for (size_t r = 0; r < n; r++)
+		mlp_init(&d->shared->ranks[r].model.weights);
 	d->digits = load_digits();
 	sem_init(&d->release, 0, 0);
 	sem_init(&d->released, 0, 0);
-	if (status == CLI_OK)
-		status = processes_fork(&processes, &d->process);
+	status = processes_fork(&processes, &d->process);
 	if (status != CLI_OK)
 		return status;
 	status = run_process(d, &processes);
@@ -387,16 +315,12 @@ int demo_main(int argc, char **argv)
 {
 	static struct demo d;
 	struct demo_options *o = &d.options;
-	bool help;
 	int status;
 
-	*o = defaults;
-	status = parse(argc, argv, o, &help);
-	if (status != CLI_OK || help)
+	if (!parse(argc, argv, o, &status))
 		return status;
 	status = settle_ranks(o);
-	d.epoch_steps = (DIGITS_TRAIN + o->batch - 1) / o->batch;
-	d.steps = d.epoch_steps * o->epochs;
+	d.steps = DEMO_EPOCH_STEPS * o->epochs;
 	if (status == CLI_OK)
 		status = settle_fault(o, d.steps);
 	return status == CLI_OK ? run(&d) : status;

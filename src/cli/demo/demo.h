@@ -5,10 +5,11 @@
 /*
  * cohort demo: trains a perceptron on handwritten digits, one thread per rank
  *
- *  demo.c    the options, the images, the processes, and the group train.c
- *  the rank's thread and the supervisor report.c  the results as text or JSON,
- *  and the comparison with a single run mlp.c     the arithmetic of a
- *  perceptron
+ *   demo.c    the options, the images, the processes, and the group
+ *   train.c   the rank's thread and the supervisor
+ *   report.c  the results as text or JSON, and the comparison with training by
+ *             one thread
+ *   mlp.c     the arithmetic of a perceptron
  */
 
 #include <semaphore.h>
@@ -20,31 +21,107 @@
 #include <cohort/cohort.h>
 #include <cohort/reducer.h>
 
-#include "cli/demo/mlp.h"
+/* ---- mlp.c: a perceptron with one hidden layer ------------------------ */
+
+enum {
+	MLP_INPUTS = 64,
+	MLP_HIDDEN = 128,
+	MLP_OUTPUTS = 10,
+	MLP_TENSORS = 4,
+};
+
+/*
+ * The parameters, or their gradients or momentum. Weights are stored by input,
+ * so that the inner loops access neighboring floats. The structure has no
+ * padding, so it can be used as an array of MLP_FLOATS floats.
+ */
+struct mlp {
+	float w1[MLP_INPUTS][MLP_HIDDEN];
+	float b1[MLP_HIDDEN];
+	float w2[MLP_HIDDEN][MLP_OUTPUTS];
+	float b2[MLP_OUTPUTS];
+};
+
+#define MLP_FLOATS (sizeof(struct mlp) / sizeof(float))
+
+/* Name of each tensor, and its offset in a struct mlp, in floats */
+extern const struct mlp_tensor {
+	const char *name;
+	size_t offset;
+	size_t count;
+} mlp_tensors[MLP_TENSORS];
+
+struct mlp_sample {
+	float inputs[MLP_INPUTS]; /* 0..1 */
+	int label;
+};
+
+struct mlp_loss {
+	double sum;
+	unsigned images;
+};
+
+/* Set random weights and zero biases. */
+void mlp_init(struct mlp *m);
+
+/* Fill @order with 0 to @n - 1 in a random order that depends on @epoch. */
+void mlp_shuffle(uint16_t *order, size_t n, uint64_t epoch);
+
+/*
+ * Compute the gradients of @samples[@order[0]] to @samples[@order[@n - 1]],
+ * summed and divided by @batch, or zeros if @n is 0. Add the loss of the
+ * samples to @loss.
+ */
+void mlp_gradients(const struct mlp *m, const struct mlp_sample *samples,
+                   const uint16_t *order, size_t n, size_t batch,
+                   struct mlp *gradients, struct mlp_loss *loss);
+void mlp_add(struct mlp *sum, const struct mlp *other);
+
+/* Do one step of gradient descent with momentum. */
+void mlp_update(struct mlp *m, struct mlp *momentum,
+                const struct mlp *gradients);
+unsigned mlp_correct(const struct mlp *m, const struct mlp_sample *samples,
+                     size_t n);
+
+/* Return the largest absolute difference between corresponding parameters. */
+double mlp_difference(const struct mlp *a, const struct mlp *b);
+
+/* The images of handwritten digits (data/README.md). Every fifth image is not
+ * used for training. */
+enum {
+	DIGITS_ROWS = 1797,
+	DIGITS_HELD_OUT = DIGITS_ROWS / 5,
+	DIGITS_TRAIN = DIGITS_ROWS - DIGITS_HELD_OUT,
+};
+
+struct digits {
+	struct mlp_sample train[DIGITS_TRAIN];
+	struct mlp_sample held_out[DIGITS_HELD_OUT];
+};
+
+/* ---- the demo --------------------------------------------------------- */
 
 enum demo_fault {
-	FAULT_UNSAID, /* not given: a stall, if there is more than one rank */
+	FAULT_UNSAID, /* not given: a stall if there are several ranks */
 	FAULT_NONE,
 	FAULT_STALL,    /* the rank waits in the program */
 	FAULT_DIE,      /* its thread exits */
-	FAULT_MISMATCH, /* it makes another call than the others */
+	FAULT_MISMATCH, /* it makes a different call than the other ranks */
 	FAULT_KILL,     /* its process is killed */
 	FAULTS,
 };
 
-/* Their names in options and results, or NULL. */
+/* Names of the faults in options and results, or NULL */
 extern const char *const demo_faults[FAULTS];
 
 struct demo_options {
-	int ranks;     /* 0 if not given */
-	int processes; /* over which the ranks are spread */
-	int platform;  /* enum cohort_platform */
+	int ranks; /* 0 if not given */
+	/* number of processes, among which the ranks are divided */
+	int processes;
+	int platform; /* enum cohort_platform */
 	size_t epochs;
-	size_t batch; /* images per step, of all ranks together */
-	uint64_t seed;
-	float lr;
 	enum demo_fault fault;
-	int fault_rank;    /* with FAULT_KILL the first of the process */
+	int fault_rank;    /* with FAULT_KILL the first rank of the process */
 	int fault_process; /* with FAULT_KILL */
 	uint64_t fault_step;
 	uint64_t join_deadline_ns;
@@ -52,10 +129,11 @@ struct demo_options {
 	bool json;
 };
 
-/* Decay of the momentum. */
-#define DEMO_MOMENTUM 0.9f
+/* Images per step, of all ranks together, and steps per epoch */
+#define DEMO_BATCH ((size_t)64)
+#define DEMO_EPOCH_STEPS ((DIGITS_TRAIN + DEMO_BATCH - 1) / DEMO_BATCH)
 
-/* Number of generations after which the demo gives up. */
+/* Number of generations after which the demo gives up */
 #define MAX_GENERATIONS 8
 
 struct model {
@@ -64,93 +142,91 @@ struct model {
 };
 
 /*
- * State of a rank, in memory that the processes of the demo share.  It belongs
- * to the rank's thread, and once that has ended to its process, and at the end
- * to process 0.
+ * State of a rank, in memory that the processes of the demo share. Until the
+ * rank's thread has ended, only that thread uses it; then its process does, and
+ * finally process 0.
  */
 struct rank {
 	struct model model;
-	struct model received; /* from another rank; not complete yet */
+	struct model received; /* the state received from another rank */
 	uint64_t step;         /* number of steps done */
 	struct mlp gradients;
-	uint16_t order[DIGITS_TRAIN]; /* of the images in this epoch */
-	struct mlp_loss loss;         /* in this epoch so far */
+	uint16_t order[DIGITS_TRAIN]; /* order of the images in this epoch */
+	struct mlp_loss loss;         /* loss in this epoch so far */
 	uint64_t compute_ns;
 	uint64_t comm_ns; /* copies, reduction and waiting */
 
-	/* The last generation that the rank was in; and for each the step it
-	 * began with and its number of ranks, or 0 if it ended before that. */
+	/* The last generation that had the rank; and for each generation the
+	 * step at which it started and its number of ranks, which is 0 if the
+	 * generation ended before its first step */
 	int generation;
 	struct {
 		uint64_t step;
 		int ranks;
 	} starts[MAX_GENERATIONS];
 
-	/* Start and end of the first reduction that failed, or 0. */
+	/* Start and end of the first reduction that failed, or 0 */
 	uint64_t called_ns;
 	uint64_t answered_ns;
 
 	struct cohort_comm *comm;
 	void *device;                   /* a struct mlp in device memory */
-	struct cohort_reducer *reducer; /* of the gradients there */
-	bool has_died;       /* its thread has exited and freed nothing */
-	bool is_left_behind; /* by the first run that failed */
+	struct cohort_reducer *reducer; /* reduces the gradients in @device */
+	bool has_died; /* its thread exited without freeing anything */
+	/* its thread was abandoned by the first run that failed */
+	bool is_left_behind;
 };
 
 /*
- * State of a process, which is never freed: a thread that was left behind may
- * still use it.  Times are of CLOCK_MONOTONIC, or 0 if the event did not
- * happen.
+ * State of a process. It is never freed, because an abandoned thread may still
+ * use it. Times are on CLOCK_MONOTONIC, and are 0 if the event has not
+ * happened.
  */
 struct demo {
 	struct demo_options options;
 	const struct digits *digits;
-	uint64_t epoch_steps;
 	uint64_t steps;
 	struct shared {
 		_Atomic uint64_t fault_ns;
-		struct rank ranks[]; /* by their numbers in generation 1 */
+		struct rank ranks[]; /* by rank number in generation 1 */
 	} * shared;
 
 	int process;
 	struct cohort_group *group;
-	int platform; /* of the group */
+	int platform; /* platform of the group */
 
-	/* A rank that stalls waits for release, and posts released as it
+	/* A stalled rank waits for @release, and posts @released when it
 	 * ends. */
 	atomic_bool is_stalled;
 	sem_t release;
 	sem_t released;
 
-	/* The cause that ended generation 1; status COHORT_OK if there is
-	 * none. */
+	/* Cause that ended generation 1, or status COHORT_OK */
 	struct cohort_cause cause;
 	uint64_t start_ns;
-	uint64_t returned_ns;  /* the run of generation 1 was over */
-	uint64_t respawned_ns; /* generation 2 was open */
+	uint64_t returned_ns;  /* when the run of generation 1 returned */
+	uint64_t respawned_ns; /* when generation 2 was open */
 	uint64_t end_ns;
 };
 
-/* Return the number of the first rank of @process in generation 1; of the
- * process after the last, the number of ranks. */
+/* Return the first rank of @process in generation 1, or the number of ranks if
+ * @process is the number of processes. */
 int demo_first_rank(const struct demo_options *options, int process);
 
 /*
- * Train to the end, in as many generations as it takes, or until no rank of
- * this process is left.  Returns an enum cli_exit, after a complaint.
+ * Train to the end, in as many generations as necessary, or until all ranks of
+ * this process are lost. Return an enum cli_exit. If it is not CLI_OK, an error
+ * was printed.
  */
 int train(struct demo *d);
 
-/* End the thread of a rank that stalls, and free what a thread that died has
- * left. */
+/* End the thread of a stalled rank, and free the memory of a thread that has
+ * exited. */
 void train_release(struct demo *d);
 
-/* Compute the gradients of part @part of @parts of the batch of @rank's
- * step. */
 void train_gradients(const struct demo *d, struct rank *rank, size_t part,
                      size_t parts);
 
-/* Print the results, once all processes are done. */
 void report(const struct demo *d);
 
 #endif

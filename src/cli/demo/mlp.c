@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Multilayer perceptron
+ * A multilayer perceptron, forward and backward, one sample at a time
  *
- * Forward and backward one sample at a time.  The inner loops run over the
- * outputs of a layer, which are independent of each other, with one input held
- * fixed: a compiler can vectorise that without changing the order of any sum.
+ * Each inner loop runs over the outputs of a layer, for one fixed input. The
+ * outputs are independent of each other, so a compiler can vectorize the loop
+ * without changing the order of any sum. The order depends only on the
+ * arguments, so equal arguments give identical results on every thread.
  */
 
-#include "cli/demo/mlp.h"
+#include "cli/demo/demo.h"
 
 #include <assert.h>
 #include <math.h>
 #include <string.h>
 
 #include "base/random.h"
+
+#define SEED 1 /* of the weights and of the order of the images */
+#define RATE 0.1f
+#define MOMENTUM 0.9f
 
 static_assert(MLP_FLOATS == (MLP_INPUTS + 1) * MLP_HIDDEN +
                                     (MLP_HIDDEN + 1) * MLP_OUTPUTS,
@@ -33,13 +38,14 @@ const struct mlp_tensor mlp_tensors[MLP_TENSORS] = {
 #undef TENSOR
 };
 
-/* What the forward pass of one sample leaves for the backward pass. */
+/* Results of a sample's forward pass that its backward pass needs */
 struct activations {
 	float hidden[MLP_HIDDEN];
 	float outputs[MLP_OUTPUTS]; /* before the softmax */
 };
 
-/* Uniform in [-limit, limit), with He's limit for ReLU layers. */
+/* Initialize weights uniformly in [-limit, limit), with He's limit for ReLU
+ * layers. */
 static void init_weights(float *w, size_t n, size_t inputs, uint64_t *state)
 {
 	float limit = sqrtf(6.0f / (float)inputs);
@@ -51,18 +57,18 @@ static void init_weights(float *w, size_t n, size_t inputs, uint64_t *state)
 	}
 }
 
-void mlp_init(struct mlp *m, uint64_t seed)
+void mlp_init(struct mlp *m)
 {
-	uint64_t state = seed;
+	uint64_t state = SEED;
 
 	memset(m, 0, sizeof(*m));
 	init_weights(m->w1[0], MLP_INPUTS * MLP_HIDDEN, MLP_INPUTS, &state);
 	init_weights(m->w2[0], MLP_HIDDEN * MLP_OUTPUTS, MLP_HIDDEN, &state);
 }
 
-void mlp_shuffle(uint16_t *order, size_t n, uint64_t seed, uint64_t epoch)
+void mlp_shuffle(uint16_t *order, size_t n, uint64_t epoch)
 {
-	uint64_t state = seed;
+	uint64_t state = SEED;
 
 	state = random_next(&state) + epoch;
 	for (size_t i = 0; i < n; i++) {
@@ -99,8 +105,8 @@ static int largest(const float outputs[MLP_OUTPUTS])
 	return best;
 }
 
-/* The cross-entropy of the softmax of @outputs, and its derivative with respect
- * to them. */
+/* Return the cross-entropy of the softmax of @outputs, and store its derivative
+ * with respect to @outputs. */
 static float loss_derivative(const float outputs[MLP_OUTPUTS], int label,
                              float derivative[MLP_OUTPUTS])
 {
@@ -176,15 +182,15 @@ void mlp_add(struct mlp *sum, const struct mlp *other)
 }
 
 void mlp_update(struct mlp *m, struct mlp *momentum,
-                const struct mlp *gradients, float lr, float decay)
+                const struct mlp *gradients)
 {
 	float *restrict w = (float *)m;
 	float *restrict v = (float *)momentum;
 	const float *restrict g = (const float *)gradients;
 
 	for (size_t i = 0; i < MLP_FLOATS; i++) {
-		v[i] = decay * v[i] + g[i];
-		w[i] -= lr * v[i];
+		v[i] = MOMENTUM * v[i] + g[i];
+		w[i] -= RATE * v[i];
 	}
 }
 
@@ -206,15 +212,11 @@ double mlp_difference(const struct mlp *a, const struct mlp *b)
 {
 	const float *p = (const float *)a;
 	const float *q = (const float *)b;
-	double most = 0.0;
+	double d, most = 0.0;
 
 	for (size_t i = 0; i < MLP_FLOATS; i++) {
-		double d = fabs((double)p[i] - (double)q[i]);
-
-		/* Equal infinities have no difference that is a number. */
-		if (p[i] == q[i] || (isnan(p[i]) && isnan(q[i])))
-			continue;
-		most = isnan(d) ? INFINITY : fmax(most, d);
+		d = fabs((double)p[i] - (double)q[i]);
+		most = d > most ? d : most;
 	}
 	return most;
 }

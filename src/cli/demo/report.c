@@ -14,22 +14,21 @@
 
 struct summary {
 	int generations;
-	int ranks;                /* of the last generation */
-	const struct rank *final; /* the first of these */
-	double compute_seconds;   /* mean over these */
+	int ranks;                /* number of ranks in the last generation */
+	const struct rank *final; /* the first rank of that generation */
+	double compute_seconds;   /* mean over its ranks */
 	double comm_seconds;
-	double accuracy;   /* on the held-out images */
-	double loss;       /* of their images in the last epoch */
-	double difference; /* from a single run; NaN without --verify */
-	int abandoned;     /* number of ranks that were left behind */
+	double accuracy; /* on the held-out images */
+	double loss;     /* mean over the images of the last epoch */
+	/* largest difference from training by one thread, or NaN without
+	 * --verify */
+	double difference;
+	int abandoned; /* number of ranks whose threads were abandoned */
 
-	/* The time at which the last rank inside the library had its answer. */
+	/* time at which the last call that waited in the library returned */
 	uint64_t answered_ns;
 };
 
-/* ---- the comparison with a single run ---------------------------------- */
-
-/* Return the number of ranks that did @step. */
 static int ranks_at(const struct rank *rank, uint64_t step)
 {
 	int g = rank->generation - 1;
@@ -40,9 +39,9 @@ static int ranks_at(const struct rank *rank, uint64_t step)
 }
 
 /*
- * Train once more, with one thread and without the library.  The gradients of
- * the shards are added in rank order.  The host platform adds in that order as
- * well, so there the weights must agree to the last bit.
+ * Train again with one thread and without the library, adding the gradients of
+ * the shards in rank order. The host platform adds in the same order, so its
+ * weights must be identical.
  */
 static const struct mlp *train_single(const struct demo *d,
                                       const struct rank *final)
@@ -50,7 +49,7 @@ static const struct mlp *train_single(const struct demo *d,
 	static struct rank single;
 	static struct mlp sum;
 
-	mlp_init(&single.model.weights, d->options.seed);
+	mlp_init(&single.model.weights);
 	for (; single.step < d->steps; single.step++) {
 		size_t ranks = (size_t)ranks_at(final, single.step);
 
@@ -59,14 +58,13 @@ static const struct mlp *train_single(const struct demo *d,
 			train_gradients(d, &single, r, ranks);
 			mlp_add(&sum, &single.gradients);
 		}
-		mlp_update(&single.model.weights, &single.model.momentum, &sum,
-		           d->options.lr, DEMO_MOMENTUM);
+		mlp_update(&single.model.weights, &single.model.momentum, &sum);
 	}
 	return &single.model.weights;
 }
 
-/* Return the largest difference between the weights of the final ranks and
- * those of a single run. */
+/* Return the largest difference between the weights of the final ranks and the
+ * weights of training with one thread. */
 static double compare(const struct demo *d, const struct summary *s)
 {
 	const struct mlp *single = train_single(d, s->final);
@@ -116,11 +114,8 @@ static struct summary summarize(const struct demo *d)
 	return s;
 }
 
-/* ---- text -------------------------------------------------------------- */
-
 enum { TEXT_COLUMN = 10 };
 
-/* Print one line of what happened, with its time since the start. */
 __attribute__((format(printf, 3, 4))) static void
 print_when(const struct demo *d, uint64_t time_ns, const char *format, ...)
 {
@@ -137,9 +132,9 @@ print_when(const struct demo *d, uint64_t time_ns, const char *format, ...)
 static void print_fault(const struct demo *d)
 {
 	static const char *const did[] = {
-		[FAULT_STALL] = "rank %d begins to wait in the program",
-		[FAULT_DIE] = "rank %d lets its thread exit",
-		[FAULT_MISMATCH] = "rank %d makes another call than the others",
+		[FAULT_STALL] = "rank %d blocks in the program",
+		[FAULT_DIE] = "the thread of rank %d exits",
+		[FAULT_MISMATCH] = "rank %d makes a different call",
 		[FAULT_KILL] = "process %d is killed",
 	};
 	const struct demo_options *o = &d->options;
@@ -169,23 +164,24 @@ static void print_detection(const struct demo *d)
 		           cli_ms_between(d->shared->fault_ns, cause->time_ns));
 	else
 		print_when(d, cause->time_ns, "the group ends:");
-	cli_print_block(TEXT_COLUMN, cause->details);
+	cli_print_block(stdout, TEXT_COLUMN, cause->details);
 }
 
 static void print_recovery(const struct demo *d, const struct summary *s)
 {
 	if (s->answered_ns)
-		print_when(d, s->answered_ns,
-		           "the last rank inside the library has its answer");
+		print_when(
+			d, s->answered_ns,
+			"the call of the last rank that waited has returned");
 	print_when(d, d->returned_ns,
-	           "the run is over; ranks left behind: %d%s", s->abandoned,
-	           s->abandoned ? " (abort deadline 2 s)" : "");
+	           "the run has returned; abandoned threads: %d%s",
+	           s->abandoned, s->abandoned ? " (abort deadline 2 s)" : "");
 	print_when(d, d->respawned_ns,
 	           "generation 2: %d rank%s from the weights of step %llu",
 	           s->final->starts[1].ranks,
-	           s->final->starts[1].ranks == 1 ? " goes on" : "s go on",
+	           s->final->starts[1].ranks == 1 ? " continues" : "s continue",
 	           (unsigned long long)s->final->starts[1].step);
-	print_when(d, d->end_ns, "trained to the end");
+	print_when(d, d->end_ns, "the training is complete");
 }
 
 static void print_text(const struct demo *d, const struct summary *s)
@@ -201,8 +197,9 @@ static void print_text(const struct demo *d, const struct summary *s)
 		printf(", in %d processes", o->processes);
 	printf("\naccuracy  %.4f on %d held-out images\n", s->accuracy,
 	       DIGITS_HELD_OUT);
-	printf("loss      %.5g after %zu epochs, %llu steps\n", s->loss,
-	       o->epochs, (unsigned long long)d->steps);
+	printf("loss      %.5g after %zu epoch%s, %llu steps\n", s->loss,
+	       o->epochs, o->epochs == 1 ? "" : "s",
+	       (unsigned long long)d->steps);
 	printf("time      %.2f s: %.2f s in compute, %.2f s in communication\n",
 	       cli_ms_between(d->start_ns, d->end_ns) * 1e-3,
 	       s->compute_seconds, s->comm_seconds);
@@ -218,8 +215,6 @@ static void print_text(const struct demo *d, const struct summary *s)
 	print_recovery(d, s);
 }
 
-/* ---- JSON -------------------------------------------------------------- */
-
 /* Write the time between two events, or null unless both have happened. */
 static void json_ms(struct json *json, const char *key, uint64_t from_ns,
                     uint64_t to_ns)
@@ -228,7 +223,7 @@ static void json_ms(struct json *json, const char *key, uint64_t from_ns,
 	            from_ns && to_ns ? cli_ms_between(from_ns, to_ns) : NAN);
 }
 
-/* Ranks have the numbers of generation 1. */
+/* Write the events. Ranks have their numbers of generation 1. */
 static void json_story(struct json *json, const struct demo *d,
                        const struct summary *s)
 {
@@ -273,10 +268,6 @@ static void print_json(const struct demo *d, const struct summary *s)
 		json_int(&json, NULL, i);
 	json_close(&json, ']');
 	json_uint(&json, "epochs", o->epochs);
-	json_uint(&json, "batch", o->batch);
-	json_float(&json, "lr", o->lr);
-	json_float(&json, "momentum", DEMO_MOMENTUM);
-	json_uint(&json, "seed", o->seed);
 	json_uint(&json, "held_out", DIGITS_HELD_OUT);
 	json_double(&json, "accuracy", s->accuracy);
 	json_double(&json, "loss", s->loss);

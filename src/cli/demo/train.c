@@ -3,15 +3,14 @@
 /*
  * Training with one thread per rank
  *
- * Every rank has its own copy of the weights.  A step cuts a batch of images
- * into one shard per rank, and every rank computes the gradients of its shard,
- * divided by the size of the whole batch.  A reducer sums them, and every rank
- * makes the same update, so that the weights stay equal.
+ * Every rank has its own copy of the weights. A step divides a batch of images
+ * into one shard per rank. Every rank computes the gradients of its shard,
+ * divided by the size of the whole batch. A reducer sums them over the ranks,
+ * and every rank applies the sums, so that the weights stay equal.
  *
- * If the group ends, the supervisor continues without the ranks that are lost,
- * in a new generation, from the state of a rank that is furthest ahead.  A step
- * is done on a rank when its reduction is done, so ranks are at most one step
- * apart.
+ * If the group ends, the supervisor continues in a new generation without the
+ * lost ranks, from the state of a rank that is furthest ahead. A rank has done
+ * a step once its reduction is done, so ranks are at most one step apart.
  */
 
 #include "cli/demo/demo.h"
@@ -26,8 +25,6 @@
 #include "cli/common/fork.h"
 
 #define STEP_TIMEOUT_NS (30 * NS_PER_S)
-
-/* ---- the state with which a generation starts ------------------------- */
 
 static int copy_out(struct rank *rank, const struct mlp *from)
 {
@@ -45,9 +42,9 @@ static int copy_in(struct rank *rank, struct mlp *to)
 }
 
 /*
- * Broadcast @values from rank @root.  The wait comes before the copy, which may
- * block until everything before it in the stream is done: a peer that never
- * comes must end in the timeout of the wait.
+ * Broadcast @values from rank @root. First wait for the broadcast, because the
+ * copy may block until everything before it in the stream is done: only the
+ * wait times out if a peer never arrives.
  */
 static int receive(struct rank *rank, struct mlp *values, int root)
 {
@@ -65,9 +62,8 @@ static int receive(struct rank *rank, struct mlp *values, int root)
 	return rc == COHORT_OK ? copy_in(rank, values) : rc;
 }
 
-/* Take over the state of the first rank that is furthest ahead: in generation 1
- * of rank
- * 0.  After an error the rank has the state that it had. */
+/* Copy the state of the first rank that is furthest ahead. In generation 1,
+ * that is rank 0. After an error, the rank's state is unchanged. */
 static int catch_up(struct rank *rank)
 {
 	const int generation = cohort_comm_generation(rank->comm);
@@ -96,9 +92,8 @@ static int catch_up(struct rank *rank)
 	return COHORT_OK;
 }
 
-/* ---- a step ----------------------------------------------------------- */
-
-/* The gradients have the places in device memory that a struct mlp has. */
+/* Create the reducer. The gradients in device memory have the layout of struct
+ * mlp. */
 static int create_reducer(struct rank *rank)
 {
 	struct cohort_parameter parameters[MLP_TENSORS];
@@ -113,13 +108,13 @@ static int create_reducer(struct rank *rank)
 			.type = COHORT_F32,
 		};
 	cohort_reducer_options_init(&options);
-	options.op = COHORT_SUM; /* they are divided by the batch already */
+	options.op = COHORT_SUM; /* already divided by the batch size */
 	return cohort_reducer_create(rank->comm, parameters, MLP_TENSORS,
 	                             &options, &rank->reducer);
 }
 
-/* Mark the gradients in the order of a backward pass, which ends with the first
- * layer. */
+/* Mark the gradients as ready in the order of a backward pass, from the last
+ * layer to the first, and wait for their sums. */
 static int reduce_gradients(struct rank *rank)
 {
 	int rc = COHORT_OK;
@@ -131,28 +126,28 @@ static int reduce_gradients(struct rank *rank)
 	return rc == COHORT_OK ? copy_in(rank, &rank->gradients) : rc;
 }
 
-/* Shards are contiguous and differ by at most one image; some are empty if
- * there are more ranks than images. */
+/* The shards are contiguous and differ in size by at most one image. If there
+ * are more ranks than images, some shards are empty. */
 void train_gradients(const struct demo *d, struct rank *rank, size_t part,
                      size_t parts)
 {
-	size_t at = (size_t)(rank->step % d->epoch_steps) * d->options.batch;
+	size_t at = (size_t)(rank->step % DEMO_EPOCH_STEPS) * DEMO_BATCH;
 	size_t left = DIGITS_TRAIN - at;
-	size_t batch = left < d->options.batch ? left : d->options.batch;
+	size_t batch = left < DEMO_BATCH ? left : DEMO_BATCH;
 	size_t begin = batch * part / parts, end = batch * (part + 1) / parts;
 
 	if (at == 0) {
 		rank->loss = (struct mlp_loss){ 0 };
-		mlp_shuffle(rank->order, DIGITS_TRAIN, d->options.seed,
-		            rank->step / d->epoch_steps);
+		mlp_shuffle(rank->order, DIGITS_TRAIN,
+		            rank->step / DEMO_EPOCH_STEPS);
 	}
 	mlp_gradients(&rank->model.weights, d->digits->train,
 	              rank->order + at + begin, end - begin, batch,
 	              &rank->gradients, &rank->loss);
 }
 
-/* Let a rank fail once, at the chosen step.  Returns the status of the call
- * that the other ranks do not make. */
+/* Make the rank fail once, at the chosen step. For FAULT_MISMATCH, return the
+ * status of the mismatched call. */
 static int fail_on_purpose(struct demo *d, struct rank *rank)
 {
 	const struct demo_options *o = &d->options;
@@ -181,8 +176,8 @@ static int fail_on_purpose(struct demo *d, struct rank *rank)
 	return COHORT_OK;
 }
 
-/* Compute and reduce gradients, and update the weights.  After an error the
- * step is as if it had not begun. */
+/* Compute and reduce the gradients, and update the weights. After an error, the
+ * step can be repeated. */
 static int train_step(struct demo *d, struct rank *rank)
 {
 	const struct mlp_loss before = rank->loss;
@@ -211,20 +206,18 @@ static int train_step(struct demo *d, struct rank *rank)
 		return rc;
 	}
 	mlp_update(&rank->model.weights, &rank->model.momentum,
-	           &rank->gradients, d->options.lr, DEMO_MOMENTUM);
+	           &rank->gradients);
 	rank->step++;
 	rank->compute_ns += computed - start + clock_now() - reduced;
 	return COHORT_OK;
 }
 
-/* ---- the rank's thread ------------------------------------------------ */
-
 /*
- * End the group, unless it has ended, so that the other ranks learn of the
- * failure.  Then wait until the rank's operations are answered, which the abort
- * deadline bounds: no buffer may be freed while an operation may use it.
+ * End the group if it has not ended, so that the other ranks are notified of
+ * the failure. Then wait for the rank's operations, for at most the abort
+ * deadline, because no buffer may be freed while an operation may use it.
  */
-static int give_up(struct rank *rank, int rc)
+static int end_after_failure(struct rank *rank, int rc)
 {
 	cohort_comm_fail(rank->comm, rc,
 	                 rc < 0 ? cohort_last_error() : cohort_status_text(rc));
@@ -258,16 +251,15 @@ static int train_worker(struct cohort_comm *comm, void *user)
 		rc = train_step(d, rank);
 	if (rc == COHORT_OK)
 		rc = free_memory(rank);
-	else if (give_up(rank, rc) != COHORT_WEDGED)
+	else if (end_after_failure(rank, rc) != COHORT_WEDGED)
 		free_memory(rank);
 	if (d->is_stalled && rank == &d->shared->ranks[d->options.fault_rank])
 		sem_post(&d->released);
 	return rc;
 }
 
-/* ---- the supervisor --------------------------------------------------- */
-
-/* Record the first failure, in which the ranks have their first numbers. */
+/* Record the first failure, while ranks still have their numbers of generation
+ * 1. */
 static void record(struct demo *d, const struct cohort_cause *cause)
 {
 	int left[COHORT_MAX_RANKS];
@@ -279,7 +271,7 @@ static void record(struct demo *d, const struct cohort_cause *cause)
 		d->shared->ranks[left[i]].is_left_behind = true;
 }
 
-/* Return true if all ranks of this process are lost. */
+/* Return whether all ranks of this process are lost. */
 static bool is_left_out(const struct demo *d, const int *lost, int n)
 {
 	struct cohort_process all[MAX_PROCESSES];
@@ -304,16 +296,14 @@ int train(struct demo *d)
 		if (d->cause.status == COHORT_OK)
 			record(d, &cause);
 		n = cohort_group_lost(d->group, lost, COHORT_MAX_RANKS);
-		/* The other processes continue once this one has closed the
+		/* The other processes continue after this one has closed the
 		 * group. */
 		if (is_left_out(d, lost, n))
 			return CLI_OK;
 		/* If all ranks are lost, cohort_group_lost() returns none. */
 		if (cohort_group_generation(d->group) == MAX_GENERATIONS ||
-		    (!n && cohort_group_abandoned(d->group, NULL, 0))) {
-			cli_complain("demo", "%s", cause.text);
-			return CLI_FAILED;
-		}
+		    (!n && cohort_group_abandoned(d->group, NULL, 0)))
+			return cli_fail("%s", cause.text);
 		rc = cohort_group_respawn(d->group, lost, n);
 		if (rc != COHORT_OK)
 			break;
@@ -322,8 +312,7 @@ int train(struct demo *d)
 	}
 	if (rc == COHORT_OK)
 		return CLI_OK;
-	cli_complain("demo", "%s", cohort_last_error());
-	return CLI_FAILED;
+	return cli_fail("%s", cohort_last_error());
 }
 
 void train_release(struct demo *d)

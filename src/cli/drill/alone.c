@@ -1,21 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * Cells in which one thread acts for all ranks: opening, calls of the group,
- * respawning; and cells in which ranks join by id
- */
+/* Cells in which one thread acts for all ranks of a process: opening, calls of
+ * the group and respawning. Also cells in which ranks join by id. */
 
 #include "cli/drill/drill.h"
 
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "base/thread.h"
 #include "base/util.h"
 
-/* ---- calls of the group ----------------------------------------------- */
-
-/* Sum on @streams, or, if that is NULL, on the ranks' own. */
+/* Start a sum on @streams, or on the ranks' own streams if @streams is NULL. */
 static int reduce(struct drill_run *run, void *const *streams, uint64_t *ticket)
 {
 	void *tensors[DRILL_MOST_RANKS];
@@ -27,17 +24,17 @@ static int reduce(struct drill_run *run, void *const *streams, uint64_t *ticket)
 	                               COHORT_SUM, streams, ticket);
 }
 
-/* Sum ones over the group, which has @n ranks in all processes, and check the
- * result; false after a complaint. */
+/* Sum ones over the group's @n ranks, which are in all processes, and check the
+ * result. Return false after recording an error. */
 static bool sum(struct drill_run *run, int n)
 {
 	const int own = cohort_group_size(run->group);
 	const float one = 1.0f;
 	float value = 0.0f;
 	uint64_t ticket;
-	int i, rc = COHORT_OK;
+	int rc = COHORT_OK;
 
-	for (i = 0; i < own && rc == COHORT_OK; i++)
+	for (int i = 0; i < own && rc == COHORT_OK; i++)
 		rc = drill_copy(run->memory->comms[i],
 		                run->ranks[run->first + i].tensors, &one,
 		                sizeof(one));
@@ -45,27 +42,28 @@ static bool sum(struct drill_run *run, int n)
 		rc = reduce(run, NULL, &ticket);
 	if (rc == COHORT_OK)
 		rc = cohort_group_wait(run->group, ticket, DRILL_LIMIT_NS);
-	for (i = 0; i < own && rc == COHORT_OK; i++) {
+	for (int i = 0; i < own && rc == COHORT_OK; i++) {
 		rc = drill_copy(run->memory->comms[i], &value,
 		                run->ranks[run->first + i].tensors,
 		                sizeof(value));
 		if (rc == COHORT_OK && value != (float)n) {
-			drill_complain(run, "a sum is %g, not %d",
-			               (double)value, n);
+			drill_record_error(run, "a sum is %g, not %d",
+			                   (double)value, n);
 			return false;
 		}
 	}
-	return drill_must(run, rc, "a sum");
+	return drill_check_ok(run, rc, "a sum");
 }
 
-/* Wait until all processes have done what comes before the fault. */
+/* Wait until all processes are ready for the fault. */
 static bool all_are_ready(struct drill_run *run)
 {
 	atomic_fetch_add(&run->shared->left, 1);
 	return drill_await(run, left, run->options->processes);
 }
 
-/* Call with a bad stream for the victim, which must be refused. */
+/* Start a sum in which the victim has a bad stream. The call must be
+ * refused. */
 static void call_on_bad_stream(struct drill_run *run)
 {
 	void *streams[DRILL_MOST_RANKS] = { NULL };
@@ -78,8 +76,8 @@ static void call_on_bad_stream(struct drill_run *run)
 		return;
 	rc = reduce(run, streams, &ticket);
 	if (rc != COHORT_INVALID || ticket)
-		drill_complain(run, "a bad stream is not refused: %s",
-		               cohort_status_text(rc));
+		drill_record_error(run, "a bad stream is not refused: %s",
+		                   cohort_status_text(rc));
 }
 
 static void call_and_wait(struct drill_run *run)
@@ -104,8 +102,8 @@ static void call_and_wait(struct drill_run *run)
 		rc = cohort_group_wait(run->group, ticket, DRILL_LIMIT_NS);
 	cohort_group_cause(run->group, &cause);
 	if (rc != cause.status || peace != (rc == COHORT_OK))
-		drill_complain(run, "the call returned %s",
-		               cohort_status_text(rc));
+		drill_record_error(run, "the call returned %s",
+		                   cohort_status_text(rc));
 }
 
 void drill_at_group(struct drill_run *run)
@@ -121,10 +119,8 @@ void drill_at_group(struct drill_run *run)
 	drill_close(run, COHORT_OK);
 }
 
-/* ---- opening ---------------------------------------------------------- */
-
-/* True if the error is the one that this process must have for what struck
- * it. */
+/* Return whether the last error is the error that this process must get after
+ * the fault. */
 static bool says_why(const struct drill_run *run)
 {
 	return (run->trouble == BY_DESCRIPTORS && drill_has_victim(run) &&
@@ -133,39 +129,43 @@ static bool says_why(const struct drill_run *run)
 	        strstr(cohort_last_error(), "was removed"));
 }
 
-/* Note what the opening that began at @began_ns has returned; true if the group
- * is open. */
+/* Record the result of the open that started at @began_ns. Return whether the
+ * group is open. */
 static bool is_open(struct drill_run *run, int status, uint64_t began_ns)
 {
 	static const struct {
 		int status;
 		int kind;
-	} told[] = {
+	} accepted[] = {
 		{ COHORT_NCCL, COHORT_VERDICT_NATIVE_ERROR },
 		{ COHORT_INIT_TIMEOUT, COHORT_VERDICT_INIT_STUCK },
 		{ COHORT_PROCESS_EXITED, COHORT_VERDICT_PROCESS_EXITED },
 	};
+	struct cohort_cause v = {
+		.world_rank = -1,
+		.since_ns = began_ns,
+		.deadline_ns = run->deadline_ns,
+		.time_ns = clock_now(),
+	};
 
-	for (size_t i = 0; i < ARRAY_SIZE(told); i++)
-		if (status == told[i].status) {
-			drill_note(run,
-			           (struct drill_verdict){
-					   told[i].kind, -1, began_ns,
-					   run->deadline_ns, clock_now() },
-			           cohort_last_error(), false);
-			return false;
-		}
+	for (size_t i = 0; i < ARRAY_SIZE(accepted); i++) {
+		if (status != accepted[i].status)
+			continue;
+		v.kind = accepted[i].kind;
+		text_copy(v.details, sizeof(v.details), cohort_last_error());
+		drill_record_verdict(run, &v, false);
+		return false;
+	}
 	if (status == COHORT_SYSTEM && says_why(run))
 		return false;
-	return drill_must(run, status, "open");
+	return drill_check_ok(run, status, "open");
 }
 
-/* A thread that strikes while the main thread opens the group. */
 static void *strike_main(void *arg)
 {
 	struct drill_run *run = arg;
 
-	drill_dawdle(run);
+	drill_delay(run);
 	drill_strike(run);
 	return NULL;
 }
@@ -175,12 +175,11 @@ static void strike_later(struct drill_run *run)
 	pthread_t thread;
 
 	if (thread_start(&thread, strike_main, run, "drill/strike"))
-		drill_complain(run, "a thread could not be started");
+		drill_record_error(run, "a thread could not be started");
 	else
 		pthread_detach(thread);
 }
 
-/* Strike as the cell does before the group is open. */
 static void strike_open(struct drill_run *run)
 {
 	switch (run->trouble) {
@@ -189,8 +188,8 @@ static void strike_open(struct drill_run *run)
 			strike_later(run);
 		break;
 	case BY_UNLINK:
-		/* The victim comes when the others' file has no name any
-		 * more. */
+		/* The victim arrives after the file was removed by which the
+		 * other processes wait for it. */
 		if (drill_has_victim(run))
 			drill_await(run, is_removed, 1);
 		else
@@ -203,23 +202,6 @@ static void strike_open(struct drill_run *run)
 	}
 }
 
-static void open_all(struct drill_run *run)
-{
-	uint64_t began = clock_now();
-	int rc;
-
-	atomic_store(&run->own->began_ns, began);
-	drill_arm(run);
-	strike_open(run);
-	rc = drill_open_quietly(run);
-	if (!is_open(run, rc, began))
-		return;
-	sum(run, run->n);
-	drill_close(run, COHORT_OK);
-}
-
-/* ---- joining ---------------------------------------------------------- */
-
 static int join(struct drill_rank *k, int which, int nranks)
 {
 	struct drill_run *run = k->run;
@@ -230,7 +212,7 @@ static int join(struct drill_rank *k, int which, int nranks)
 
 	if (rc != COHORT_OK)
 		return rc;
-	/* The join was late: abort the ranks that are still connected with this
+	/* The join was late. Abort the ranks that are still connected to this
 	 * one. */
 	handle = cohort_comm_abort_handle(comm);
 	cohort_abort_fire(handle, "joined too late");
@@ -239,7 +221,6 @@ static int join(struct drill_rank *k, int which, int nranks)
 	return COHORT_OK;
 }
 
-/* Join as the rank @arg, on its thread. */
 static void *join_main(void *arg)
 {
 	struct drill_rank *k = arg;
@@ -250,14 +231,14 @@ static void *join_main(void *arg)
 
 	if (is_victim && run->trouble == BY_COUNT) {
 		drill_await(run, called, run->n - 1);
-		drill_dawdle(run);
+		drill_delay(run);
 		rc = join(k, 0, run->n + 1);
 		if (rc != COHORT_INVALID ||
 		    !strstr(cohort_last_error(), "nranks is "))
-			drill_complain(run,
-			               "a different nranks is not refused");
+			drill_record_error(run,
+			                   "a different nranks is not refused");
 	}
-	/* Release the hanging joins once all ranks have their answers. */
+	/* After all other ranks have returned, release the joins that hang. */
 	if (is_victim && run->trouble != BY_ORDER) {
 		drill_await(run, left, run->n - 1);
 		join(k, 0, run->n);
@@ -267,7 +248,7 @@ static void *join_main(void *arg)
 	atomic_fetch_add(&run->shared->called, 1);
 	rc = join(k, is_victim, run->n);
 	if (is_open(run, rc, began))
-		drill_complain(run, "rank %d has joined", k->number);
+		drill_record_error(run, "rank %d has joined", k->number);
 	atomic_fetch_add(&run->shared->left, 1);
 	if (run->trouble == BY_ORDER) {
 		drill_await(run, left, run->n);
@@ -276,22 +257,23 @@ static void *join_main(void *arg)
 	return NULL;
 }
 
-static bool make_ids(struct drill_run *run)
+static void join_all(struct drill_run *run)
 {
 	struct cohort_unique_id *ids = run->shared->ids;
 
-	if (!drill_must(run, cohort_unique_id(&ids[0]), "an id") ||
-	    (run->trouble == BY_ORDER &&
-	     !drill_must(run, cohort_unique_id(&ids[1]), "an id")))
-		return false;
-	atomic_store(&run->shared->has_ids, 1);
-	return true;
-}
-
-static void join_all(struct drill_run *run)
-{
-	if (run->process == 0 && !make_ids(run))
-		return;
+	if (run->process == 0) {
+		if (!drill_check_ok(run,
+		                    cohort_unique_id(COHORT_PLATFORM_AUTO,
+		                                     &ids[0]),
+		                    "an id") ||
+		    (run->trouble == BY_ORDER &&
+		     !drill_check_ok(run,
+		                     cohort_unique_id(COHORT_PLATFORM_AUTO,
+		                                      &ids[1]),
+		                     "an id")))
+			return;
+		atomic_store(&run->shared->has_ids, 1);
+	}
 	if (!drill_await(run, has_ids, 1))
 		return;
 	atomic_store(&run->own->began_ns, clock_now());
@@ -301,25 +283,32 @@ static void join_all(struct drill_run *run)
 
 void drill_at_open(struct drill_run *run)
 {
-	switch (run->trouble) {
-	case BY_ABSENCE:
-	case BY_COUNT:
-	case BY_ORDER:
+	uint64_t began;
+	int rc;
+
+	if (run->trouble == BY_ABSENCE || run->trouble == BY_COUNT ||
+	    run->trouble == BY_ORDER) {
 		join_all(run);
-		break;
-	default:
-		open_all(run);
+		return;
 	}
+	began = clock_now();
+	atomic_store(&run->own->began_ns, began);
+	drill_arm(run);
+	strike_open(run);
+	rc = drill_open_quietly(run);
+	if (!is_open(run, rc, began))
+		return;
+	sum(run, run->n);
+	drill_close(run, COHORT_OK);
 }
 
-/* ---- respawning ------------------------------------------------------- */
-
-/* A thread that is bound to rank 0 of the earlier generation. */
+/* Bind to rank 0 of the earlier generation, and exit once the next generation
+ * is open. */
 static void *bound_main(void *arg)
 {
 	struct drill_rank *k = arg;
 
-	drill_must(k->run, cohort_comm_bind(k->comm), "bind");
+	drill_check_ok(k->run, cohort_comm_bind(k->comm), "bind");
 	atomic_fetch_add(&k->run->shared->called, 1);
 	drill_await(k->run, is_closing, 1);
 	return NULL;
@@ -335,22 +324,23 @@ static void respawn(struct drill_run *run)
 	atomic_store(&run->own->began_ns, began);
 	if (drill_has(run, 0))
 		drill_mark_fault(run);
-	/* Let its former generation end before it is stopped. */
+	/* Before the process is stopped, give its earlier generation time to
+	 * end. */
 	if (drill_has_victim(run) && run->trouble == BY_STOP)
-		drill_dawdle(run);
+		drill_delay(run);
 	if (drill_has_victim(run))
 		drill_strike_process(run);
 	rc = cohort_group_respawn(run->group, &lost, 1);
 	atomic_store(&run->shared->is_closing, 1);
 	if (!is_open(run, rc, began))
 		return;
-	/* Strike the earlier generation once there is the next one. */
+	/* Abort the earlier generation once the next generation is open. */
 	if (drill_has_victim(run) &&
 	    (run->trouble == BY_SIGNAL || run->trouble == BY_TWO_ABORTS))
 		drill_fire(run, pthread_self());
 	if (run->trouble == BY_EXIT)
 		pthread_join(run->ranks[run->first].thread, NULL);
-	/* A process that was killed has lost all of its ranks. */
+	/* The next generation has no ranks of a killed process. */
 	sum(run,
 	    run->n - (run->trouble == BY_KILL ? run->n / run->options->processes
 	                                      : 1));
@@ -374,8 +364,9 @@ void drill_at_respawn(struct drill_run *run)
 		if (is_bound)
 			drill_await(run, called, run->options->processes);
 		if (all_are_ready(run) && drill_has(run, 0))
-			drill_must(run, cohort_group_abort(run->group, "drill"),
-			           "abort");
+			drill_check_ok(run,
+			               cohort_group_abort(run->group, "drill"),
+			               "abort");
 		drill_await_cause(run);
 		respawn(run);
 	}

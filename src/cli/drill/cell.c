@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * What all places of the drill use
- */
+/* Functions that the drill uses for cells at every place */
 
 #include "cli/drill/drill.h"
 
@@ -17,9 +15,7 @@
 #include "base/clock.h"
 #include "cli/common/cli.h"
 
-/* ---- what is noted ---------------------------------------------------- */
-
-void drill_complain(struct drill_run *run, const char *format, ...)
+void drill_record_error(struct drill_run *run, const char *format, ...)
 {
 	va_list args;
 
@@ -32,36 +28,21 @@ void drill_complain(struct drill_run *run, const char *format, ...)
 	pthread_mutex_unlock(&run->lock);
 }
 
-bool drill_must(struct drill_run *run, int status, const char *what)
+bool drill_check_ok(struct drill_run *run, int status, const char *what)
 {
 	if (status == COHORT_OK)
 		return true;
-	drill_complain(run, "%s: %s", what, cohort_last_error());
+	drill_record_error(run, "%s: %s", what, cohort_last_error());
 	return false;
 }
 
-void drill_note(struct drill_run *run, struct drill_verdict verdict,
-                const char *text, bool replaces)
+void drill_record_verdict(struct drill_run *run,
+                          const struct cohort_cause *verdict, bool replaces)
 {
-	struct drill_outcome *own = run->own;
-
 	pthread_mutex_lock(&run->lock);
-	if (replaces || own->verdict.kind == COHORT_VERDICT_NONE) {
-		own->verdict = verdict;
-		snprintf(own->text, sizeof(own->text), "%s", text);
-	}
+	if (replaces || run->own->verdict.kind == COHORT_VERDICT_NONE)
+		run->own->verdict = *verdict;
 	pthread_mutex_unlock(&run->lock);
-}
-
-/* The rank to blame by its number in the group.  Of the ranks of a process that
- * is stopped, the library knows only the numbers in the child. */
-static int number_in_group(const struct drill_run *run,
-                           const struct cohort_cause *cause)
-{
-	return run->place == AT_CHILD && cause->world_rank < 0 &&
-	                       cause->rank >= 0
-	               ? run->n - 1 - cause->rank
-	               : cause->world_rank;
 }
 
 bool drill_cause(struct drill_run *run, struct cohort_cause *cause)
@@ -78,16 +59,14 @@ void drill_keep_cause(struct drill_run *run)
 {
 	struct cohort_cause cause;
 
-	if (drill_cause(run, &cause))
-		drill_note(run,
-		           (struct drill_verdict){
-				   cause.kind, number_in_group(run, &cause),
-				   cause.since_ns, cause.deadline_ns,
-				   cause.time_ns },
-		           cause.details, true);
+	if (!drill_cause(run, &cause))
+		return;
+	/* For a rank of a stopped process, the library knows only the rank's
+	 * number in the child. */
+	if (run->place == AT_CHILD && cause.world_rank < 0 && cause.rank >= 0)
+		cause.world_rank = run->n - 1 - cause.rank;
+	drill_record_verdict(run, &cause, true);
 }
-
-/* ---- faults ----------------------------------------------------------- */
 
 void drill_mark_fault(struct drill_run *run)
 {
@@ -101,7 +80,8 @@ static uint64_t lateness(const struct drill_run *run)
 
 int drill_struck_rank(const struct drill_run *run)
 {
-	/* One thread connects all ranks. */
+	/* One thread connects all ranks, and the script's fault is on rank
+	 * 0. */
 	const bool is_split = run->place == AT_SPLIT &&
 	                      !drill_is_asked_for(run) &&
 	                      drill_script(run->place, run->trouble);
@@ -109,16 +89,15 @@ int drill_struck_rank(const struct drill_run *run)
 	return is_split || run->place == AT_RESPAWN ? 0 : drill_victim(run);
 }
 
-/* The number of the native call that has the fault. */
+/* Return the number of the native call that has the fault. */
 static uint64_t struck_operation(const struct drill_run *run)
 {
-	/* The first one, of the group or of the generation that is about to
-	 * open. */
+	/* first call of the group, or of the generation that will open */
 	if (run->place == AT_OPEN || run->place == AT_FIRST ||
 	    run->place == AT_RESPAWN)
 		return 0;
-	/* An error shows at the next native call; in a batch, at the last
-	 * one. */
+	/* An error occurs at the next native call. In a batch, it must be at
+	 * the batch's last call. */
 	return 1 + (run->place == AT_BATCH && drill_is_asked_for(run));
 }
 
@@ -138,23 +117,21 @@ void drill_arm(struct drill_run *run)
 		.value = script->value == DRILL_LATENESS ? lateness(run)
 		                                         : script->value,
 	};
-	/* A remote error may be another process's end. */
+	/* The error could also come from the end of another process. */
 	if (run->trouble == BY_ASYNC_ERROR && run->options->processes > 1)
 		fault.value = 3;
 	if (run->options->is_nvidia)
-		drill_complain(run, "NVIDIA's NCCL takes no scripted fault");
-	drill_must(run, cohort_sim_fault_add(&fault), "fault");
+		drill_record_error(run, "NVIDIA's NCCL has no scripted faults");
+	drill_check_ok(run, cohort_sim_fault_add(&fault), "fault");
 }
 
-void drill_dawdle(const struct drill_run *run)
+void drill_delay(const struct drill_run *run)
 {
 	const uint64_t ns = lateness(run);
 	const struct timespec t = clock_timespec(ns);
 
 	nanosleep(&t, NULL);
 }
-
-/* ---- waiting ---------------------------------------------------------- */
 
 bool drill_await_count(struct drill_run *run, const atomic_int *count, int n,
                        const char *what)
@@ -165,7 +142,7 @@ bool drill_await_count(struct drill_run *run, const atomic_int *count, int n,
 	while (count ? atomic_load(count) < n
 	             : !cohort_abort_fired(run->handle)) {
 		if (clock_now() >= deadline) {
-			drill_complain(run, "waited too long: %s", what);
+			drill_record_error(run, "waited too long: %s", what);
 			return false;
 		}
 		backoff_wait(&b, deadline);
@@ -173,14 +150,31 @@ bool drill_await_count(struct drill_run *run, const atomic_int *count, int n,
 	return true;
 }
 
+void drill_await_stuck(struct drill_run *run)
+{
+	const uint64_t deadline = clock_deadline(DRILL_LIMIT_NS);
+	struct cohort_rank_report ranks[DRILL_MOST_RANKS] = { { 0 } };
+	const int at = drill_victim(run) - run->first;
+	struct backoff b = BACKOFF;
+
+	if (!drill_await(run, called, run->n - 1) ||
+	    !drill_await(run, is_stuck, 1) || !drill_has_victim(run))
+		return;
+	do
+		backoff_wait(&b, deadline);
+	while (cohort_group_snapshot(run->group, ranks, DRILL_MOST_RANKS,
+	                             sizeof(ranks[0])) == COHORT_OK &&
+	       !ranks[at].inside && clock_now() < deadline);
+	if (!ranks[at].inside)
+		drill_record_error(run, "the victim is not in its call");
+}
+
 bool drill_await_cause(struct drill_run *run)
 {
 	return drill_await_count(run, NULL, 0, "the group has not ended");
 }
 
-/* ---- aborts ----------------------------------------------------------- */
-
-/* Atomic; the run whose handle the signal handler fires. */
+/* Atomic; the run whose abort the signal handler fires */
 static struct drill_run *_Atomic firing;
 
 static void fire_once(struct drill_run *run)
@@ -216,34 +210,32 @@ void drill_fire(struct drill_run *run, pthread_t thread)
 	drill_await(run, fires, fires + 1);
 }
 
-/* ---- memory ----------------------------------------------------------- */
-
 bool drill_memory_open(struct drill_memory *m,
                        const struct drill_options *drill, int first, int n)
 {
 	struct cohort_group_options options;
 	int devices[DRILL_MOST_RANKS];
 	void *memory;
-	int r, rc;
+	int rc;
 
 	cohort_group_options_init(&options);
 	options.log = "none";
 	options.name = "keeper";
 	options.platform = drill->platform;
 	*m = (struct drill_memory){ .first = first, .n = n };
-	for (r = 0; r < n; r++)
+	for (int r = 0; r < n; r++)
 		devices[r] = first + r;
 	rc = cohort_group_open(devices, n, &options, &m->keeper);
 	if (rc == COHORT_OK)
 		rc = cohort_group_split(m->keeper, m->comms);
-	for (r = 0; r < n && rc == COHORT_OK; r++) {
+	for (int r = 0; r < n && rc == COHORT_OK; r++) {
 		rc = cohort_alloc(m->comms[r], 2 * DRILL_COUNT * sizeof(float),
 		                  &memory);
 		if (rc == COHORT_OK)
 			m->tensors[first + r] = memory;
 	}
 	if (rc != COHORT_OK)
-		cli_complain("drill", "%s", cohort_last_error());
+		cli_error("%s", cohort_last_error());
 	return rc == COHORT_OK;
 }
 
@@ -265,7 +257,7 @@ int drill_copy(struct cohort_comm *comm, void *to, const void *from,
 	return rc == COHORT_OK ? cohort_synchronize(comm, DRILL_LIMIT_NS) : rc;
 }
 
-/* Return the stream of a group that was closed, which was on the victim's
+/* Return a stream of a group that was closed. The stream was on the victim's
  * device. */
 static void *destroyed_stream(struct drill_run *run)
 {
@@ -278,12 +270,14 @@ static void *destroyed_stream(struct drill_run *run)
 	cohort_group_options_init(&options);
 	options.log = "none";
 	options.platform = run->options->platform;
-	if (!drill_must(run, cohort_group_open(&device, 1, &options, &group),
-	                "open of another group"))
+	if (!drill_check_ok(run,
+	                    cohort_group_open(&device, 1, &options, &group),
+	                    "open of another group"))
 		return NULL;
-	if (drill_must(run, cohort_group_split(group, &comm), "split"))
+	if (drill_check_ok(run, cohort_group_split(group, &comm), "split"))
 		stream = cohort_comm_stream(comm);
-	drill_must(run, cohort_group_close(group), "close of another group");
+	drill_check_ok(run, cohort_group_close(group),
+	               "close of another group");
 	return stream;
 }
 
@@ -291,13 +285,11 @@ void *drill_bad_stream(struct drill_run *run, int rank)
 {
 	if (rank != drill_victim(run))
 		return NULL;
-	/* A process's first rank is not the victim. */
+	/* Use rank 0's stream, because rank 0 is never the victim. */
 	if (run->trouble == BY_STREAM)
 		return cohort_comm_stream(run->memory->comms[0]);
 	return run->trouble == BY_DEAD_STREAM ? destroyed_stream(run) : NULL;
 }
-
-/* ---- groups ----------------------------------------------------------- */
 
 int drill_open_quietly(struct drill_run *run)
 {
@@ -313,12 +305,13 @@ int drill_open_quietly(struct drill_run *run)
 
 bool drill_open(struct drill_run *run)
 {
-	return drill_must(run, drill_open_quietly(run), "open");
+	return drill_check_ok(run, drill_open_quietly(run), "open");
 }
 
 bool drill_split(struct drill_run *run, struct cohort_comm **comms)
 {
-	if (!drill_must(run, cohort_group_split(run->group, comms), "split"))
+	if (!drill_check_ok(run, cohort_group_split(run->group, comms),
+	                    "split"))
 		return false;
 	if (!run->handle)
 		run->handle = cohort_comm_abort_handle(comms[0]);
@@ -333,8 +326,8 @@ void drill_close(struct drill_run *run, int status)
 		return;
 	rc = cohort_group_close(run->group);
 	if (rc != status)
-		drill_complain(run, "close returned %s, %s",
-		               cohort_status_text(rc),
-		               rc < 0 ? cohort_last_error() : "");
+		drill_record_error(run, "close returned %s, %s",
+		                   cohort_status_text(rc),
+		                   rc < 0 ? cohort_last_error() : "");
 	run->group = NULL;
 }

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * The census: whatever a cell of the drill has begun, it must have ended
- */
+/* The census: checks that a cell of the drill leaves nothing behind */
 
 #include <dirent.h>
 #include <stdio.h>
@@ -15,17 +13,19 @@
 #include "base/thread.h"
 #include "base/util.h"
 #include "cli/drill/drill.h"
+#include "processes/launcher.h"
+#include "processes/own_bootstrap.h"
 #include "sim/strict/census.h"
 
-/* Simulated devices keep these threads for a while, for reuse: those of
- * streams, whose names begin so, and the poller. */
+/* Threads that simulated devices keep for a while for reuse: the threads of
+ * streams, whose names start with KEPT_STREAM, and the poller */
 #define KEPT_STREAM "stream:"
 #define KEPT_POLLER "poller"
 
-/* The library's idle workers, whose number varies for moments. */
+/* The library's idle workers, whose number can change for a moment */
 #define KEPT_SPARE "cohort/spare"
 
-/* How long what a cell leaves may take to end by itself. */
+/* Time that everything a cell leaves behind may take to end */
 #define GONE_NS (20 * NS_PER_S)
 
 static bool is_kept(const char *name)
@@ -52,7 +52,6 @@ static void count_threads(struct drill_census *census)
 		closedir(tasks);
 }
 
-/* How many names in @directory begin with @prefix. */
 static size_t count_names(const char *directory, const char *prefix)
 {
 	DIR *all = opendir(directory);
@@ -75,16 +74,23 @@ struct drill_census drill_census(void)
 		.worlds = world_live(),
 		.meetings = meeting_live(),
 	};
-	char files[32];
+	/* The processes that the drill forks use its pid as the number of their
+	 * job. */
+	static pid_t drill;
+	char job[16], files[64];
 
+	if (!drill)
+		drill = getpid();
+	snprintf(job, sizeof(job), "%d", (int)drill);
+	bootstrap_file_name(launcher_job_hash(job), files, sizeof(files));
 	count_threads(&census);
 	census.descriptors = count_names("/proc/self/fd", "");
-	snprintf(files, sizeof(files), "cohort-%u-", (unsigned)geteuid());
-	census.files = count_names("/dev/shm", files);
+	census.files = count_names("/dev/shm", files + 1);
 	return census;
 }
 
-/* The name of something that there is more of than before, or NULL. */
+/* Return the name of a resource of which more exist now than before, or
+ * NULL. */
 static const char *excess(const struct drill_census *before,
                           const struct drill_census *now)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * cohort drill: every fault in every place, with a fresh group each
+ * cohort drill: injects each fault at each place, each time into a new group
  *
- * This file has the options, and lists, runs and reports all cells.
+ * This file reads the options, and lists, runs and reports all cells.
  */
 
 #include "cli/drill/drill.h"
@@ -19,49 +19,43 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "cli/commands.h"
 #include "cli/common/cli.h"
 #include "cli/common/cli_options.h"
-#include "cli/common/progress.h"
 
 #define NS_PER_MS UINT64_C(1000000)
 
-/* How much of the slack the median of all detections may use. */
+/* Largest median delay of all detections, as a percentage of the slack */
 #define MEDIAN_PERCENT 20
 
-/* ---- options ---------------------------------------------------------- */
+/* clang-format off */
+static const char help[] =
+	"usage: cohort drill [OPTION]...\n"
+	"\n"
+	"Injects each fault at each place, always into a new group.  Checks that the\n"
+	"library's verdict is right and in time, and that nothing is left behind.\n"
+	"\n"
+	"  --ranks N         2, 4 or 8 (default 4)\n"
+	"  --processes N     1, 2 or 4 processes that share out the ranks, at least two\n"
+	"                    ranks each (default 1); several processes have more\n"
+	"                    faults, such as a process that is killed\n"
+	"  --only WHERE[/FAULT]  only these cells, named as in --list\n"
+	"  --deadline MS     how long a group waits for what hangs (default 200)\n"
+	"  --slack MS        how late a verdict may be (default 50); the median may be\n"
+	"                    late by a fifth of that\n"
+	"  --platform P      gpu or host (default host).  Faults need simulated devices,\n"
+	"                    which gpu has with the drop-in libraries.  With cohort run\n"
+	"                    --nccl, cells are left out whose fault only the simulator's\n"
+	"                    own NCCL can inject\n"
+	"  --list            print the expected outcome of each cell, or why it is\n"
+	"                    impossible\n"
+	"  --json            one JSON object instead of a table\n"
+	"  --help            this text\n"
+	"\n"
+	"Exit status: 0 if all is as expected.\n";
+/* clang-format on */
 
-static void print_help(void)
-{
-	/* clang-format off */
-	puts("usage: cohort drill [OPTION]...\n"
-	     "\n"
-	     "Provokes every fault in every place, each with a fresh group, and checks that\n"
-	     "what the library says is right and in time, and that nothing is left behind.\n"
-	     "\n"
-	     "  --ranks N         2, 4 or 8 (default 4)\n"
-	     "  --processes N     1, 2 or 4 processes over which the ranks are spread, two\n"
-	     "                    ranks each at least (default 1); more than one has faults\n"
-	     "                    of its own, such as a process that is killed\n"
-	     "  --only WHERE[/FAULT]  only these cells, as --list spells them\n"
-	     "  --deadline MS     how long a group waits for what hangs (default 200)\n"
-	     "  --slack MS        how late a verdict may be (default 50); the median may be\n"
-	     "                    late by a fifth of that\n"
-	     "  --platform P      gpu or host (default host); faults are those of simulated\n"
-	     "                    devices, which gpu has with the drop-in libraries.  With\n"
-	     "                    cohort run --nccl, cells are left out whose fault only the\n"
-	     "                    simulator's own NCCL can be told to have\n"
-	     "  --list            print what is expected of each cell, or why it is\n"
-	     "                    impossible\n"
-	     "  --json            one JSON object instead of a table\n"
-	     "  --help            this text\n"
-	     "\n"
-	     "Exit status: 0 if all is as expected.");
-	/* clang-format on */
-}
-
-/* True if @text is @name, in which '-' may stand for ' ' and '/' to save
- * quotes. */
+/* Return whether @text is @name. To avoid quotes in the shell, '-' in @text can
+ * stand for ' ' or '/'. */
 static bool is_name(const char *text, const char *name)
 {
 	for (; *text && *name; text++, name++)
@@ -88,36 +82,29 @@ static int read_only(const struct cli_option *option, const char *text)
 	options->is_limited |= found;
 	if (found)
 		return CLI_OK;
-	cli_complain("drill",
-	             "--only: '%s' is not WHERE or WHERE/FAULT, see "
-	             "cohort drill --list",
-	             text);
-	return CLI_USAGE;
+	return cli_misuse("--only: \"%s\" is not WHERE or WHERE/FAULT; see "
+	                  "cohort drill --list",
+	                  text);
 }
 
-/* Check the numbers of ranks and processes. */
 static int check_numbers(const struct drill_options *options)
 {
 	const int ranks = options->ranks, n = options->processes;
 
-	if (ranks & (ranks - 1)) {
-		cli_complain("drill", "--ranks: '%d' is not 2, 4 or 8", ranks);
-		return CLI_USAGE;
-	}
-	if (n & (n - 1)) {
-		cli_complain("drill", "--processes: '%d' is not 1, 2 or 4", n);
-		return CLI_USAGE;
-	}
-	if (n > 1 && ranks < 2 * n) {
-		cli_complain("drill",
-		             "--processes: %d of them take %d ranks, not %d", n,
-		             2 * n, ranks);
-		return CLI_USAGE;
-	}
+	if (ranks & (ranks - 1))
+		return cli_misuse("--ranks: \"%d\" is not 2, 4 or 8", ranks);
+	if (n & (n - 1))
+		return cli_misuse("--processes: \"%d\" is not 1, 2 or 4", n);
+	if (n > 1 && ranks < 2 * n)
+		return cli_misuse(
+			"--processes: %d processes need at least %d ranks, not "
+			"%d",
+			n, 2 * n, ranks);
 	return CLI_OK;
 }
 
-static int parse(int argc, char **argv, struct drill_options *o, bool *help_out)
+static bool parse(int argc, char **argv, struct drill_options *o,
+                  int *status_out)
 {
 	const uint64_t most = 1000000;
 	const struct cli_option options[] = {
@@ -134,15 +121,14 @@ static int parse(int argc, char **argv, struct drill_options *o, bool *help_out)
 		{ "json", 0, CLI_TRUE, .value = &o->json },
 		{ .kind = CLI_END },
 	};
-	int status =
-		cli_options("drill", argc, argv, options, print_help, help_out);
 
+	if (!cli_options("drill", argc, argv, options, help, status_out))
+		return false;
 	if (!o->is_limited)
 		memset(o->only, true, sizeof(o->only));
-	return status == CLI_OK && !*help_out ? check_numbers(o) : status;
+	*status_out = check_numbers(o);
+	return *status_out == CLI_OK;
 }
-
-/* ---- what is expected ------------------------------------------------- */
 
 static void print_name(enum place place, enum trouble trouble)
 {
@@ -168,32 +154,28 @@ static void list_cell(const struct drill_options *options, enum place place,
 		printf("-  %s\n", cell->impossible);
 		return;
 	}
-	drill_spell(expected, sizeof(expected), cell->kind,
-	            drill_expected_rank(cell, options->ranks,
-	                                options->processes));
+	drill_format_verdict(expected, sizeof(expected), cell->kind,
+	                     drill_expected_rank(cell, options->ranks,
+	                                         options->processes));
 	printf("%s%s", expected, bounds[cell->bound]);
 	if (cell->least > options->ranks)
-		printf(" (takes %d ranks)", cell->least);
+		printf(" (needs %d ranks)", cell->least);
 	putchar('\n');
 }
-
-/* ---- the cells -------------------------------------------------------- */
 
 struct drill {
 	const struct drill_options *options;
 	struct drill_memory memory;
-	struct progress progress;
-	size_t total;
+	struct json json;
 	size_t done;
 	size_t left_out;
 	size_t wrong;
 	size_t timed;
-	double late_ms[PLACES * TROUBLES]; /* of the timed detections */
-	struct drill_result results[PLACES * TROUBLES];
+	double late_ms[PLACES * TROUBLES]; /* delays of the detections */
 };
 
-/* Return why the cell is left out: "" if it is impossible or was not asked for,
- * NULL if it is run. */
+/* Return NULL if the cell must run. Otherwise return why it is skipped, or ""
+ * if it is impossible or was not selected. */
 static const char *why_not(const struct drill_options *options,
                            enum place place, enum trouble trouble)
 {
@@ -206,18 +188,7 @@ static const char *why_not(const struct drill_options *options,
 	return options->is_nvidia ? drill_why_not(place, trouble) : NULL;
 }
 
-static void draw(struct drill *d, enum place place, enum trouble trouble)
-{
-	char text[80];
-
-	if (!d->progress.shown)
-		return;
-	snprintf(text, sizeof(text), "%zu/%zu %s, %s", d->done + 1, d->total,
-	         drill_place_name(place), drill_trouble_name(trouble));
-	progress_draw(&d->progress, d->done, d->total, text);
-}
-
-/* The width of place, fault and verdict. */
+/* Width of the place, the fault and the verdict in the table */
 enum { TIMES_COLUMN = 11 + 25 + 31 };
 
 static void print_result(const struct drill_result *result)
@@ -237,79 +208,10 @@ static void print_result(const struct drill_result *result)
 	fflush(stdout);
 }
 
-static void do_cell(struct drill *d, enum place place, enum trouble trouble)
-{
-	struct drill_result *result = &d->results[d->done];
-	struct drill_census before = drill_census();
-	char left[80];
-
-	draw(d, place, trouble);
-	drill_run(d->options, &d->memory, place, trouble, result);
-	d->done++;
-	if (drill_is_left(&before, left, sizeof(left))) {
-		result->ok = false;
-		text_append(result->got, sizeof(result->got), "; %s", left);
-	}
-	d->wrong += !result->ok;
-	if (result->is_timed)
-		d->late_ms[d->timed++] = result->detected_ms - result->bound_ms;
-	if (d->options->json)
-		return;
-	progress_clear(&d->progress);
-	print_result(result);
-}
-
-static void leave_out(struct drill *d, enum place place, enum trouble trouble,
-                      const char *why)
-{
-	d->left_out++;
-	if (d->options->json)
-		return;
-	progress_clear(&d->progress);
-	print_name(place, trouble);
-	printf("left out: %s\n", why);
-}
-
-/* Run a cell without a fault, which must succeed.  The platform then has what
- * it keeps after its first use, which would otherwise be left behind by the
- * first cell. */
-static bool warm_up(struct drill *d)
-{
-	struct drill_result *result = &d->results[0];
-
-	drill_run(d->options, &d->memory, AT_CALL, BY_NOTHING, result);
-	if (!result->ok)
-		cli_complain("drill", "without any fault: %s", result->got);
-	return result->ok;
-}
-
-static void do_all(struct drill *d)
-{
-	const int troubles = drill_troubles(d->options);
-	const char *why;
-
-	for (int p = 0; p < PLACES; p++)
-		for (int t = 0; t < troubles; t++)
-			d->total += !why_not(d->options, p, t);
-	if (!d->options->json)
-		printf("%-11s%-25s%-31s%6s%6s\n", "where", "fault", "verdict",
-		       "ms", "bound");
-	progress_start(&d->progress);
-	for (int p = 0; p < PLACES; p++)
-		for (int t = 0; t < troubles; t++) {
-			why = why_not(d->options, p, t);
-			if (!why)
-				do_cell(d, p, t);
-			else if (*why)
-				leave_out(d, p, t, why);
-		}
-	progress_erase(&d->progress);
-}
-
-/* ---- the report ------------------------------------------------------- */
-
 static void json_cell(struct json *json, const struct drill_result *result)
 {
+	const bool is_timed = result->is_timed;
+
 	json_open(json, NULL, '{');
 	json_string(json, "where", drill_place_name(result->place));
 	json_string(json, "fault", drill_trouble_name(result->trouble));
@@ -317,28 +219,74 @@ static void json_cell(struct json *json, const struct drill_result *result)
 	json_string(json, "expected", result->expected);
 	json_string(json, "got", result->got);
 	json_string(json, "text", *result->text ? result->text : NULL);
-	json_double(json, "detected_ms",
-	            result->is_timed ? result->detected_ms : NAN);
-	json_double(json, "bound_ms",
-	            result->is_timed ? result->bound_ms : NAN);
+	json_double(json, "detected_ms", is_timed ? result->detected_ms : NAN);
+	json_double(json, "bound_ms", is_timed ? result->bound_ms : NAN);
 	json_bool(json, "ok", result->ok);
 	json_close(json, '}');
 }
 
-static void print_json(const struct drill *d)
+static void do_cell(struct drill *d, enum place place, enum trouble trouble)
 {
-	struct json json = { .out = stdout };
+	struct drill_census before = drill_census();
+	struct drill_result result;
+	char left[80];
 
-	json_open(&json, NULL, '{');
-	json_open(&json, "cells", '[');
-	for (size_t i = 0; i < d->done; i++)
-		json_cell(&json, &d->results[i]);
-	json_close(&json, ']');
-	json_close(&json, '}');
-	putchar('\n');
+	drill_run(d->options, &d->memory, place, trouble, &result);
+	d->done++;
+	if (drill_is_left(&before, left, sizeof(left))) {
+		result.ok = false;
+		text_append(result.got, sizeof(result.got), "; %s", left);
+	}
+	d->wrong += !result.ok;
+	if (result.is_timed)
+		d->late_ms[d->timed++] = result.detected_ms - result.bound_ms;
+	if (d->options->json)
+		json_cell(&d->json, &result);
+	else
+		print_result(&result);
 }
 
-/* Report all cells, and return the exit status. */
+/* Run a cell without a fault, which must succeed. The platform keeps resources
+ * after its first use. Without this, the census would report them after the
+ * first cell. */
+static bool warm_up(struct drill *d)
+{
+	struct drill_result result;
+
+	drill_run(d->options, &d->memory, AT_CALL, BY_NOTHING, &result);
+	if (!result.ok)
+		cli_error("without any fault: %s", result.got);
+	return result.ok;
+}
+
+static void do_all(struct drill *d)
+{
+	const int troubles = drill_troubles(d->options);
+	const char *why;
+
+	d->json.out = stdout;
+	if (d->options->json) {
+		json_open(&d->json, NULL, '{');
+		json_open(&d->json, "cells", '[');
+	} else {
+		printf("%-11s%-25s%-31s%6s%6s\n", "where", "fault", "verdict",
+		       "ms", "bound");
+	}
+	for (int p = 0; p < PLACES; p++)
+		for (int t = 0; t < troubles; t++) {
+			why = why_not(d->options, p, t);
+			if (!why)
+				do_cell(d, p, t);
+			if (!why || !*why)
+				continue;
+			d->left_out++;
+			if (d->options->json)
+				continue;
+			print_name(p, t);
+			printf("left out: %s\n", why);
+		}
+}
+
 static int report(struct drill *d, double seconds)
 {
 	const double most =
@@ -346,27 +294,30 @@ static int report(struct drill *d, double seconds)
 	const double median =
 		d->timed ? cli_quantile(d->late_ms, d->timed, 0.5) : 0.0;
 
-	if (d->options->json)
-		print_json(d);
-	else
+	if (d->options->json) {
+		json_close(&d->json, ']');
+		json_close(&d->json, '}');
+		putchar('\n');
+	} else {
 		printf("\n%zu cells, %zu right, %zu wrong; %.1f s\n", d->done,
 		       d->done - d->wrong, d->wrong, seconds);
-	if (!d->options->json && d->left_out)
-		printf("%zu cells left out, which NVIDIA's NCCL cannot be made "
-		       "to have\n",
-		       d->left_out);
-	if (!d->options->json && d->timed)
-		printf("noticed after the bound: %.1f ms in the median, %.1f "
-		       "ms at worst\n",
-		       median, d->late_ms[d->timed - 1]);
+		if (d->left_out)
+			printf("%zu cells left out, because NVIDIA's NCCL has "
+			       "no such "
+			       "fault to inject\n",
+			       d->left_out);
+		if (d->timed)
+			printf("verdict after the bound: median %.1f ms, "
+			       "maximum %.1f "
+			       "ms\n",
+			       median, d->late_ms[d->timed - 1]);
+	}
 	if (d->wrong)
-		cli_complain("drill", "%zu of %zu cells are wrong", d->wrong,
-		             d->done);
+		cli_error("%zu of %zu cells are wrong", d->wrong, d->done);
 	else if (median > most)
-		cli_complain("drill",
-		             "the median verdict is %.1f ms after its bound, "
-		             "more than %.1f",
-		             median, most);
+		cli_error("the median verdict is %.1f ms after its bound; at "
+		          "most %.1f ms are allowed",
+		          median, most);
 	return d->wrong || median > most ? CLI_FAILED : CLI_OK;
 }
 
@@ -387,25 +338,20 @@ static int drill(const struct drill_options *options)
 	return status;
 }
 
-static bool probe_nvidia(int platform)
-{
-	struct cohort_platform_info info = { .size = sizeof(info) };
-
-	return cohort_platform_probe(platform, &info) == COHORT_OK &&
-	       info.platform == COHORT_PLATFORM_GPU && info.is_drop_in != 1;
-}
-
-/* Probe in a process of its own: this one may be to fork, and then must not
- * have loaded the platform. */
+/* Return whether NVIDIA's NCCL is used. Probe in a new process, because this
+ * process must not load the platform before it forks. */
 static bool is_nvidia(int platform)
 {
-	int status = 1; /* no exit status */
+	struct cohort_platform_info info = { .size = sizeof(info) };
+	int status = 1; /* a value that is no exit status */
 	pid_t child;
 
 	fflush(stdout);
 	child = fork();
 	if (child == 0)
-		_exit(probe_nvidia(platform));
+		_exit(cohort_platform_probe(platform, &info) == COHORT_OK &&
+		      info.platform == COHORT_PLATFORM_GPU &&
+		      info.is_drop_in != 1);
 	while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
 		;
 	return WIFEXITED(status) && WEXITSTATUS(status) == 1;
@@ -420,10 +366,9 @@ int drill_main(int argc, char **argv)
 		.deadline_ns = 200 * NS_PER_MS,
 		.slack_ns = 50 * NS_PER_MS,
 	};
-	bool help;
-	int status = parse(argc, argv, &options, &help);
+	int status;
 
-	if (status != CLI_OK || help)
+	if (!parse(argc, argv, &options, &status))
 		return status;
 	if (options.list) {
 		for (int p = 0; p < PLACES; p++)
@@ -432,8 +377,8 @@ int drill_main(int argc, char **argv)
 					list_cell(&options, p, t);
 		return CLI_OK;
 	}
-	/* Unique ids are made for the default platform. */
-	status = cli_setenv("drill", "COHORT_PLATFORM",
+	/* Unique ids are created on the default platform. */
+	status = cli_setenv("COHORT_PLATFORM",
 	                    cli_platform_name(options.platform), true);
 	if (status != CLI_OK)
 		return status;

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A cell in several processes, which are forked for it, and what strikes one of
- * them
+ * Runs a cell in several forked processes, and injects the faults of a process
  *
- * The caller is none of them and must not have used a device, because what a
- * process has of CUDA does not survive a fork.  It continues a process that has
- * stopped, and judges when all have ended.
+ * The calling process has no ranks. It must not have used a device, because
+ * CUDA's state does not survive a fork. It continues a process that has
+ * stopped, and judges the cell after all processes have ended.
  */
 
 #include "cli/drill/drill.h"
@@ -25,15 +24,14 @@
 #include "cli/common/cli.h"
 #include "cli/common/fork.h"
 
-/* Nothing in a process may take longer. */
+/* Longest time that a process may run */
 #define LIMIT_S 90
 
-/* ---- what strikes a process ------------------------------------------- */
-
-/* Used by one thread at a time: the limit of descriptors before, or 0. */
+/* Limit of descriptors before take_descriptors(), or 0. Only one thread uses it
+ * at a time. */
 static struct rlimit limit_before;
 
-/* Leave no descriptor free: those below the limit are taken. */
+/* Lower the limit of descriptors so that none is free. */
 static void take_descriptors(struct drill_run *run)
 {
 	const int lowest_free = dup(STDERR_FILENO);
@@ -44,13 +42,9 @@ static void take_descriptors(struct drill_run *run)
 	limit = limit_before;
 	limit.rlim_cur = (rlim_t)lowest_free;
 	if (lowest_free < 0 || setrlimit(RLIMIT_NOFILE, &limit))
-		drill_complain(run, "descriptors cannot be taken away");
-}
-
-static void give_back_descriptors(void)
-{
-	if (limit_before.rlim_cur)
-		setrlimit(RLIMIT_NOFILE, &limit_before);
+		drill_record_error(run,
+		                   "the limit of file descriptors cannot be "
+		                   "lowered");
 }
 
 static void remove_file(struct drill_run *run)
@@ -83,7 +77,8 @@ void drill_strike_process(struct drill_run *run)
 		break;
 	case BY_PAUSE:
 	case BY_STOP:
-		/* kill() would let this thread go on a little. */
+		/* raise() and not kill(), which would let this thread run on
+		 * briefly. */
 		raise(SIGSTOP);
 		break;
 	case BY_DESCRIPTORS:
@@ -103,8 +98,6 @@ void drill_strike(struct drill_run *run)
 	drill_strike_process(run);
 }
 
-/* ---- one of the processes --------------------------------------------- */
-
 static void become(struct drill_run *run, int process)
 {
 	run->process = process;
@@ -113,8 +106,8 @@ static void become(struct drill_run *run, int process)
 	run->own = &run->shared->outcomes[process];
 }
 
-static _Noreturn void be_process(struct drill_run *run,
-                                 struct drill_run *warm_up, int process)
+static _Noreturn void play_process(struct drill_run *run,
+                                   struct drill_run *warm_up, int process)
 {
 	struct drill_memory memory = { .n = 0 };
 	struct drill_census before;
@@ -126,25 +119,26 @@ static _Noreturn void be_process(struct drill_run *run,
 	if (drill_memory_open(&memory, run->options, run->first, run->own_n)) {
 		drill_run_here(warm_up, &memory);
 		if (*warm_up->own->complaint)
-			drill_complain(run, "without any fault: %s",
-			               warm_up->own->complaint);
+			drill_record_error(run,
+			                   "a run without any fault failed: %s",
+			                   warm_up->own->complaint);
 		before = drill_census();
 		drill_run_here(run, &memory);
-		give_back_descriptors();
-		if (run->cell->leaves) /* NCCL's init, and what that has open */
+		if (limit_before.rlim_cur)
+			setrlimit(RLIMIT_NOFILE, &limit_before);
+		/* NCCL's init continues and keeps its threads and
+		 * descriptors. */
+		if (run->cell->leaves)
 			before.threads = before.descriptors = SIZE_MAX;
 		if (drill_is_left(&before, left, sizeof(left)))
-			drill_complain(run, "%s", left);
+			drill_record_error(run, "%s", left);
 	} else {
-		drill_complain(run, "memory: %s", cohort_last_error());
+		drill_record_error(run, "memory: %s", cohort_last_error());
 	}
 	drill_memory_close(&memory);
 	exit(CLI_OK);
 }
 
-/* ---- the process that waits for them ---------------------------------- */
-
-/* Process @i has ended. */
 static void check_end(struct drill_run *run, int i, int status)
 {
 	bool is_killed =
@@ -154,15 +148,14 @@ static void check_end(struct drill_run *run, int i, int status)
 	if (is_killed && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
 		return;
 	if (WIFSIGNALED(status))
-		drill_complain(run, "%s",
-		               WTERMSIG(status) == SIGALRM
-		                       ? "does not end"
-		                       : strsignal(WTERMSIG(status)));
+		drill_record_error(run, "%s",
+		                   WTERMSIG(status) == SIGALRM
+		                           ? "does not end"
+		                           : strsignal(WTERMSIG(status)));
 	else if (is_killed || WEXITSTATUS(status) != CLI_OK)
-		drill_complain(run, "exit status %d", WEXITSTATUS(status));
+		drill_record_error(run, "exit status %d", WEXITSTATUS(status));
 }
 
-/* The number of the process @pid. */
 static int number_of(const struct processes *p, pid_t pid)
 {
 	int i = 0;
@@ -172,7 +165,7 @@ static int number_of(const struct processes *p, pid_t pid)
 	return i;
 }
 
-static void attend(struct drill_run *run, struct processes *p)
+static void await_children(struct drill_run *run, struct processes *p)
 {
 	uint64_t deadline = clock_deadline((LIMIT_S + 10) * NS_PER_S);
 	struct backoff b = BACKOFF;
@@ -193,27 +186,27 @@ static void attend(struct drill_run *run, struct processes *p)
 		if (!stopped || (run->trouble == BY_STOP && left > 1))
 			continue;
 		if (run->trouble == BY_PAUSE)
-			drill_dawdle(run);
+			drill_delay(run);
 		kill(stopped, SIGCONT);
 		stopped = 0;
 	}
 	if (left)
-		drill_complain(run, "%d processes do not end", left);
+		drill_record_error(run, "%d processes did not exit in time",
+		                   left);
 	processes_end(p);
 }
 
 void drill_run_forked(struct drill_run *run, struct drill_run *warm_up)
 {
 	struct processes p = {
-		.command = "drill",
 		.n = run->options->processes,
 	};
 	int number;
 
 	if (processes_fork(&p, &number) != CLI_OK)
-		drill_complain(run, "there are no processes");
+		drill_record_error(run, "the processes could not be started");
 	else if (number >= 0)
-		be_process(run, warm_up, number);
+		play_process(run, warm_up, number);
 	else
-		attend(run, &p);
+		await_children(run, &p);
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Cells in which each rank has a thread of its own that is bound to it
+ * Cells in which each rank has its own thread
  *
- * All ranks warm up, meet, and then act: sound ranks call and wait, the victim
- * does what the cell is about, and the main thread watches, aborts or closes.
+ * All ranks warm up and wait at a barrier. Then each plays its part: sound
+ * ranks call and wait, the victim has the cell's fault, and the main thread
+ * watches, aborts or closes.
  */
 
 #include "cli/drill/drill.h"
@@ -20,8 +21,6 @@
 #include "base/thread.h"
 #include "cli/common/cli.h"
 
-/* ---- one rank's memory ------------------------------------------------ */
-
 static float *tensor(struct drill_rank *k, int i)
 {
 	return k->tensors + (size_t)i * DRILL_COUNT;
@@ -36,8 +35,8 @@ static int fill(struct drill_rank *k)
 	return drill_copy(k->comm, k->tensors, values, sizeof(values));
 }
 
-/* In transfers: the rank that sends to @k or receives from it, which is in
- * another process if there are several. */
+/* Return the rank that exchanges messages with @k. If there are several
+ * processes, it is in another process. */
 static int partner(const struct drill_rank *k)
 {
 	return k->number ^ (k->run->options->processes > 1 ? k->run->n / 2 : 1);
@@ -48,8 +47,8 @@ static bool sends(const struct drill_rank *k)
 	return k->number < partner(k);
 }
 
-/* The value that tensor @i must hold at the end: each rank sends its number
- * plus one. */
+/* Return the value that tensor @i must have in the end. Each rank sends its
+ * number plus one. */
 static float expected(const struct drill_rank *k, int i)
 {
 	int n = k->run->n;
@@ -64,23 +63,23 @@ static void check_results(struct drill_rank *k)
 	const bool two = k->run->place == AT_BATCH || k->tickets[1];
 	float values[2 * DRILL_COUNT];
 
-	if (!drill_must(k->run,
-	                drill_copy(k->comm, values, k->tensors, sizeof(values)),
-	                "copy"))
+	if (!drill_check_ok(k->run,
+	                    drill_copy(k->comm, values, k->tensors,
+	                               sizeof(values)),
+	                    "copy"))
 		return;
 	for (int i = 0; i < (1 + two) * DRILL_COUNT; i++) {
 		if (values[i] == expected(k, i / DRILL_COUNT))
 			continue;
-		drill_complain(k->run, "element %d of rank %d is %g, not %g", i,
-		               k->number, (double)values[i],
-		               (double)expected(k, i / DRILL_COUNT));
+		drill_record_error(k->run,
+		                   "element %d of rank %d is %g, not %g", i,
+		                   k->number, (double)values[i],
+		                   (double)expected(k, i / DRILL_COUNT));
 		return;
 	}
 }
 
-/* ---- calls ------------------------------------------------------------ */
-
-/* True if the cell has @trouble and @k is its victim. */
+/* Return whether the cell's fault is @trouble and @k is the victim. */
 static bool is_odd(const struct drill_rank *k, enum trouble trouble)
 {
 	return k->run->trouble == trouble && k->number == drill_victim(k->run);
@@ -106,8 +105,8 @@ static int spread(struct drill_rank *k, uint64_t *ticket)
 	                        ticket);
 }
 
-/* Call a collective, or two where their order or roots must differ.  In a batch
- * there are no tickets. */
+/* Call one collective, or two if their order or roots must differ. @tickets is
+ * NULL in a batch. */
 static int call(struct drill_rank *k, bool two, uint64_t *tickets)
 {
 	const bool backwards = is_odd(k, BY_ORDER) && k->run->place != AT_WAIT;
@@ -126,22 +125,23 @@ static int call_batch(struct drill_rank *k, uint64_t *ticket)
 	if (rc != COHORT_OK)
 		return rc;
 	rc = call(k, true, NULL);
-	/* With its batch open, and all calls in it. */
+	/* The batch has all its calls, but it is not ended. */
 	if (is_odd(k, BY_ABSENCE))
 		drill_await_cause(k->run);
 	ended = cohort_batch_end(k->comm, k->stream, ticket);
 	return rc != COHORT_OK ? rc : ended;
 }
 
-/* For a call of the victim that nobody answers: the deadline of the ranks that
- * wait for the victim must pass first, as they name it. */
+/* Deadlines for a call of the victim that no rank answers. The deadlines of the
+ * ranks that wait for the victim must expire first, because their verdicts name
+ * the victim. */
 static const struct cohort_deadlines patient = {
 	.join_ns = DRILL_LIMIT_NS,
 	.exec_ns = DRILL_LIMIT_NS,
 };
 
-/* A sender sends to its partner, which receives; where the order must differ,
- * they also send back. */
+/* Make a sender send to its partner, and the partner receive. If the fault is
+ * the order of calls, also exchange a message in the other direction. */
 static int call_transfer(struct drill_rank *k)
 {
 	const size_t count = DRILL_COUNT - is_odd(k, BY_COUNT);
@@ -167,7 +167,7 @@ static int call_transfer(struct drill_rank *k)
 	return rc;
 }
 
-/* Sum in @comm, which is the rank's or one that was split from it. */
+/* Sum in @comm, which is the rank's communicator or a child of it, and wait. */
 static int sum(struct drill_rank *k, struct cohort_comm *comm)
 {
 	float *t = tensor(k, 0);
@@ -179,8 +179,8 @@ static int sum(struct drill_rank *k, struct cohort_comm *comm)
 	return rc == COHORT_OK ? cohort_wait(comm, ticket, DRILL_LIMIT_NS) : rc;
 }
 
-/* Make a first call in @comm, so that the deadline for it does not apply any
- * more, and fill the tensors with what the rank sends. */
+/* Make a first call in @c, because first calls have another deadline, and fill
+ * the tensors with the rank's data. */
 static void warm_up(struct drill_rank *k, struct cohort_comm *c)
 {
 	void *stream = cohort_comm_stream(c);
@@ -200,11 +200,11 @@ static void warm_up(struct drill_rank *k, struct cohort_comm *c)
 	}
 	if (rc == COHORT_OK)
 		rc = fill(k);
-	drill_must(k->run, rc, "warm up");
+	drill_check_ok(k->run, rc, "warm up");
 }
 
-/* Use the new communicator and the parent, in an order that must be equal on
- * all ranks. */
+/* Sum in the new communicator and in its parent, in the same order on all ranks
+ * except a victim of BY_ORDER. */
 static int use_both(struct drill_rank *k, struct cohort_comm *child)
 {
 	int rc;
@@ -213,8 +213,9 @@ static int use_both(struct drill_rank *k, struct cohort_comm *child)
 		rc = sum(k, k->comm);
 		return rc == COHORT_OK ? sum(k, child) : rc;
 	}
-	/* The communicator that the others wait for explains why. */
-	drill_must(k->run, cohort_deadline_push(child, &patient), "push");
+	/* Only the communicator in which the others wait must report the
+	 * hang. */
+	drill_check_ok(k->run, cohort_deadline_push(child, &patient), "push");
 	sum(k, child);
 	return sum(k, k->comm);
 }
@@ -225,7 +226,7 @@ static int call_split(struct drill_rank *k)
 	int rc = COHORT_OK, closed;
 	uint64_t ticket;
 
-	/* A victim that comes first learns of it in its wait. */
+	/* If the victim calls first, its wait reports the difference. */
 	if (is_odd(k, BY_OPERATION))
 		return sum(k, k->comm);
 	/* A split waits for earlier operations. */
@@ -238,23 +239,34 @@ static int call_split(struct drill_rank *k)
 	rc = use_both(k, child);
 	closed = cohort_comm_close(child);
 	if (rc == COHORT_OK)
-		drill_must(k->run, closed, "close of a child");
+		drill_check_ok(k->run, closed, "close of a child");
 	return rc;
 }
 
-/* True if the fault is in the call itself. */
+/* Return whether the victim's fault is in the call itself. */
 static bool is_in_call(enum trouble trouble)
 {
 	return (trouble >= BY_COUNT && trouble <= BY_STUCK) ||
 	       trouble == BY_MEMORY;
 }
 
-/* True if calls in the place return only when all ranks have called. */
-static bool meets(const struct drill_rank *k)
+static bool launches_together(const struct drill_run *run)
+{
+	struct cohort_platform_info info = { .size = sizeof(info) };
+
+	if (run->group_options.launch)
+		return run->group_options.launch == COHORT_LAUNCH_TOGETHER;
+	return cohort_platform_probe(run->options->platform, &info) ==
+	               COHORT_OK &&
+	       info.launch == COHORT_LAUNCH_TOGETHER;
+}
+
+/* Return whether calls at this place return only after all ranks have
+ * called. */
+static bool is_synchronizing(const struct drill_rank *k)
 {
 	return k->run->place == AT_SPLIT ||
-	       (k->run->place != AT_TRANSFER &&
-	        cohort_comm_launch(k->comm) == COHORT_LAUNCH_TOGETHER);
+	       (k->run->place != AT_TRANSFER && launches_together(k->run));
 }
 
 static int call_place(struct drill_rank *k)
@@ -262,8 +274,9 @@ static int call_place(struct drill_rank *k)
 	const enum trouble by = k->run->trouble;
 
 	if (k->sibling) {
-		drill_must(k->run, cohort_deadline_push(k->sibling, &patient),
-		           "push");
+		drill_check_ok(k->run,
+		               cohort_deadline_push(k->sibling, &patient),
+		               "push");
 		return sum(k, k->sibling);
 	}
 	switch (k->run->place) {
@@ -278,7 +291,6 @@ static int call_place(struct drill_rank *k)
 	}
 }
 
-/* Call with a bad stream, which must be refused. */
 static void call_on_bad_stream(struct drill_rank *k)
 {
 	void *stream = k->stream;
@@ -287,18 +299,17 @@ static void call_on_bad_stream(struct drill_rank *k)
 	k->stream = k->bad_stream;
 	rc = call_place(k);
 	if (rc != COHORT_INVALID || k->tickets[0])
-		drill_complain(k->run, "a bad stream is not refused: %s",
-		               cohort_status_text(rc));
+		drill_record_error(k->run, "a bad stream is not refused: %s",
+		                   cohort_status_text(rc));
 	k->stream = stream;
 }
 
-/* Make the calls of the place. */
 static int call_cell(struct drill_rank *k)
 {
 	struct drill_run *run = k->run;
-	const bool waits = meets(k);
-	/* BY_TIMEOUT launches ahead of the last rank's call: while launched
-	 * calls wait on the devices, a copy may wait for them. */
+	const bool waits = is_synchronizing(k);
+	/* With BY_TIMEOUT, calls launch before all ranks have called, and a
+	 * copy may wait for launched calls. */
 	int rc = run->place == AT_FIRST && run->trouble != BY_TIMEOUT
 	                 ? fill(k)
 	                 : COHORT_OK;
@@ -309,6 +320,8 @@ static int call_cell(struct drill_rank *k)
 		atomic_fetch_add(&run->shared->called, 1);
 	if (k->number == drill_struck_rank(run) && is_in_call(run->trouble))
 		drill_mark_fault(run);
+	if (k->number == drill_victim(run))
+		atomic_store(&run->shared->is_stuck, run->trouble == BY_STUCK);
 	if (k->bad_stream)
 		call_on_bad_stream(k);
 	rc = call_place(k);
@@ -317,30 +330,27 @@ static int call_cell(struct drill_rank *k)
 	return rc;
 }
 
-/* ---- threads ---------------------------------------------------------- */
-
-/* True if each rank is a worker of cohort_group_run(). */
 static bool has_workers(const struct drill_run *run)
 {
 	return run->trouble == BY_RETURN || run->trouble == BY_TIMEOUT;
 }
 
-/* Split the group, with its ranks in reverse order, and return the rank's new
- * communicator: NULL if @color is COHORT_NO_COLOR. */
+/* Split the group, with the order of its ranks reversed. Return the rank's new
+ * communicator, or NULL if @color is COHORT_NO_COLOR. */
 static struct cohort_comm *split(struct drill_rank *k, int color)
 {
 	struct cohort_comm *child = NULL;
 
-	drill_must(k->run,
-	           cohort_comm_split(k->parent, color,
-	                             k->run->n - 1 - k->number, &child),
-	           "split");
+	drill_check_ok(k->run,
+	               cohort_comm_split(k->parent, color,
+	                                 k->run->n - 1 - k->number, &child),
+	               "split");
 	return child;
 }
 
-/* Make the cell's communicator a child that has all ranks.  If the cell needs a
- * sibling, the victim is only in the sibling, and the rank before it is in
- * both. */
+/* Replace the rank's communicator with a child. If the cell needs no sibling,
+ * the child has all ranks. Otherwise, the last rank, which is the victim, is
+ * only in the sibling, and the rank before it is in both. */
 static void enter_child(struct drill_rank *k)
 {
 	struct drill_run *run = k->run;
@@ -365,23 +375,24 @@ static void enter_child(struct drill_rank *k)
 	run->handle = cohort_comm_abort_handle(k->comm);
 }
 
-/* True if the rank is paused during the cell.  That is one rank of each
- * process, since a process does not see the pauses of others. */
+/* Return whether the rank pauses its communicator during the cell. One rank of
+ * each process does, because a process does not see pauses in other
+ * processes. */
 static bool is_paused(const struct drill_rank *k)
 {
 	return k->run->trouble == BY_PAUSED_PARENT &&
 	       k->number == k->run->first + k->run->own_n - 1;
 }
 
-/* Wait until all ranks have joined: a kernel that waits for a rank may hold up
- * what that rank allocates as it joins. */
-static void meet_joined(struct drill_run *run)
+/* Wait until all ranks have joined. A kernel that waits for another rank may
+ * block this rank's allocations, so the other rank could not finish its
+ * join. */
+static void await_joined(struct drill_run *run)
 {
 	atomic_fetch_add(&run->shared->joined, 1);
 	drill_await(run, joined, run->n);
 }
 
-/* Join for BY_REMOTE. */
 static bool join_by_id(struct drill_rank *k)
 {
 	struct drill_run *run = k->run;
@@ -391,16 +402,16 @@ static bool join_by_id(struct drill_rank *k)
 
 	if (rc == COHORT_OK && k->number == 0)
 		run->handle = cohort_comm_abort_handle(k->comm);
-	meet_joined(run);
-	return drill_must(run, rc, "join");
+	await_joined(run);
+	return drill_check_ok(run, rc, "join");
 }
 
 /*
- * Be the missing rank of another process.  The simulated devices connect ranks
- * of one process only.  Therefore this one joins by NCCL's own functions, and
- * the library knows as little of it as of a rank in another process.
+ * Act as the missing rank of another process, which the simulated devices could
+ * not connect. This rank joins by NCCL's functions, so that the library knows
+ * no more about it than about a rank of another process.
  */
-static void be_stranger(struct drill_rank *k)
+static void play_outside_rank(struct drill_rank *k)
 {
 	struct drill_run *run = k->run;
 	const struct platform *p;
@@ -412,12 +423,14 @@ static void be_stranger(struct drill_rank *k)
 	    p->cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) !=
 	            cudaSuccess ||
 	    p->ncclCommInitRank(&comm, run->n, id, k->number) != ncclSuccess)
-		drill_complain(run, "the rank of another process cannot join");
-	meet_joined(run);
+		drill_record_error(run,
+		                   "the rank of another process cannot join");
+	await_joined(run);
 	if (comm && drill_warms_up(run) &&
 	    p->ncclAllReduce(k->tensors, k->tensors, DRILL_COUNT, ncclFloat32,
 	                     ncclSum, comm, stream) != ncclSuccess)
-		drill_complain(run, "the rank of another process cannot call");
+		drill_record_error(run,
+		                   "the rank of another process cannot call");
 	pthread_barrier_wait(&run->shared->ready);
 	drill_await(run, left, run->n - 1);
 	if (comm)
@@ -435,41 +448,35 @@ static bool gives_up(const struct drill_rank *k)
 	return k->run->trouble == BY_TIMEOUT && waits;
 }
 
-/* Wait until the rank's calls are done. */
-static int await_calls(struct drill_rank *k)
-{
-	int rc = COHORT_OK, backwards = is_odd(k, BY_ORDER);
-
-	for (int i = 0; i < 2 && rc == COHORT_OK; i++)
-		if (k->tickets[i ^ backwards])
-			rc = cohort_wait(k->comm, k->tickets[i ^ backwards],
-			                 DRILL_LIMIT_NS);
-	return rc;
-}
-
 static void finish(struct drill_rank *k)
 {
-	k->status = await_calls(k);
+	uint64_t ticket;
+
+	for (int i = 0; i < 2 && k->status == COHORT_OK; i++) {
+		ticket = k->tickets[i ^ is_odd(k, BY_ORDER)];
+		if (ticket)
+			k->status =
+				cohort_wait(k->comm, ticket, DRILL_LIMIT_NS);
+	}
 	if (k->status == COHORT_OK && k->run->place != AT_SPLIT &&
 	    k->run->cell->kind == COHORT_VERDICT_NONE)
 		check_results(k);
 }
 
-/* Be done with the communicator. */
 static void leave(struct drill_rank *k)
 {
 	if (is_paused(k))
-		drill_must(k->run, cohort_resume(k->parent), "resume");
-	/* A worker is unbound when it returns, and a thread that exits stays
-	 * bound. */
+		drill_check_ok(k->run, cohort_resume(k->parent), "resume");
+	/* A worker is unbound when it returns, and a thread that exits with
+	 * BY_EXIT must stay bound. */
 	if (!has_workers(k->run) && !is_odd(k, BY_EXIT))
 		cohort_comm_unbind(k->parent ? k->parent : k->comm);
 	atomic_fetch_add(&k->run->shared->left, 1);
 }
 
-/* The thread that a signal interrupts: the one that closes; or a rank of this
- * process that waits for the victim; or this one, if its partner is in another
- * process and other ranks are done. */
+/* Return the thread that the signal must interrupt: the main thread at a close;
+ * the calling thread in a transfer between processes; otherwise a rank of this
+ * process that waits for the victim. */
 static pthread_t waiting_thread(const struct drill_run *run)
 {
 	if (run->place == AT_CLOSE)
@@ -482,16 +489,15 @@ static pthread_t waiting_thread(const struct drill_run *run)
 	        .thread;
 }
 
-/* Do one step of a part: @k's, or the main thread's in the process whose first
- * rank is @k. */
-static void act(struct drill_rank *k, enum drill_step step)
+/* Do one step of rank @k, or of the main thread, whose @k is the first rank. */
+static void do_step(struct drill_rank *k, enum drill_step step)
 {
 	struct drill_run *run = k->run;
 
 	switch (step) {
 	case CALL:
 		k->status = call_cell(k);
-		k->is_told = true;
+		k->must_be_cause = true;
 		break;
 	case FINISH:
 		if (k->status == COHORT_OK)
@@ -502,7 +508,7 @@ static void act(struct drill_rank *k, enum drill_step step)
 			k->status = cohort_wait(k->comm, k->tickets[0],
 			                        run->options->deadline_ns / 4);
 		drill_mark_fault(run);
-		k->is_told = false;
+		k->must_be_cause = false;
 		break;
 	case AWAIT_OTHERS:
 		drill_await(run, called, run->n - 1);
@@ -514,16 +520,16 @@ static void act(struct drill_rank *k, enum drill_step step)
 		drill_await_cause(run);
 		break;
 	case AWAIT_STUCK:
-		drill_await(run, is_stuck, 1);
+		drill_await_stuck(run);
 		break;
 	case AWAIT_CLOSE:
 		drill_await(run, is_closing, 1);
 		break;
 	case DAWDLE:
-		drill_dawdle(run);
+		drill_delay(run);
 		break;
 	case STRIKE:
-		k->is_told = false;
+		k->must_be_cause = false;
 		drill_strike(run);
 		break;
 	case BEFALL:
@@ -537,7 +543,8 @@ static void act(struct drill_rank *k, enum drill_step step)
 		drill_fire(run, waiting_thread(run));
 		break;
 	case CLOSE:
-		drill_must(run, cohort_comm_close(k->comm), "close of a rank");
+		drill_check_ok(run, cohort_comm_close(k->comm),
+		               "close of a rank");
 		break;
 	case LEAVE:
 		leave(k);
@@ -553,22 +560,21 @@ static void play(struct drill_rank *k, enum drill_role role)
 		drill_part(k->run->place, k->run->trouble, role);
 
 	for (; *step != DONE; step++)
-		act(k, *step);
+		do_step(k, *step);
 }
 
-/* Play the rank's part in the cell, on the rank's thread. */
-static void be_rank(struct drill_rank *k)
+static void play_rank(struct drill_rank *k)
 {
 	struct drill_run *run = k->run;
 	sigset_t signals;
 
-	/* Threads are started with all signals blocked. */
+	/* Threads start with all signals blocked. */
 	sigemptyset(&signals);
 	sigaddset(&signals, DRILL_SIGNAL);
 	sigaddset(&signals, CLI_STACK_SIGNAL);
 	pthread_sigmask(SIG_UNBLOCK, &signals, NULL);
 	if (!has_workers(run))
-		drill_must(run, cohort_comm_bind(k->comm), "bind");
+		drill_check_ok(run, cohort_comm_bind(k->comm), "bind");
 	if (drill_warms_up(run))
 		warm_up(k, k->comm);
 	if (run->place == AT_CHILD)
@@ -576,7 +582,7 @@ static void be_rank(struct drill_rank *k)
 	k->stream = cohort_comm_stream(k->comm);
 	k->bad_stream = drill_bad_stream(run, k->number);
 	if (is_paused(k))
-		drill_must(run, cohort_pause(k->parent), "pause");
+		drill_check_ok(run, cohort_pause(k->parent), "pause");
 	pthread_barrier_wait(&run->shared->ready);
 	play(k, k->number == drill_victim(run) ? STRICKEN
 	        : gives_up(k)                  ? QUITTER
@@ -588,9 +594,9 @@ static void *rank_main(void *arg)
 	struct drill_rank *k = arg;
 
 	if (is_odd(k, BY_REMOTE))
-		be_stranger(k);
+		play_outside_rank(k);
 	else if (k->comm || join_by_id(k))
-		be_rank(k);
+		play_rank(k);
 	else
 		pthread_barrier_wait(&k->run->shared->ready);
 	return NULL;
@@ -601,11 +607,10 @@ static int worker_main(struct cohort_comm *comm, void *user)
 	struct drill_run *run = user;
 	struct drill_rank *k = &run->ranks[cohort_comm_rank(comm)];
 
-	be_rank(k);
+	play_rank(k);
 	return gives_up(k) ? k->status : 0;
 }
 
-/* Run the process's ranks as workers. */
 static void *runner_main(void *arg)
 {
 	struct drill_run *run = arg;
@@ -613,15 +618,15 @@ static void *runner_main(void *arg)
 	const int rc = cohort_group_run(run->group, worker_main, run, &cause);
 
 	if (rc != cause.status)
-		drill_complain(run, "run: %s", cohort_last_error());
+		drill_record_error(run, "run: %s", cohort_last_error());
 	return NULL;
 }
 
 bool drill_start(struct drill_run *run, void *(*main)(void *rank))
 {
-	int r, err = 0;
+	int err = 0;
 
-	for (r = run->first; r < run->first + run->own_n; r++) {
+	for (int r = run->first; r < run->first + run->own_n; r++) {
 		struct drill_rank *k = &run->ranks[r];
 
 		k->run = run;
@@ -633,12 +638,14 @@ bool drill_start(struct drill_run *run, void *(*main)(void *rank))
 		err = thread_start(&run->runner, runner_main, run, "drill/run");
 	if (!err)
 		return true;
-	drill_complain(run, "a thread could not be started: %s", strerror(err));
-	run->is_hung = true; /* the threads that were started */
+	drill_record_error(run, "a thread could not be started: %s",
+	                   strerror(err));
+	run->is_hung = true; /* the threads that have started are not joined */
 	return false;
 }
 
-/* Wait until a thread has ended, or complain and leave it. */
+/* Wait until a thread has ended. If it does not end in time, record an error
+ * and detach it. */
 static void end_thread(struct drill_run *run, pthread_t thread,
                        uint64_t deadline_ns, const char *name)
 {
@@ -646,7 +653,7 @@ static void end_thread(struct drill_run *run, pthread_t thread,
 
 	if (!pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &until))
 		return;
-	drill_complain(run, "the thread of %s does not come back", name);
+	drill_record_error(run, "the thread of %s does not return", name);
 	pthread_detach(thread);
 	run->is_hung = true;
 }
@@ -660,7 +667,7 @@ void drill_join(struct drill_run *run)
 		end_thread(run, run->runner, deadline, "the run");
 		run->is_hung |= cohort_group_abandoned(run->group, NULL, 0) > 0;
 		if (run->is_hung)
-			drill_complain(run, "a worker does not come back");
+			drill_record_error(run, "a worker does not return");
 		return;
 	}
 	for (int r = run->first; r < run->first + run->own_n; r++) {
@@ -669,9 +676,8 @@ void drill_join(struct drill_run *run)
 	}
 }
 
-/* ---- the main thread -------------------------------------------------- */
-
-/* Close the group while ranks may be inside, and return its status. */
+/* Prepare the close of the group. Return the status that the close must
+ * return. */
 static int begin_to_close(struct drill_run *run)
 {
 	const bool is_stuck = run->trouble == BY_STUCK;
@@ -679,15 +685,16 @@ static int begin_to_close(struct drill_run *run)
 	if (is_stuck && !drill_has_victim(run))
 		return COHORT_OK;
 	if (is_stuck) {
-		drill_await(run, is_stuck, 1);
+		drill_await_stuck(run);
 		if (cohort_group_close(run->group) == COHORT_STATE)
 			return COHORT_OK;
-		drill_complain(run, "closed with a rank inside its call");
+		drill_record_error(run, "closed with a rank inside its call");
 		run->group = NULL;
 		return COHORT_OK;
 	}
 	drill_await(run, left, run->n);
-	/* One process's close ends the group, and the others close after it. */
+	/* The close in rank 0's process ends the group. The other processes
+	 * close afterwards. */
 	if (run->cell->bound == BY_DEADLINE && !drill_has(run, 0)) {
 		drill_await_cause(run);
 		return COHORT_OK;
@@ -697,13 +704,12 @@ static int begin_to_close(struct drill_run *run)
 	return run->cell->bound == BY_DEADLINE ? COHORT_ABORTED : COHORT_OK;
 }
 
-/* Check the status that a rank's call returned. */
-static void check_told(struct drill_run *run, const struct drill_rank *k,
-                       int status)
+static void check_status_of_rank(struct drill_run *run,
+                                 const struct drill_rank *k, int status)
 {
 	bool is_victim = k->number == drill_victim(run);
-	/* A pair of ranks without the victim may be done; and what was called
-	 * while the abort was under way. */
+	/* These calls may have succeeded: calls of a pair of ranks without the
+	 * victim, and calls around the close or the abort. */
 	bool may_be_done =
 		run->place == AT_CLOSE ||
 		(run->place == AT_ABORT &&
@@ -711,27 +717,27 @@ static void check_told(struct drill_run *run, const struct drill_rank *k,
 		(run->place == AT_TRANSFER && !is_victim &&
 	         partner(k) != drill_victim(run));
 
-	if (!k->is_told || k->sibling)
+	if (!k->must_be_cause || k->sibling)
 		return;
 	if (k->status == status || (may_be_done && k->status == COHORT_OK))
 		return;
-	drill_complain(run, "the call of rank %d returned %s", k->number,
-	               cohort_status_text(k->status));
+	drill_record_error(run, "the call of rank %d returned %s", k->number,
+	                   cohort_status_text(k->status));
 }
 
-static void check_all_told(struct drill_run *run)
+static void check_statuses(struct drill_run *run)
 {
 	struct cohort_cause cause = { .status = COHORT_OK };
-	int r;
 
 	if (run->is_hung)
 		return;
 	drill_cause(run, &cause);
-	for (r = run->first; r < run->first + run->own_n; r++)
-		check_told(run, &run->ranks[r], cause.status);
+	for (int r = run->first; r < run->first + run->own_n; r++)
+		check_status_of_rank(run, &run->ranks[r], cause.status);
 }
 
-/* Close the group, or all ranks that have joined without one. */
+/* Close the group, or each communicator if ranks have joined without a
+ * group. */
 static void close_all(struct drill_run *run, int status)
 {
 	drill_close(run, status);
@@ -739,11 +745,11 @@ static void close_all(struct drill_run *run, int status)
 		const int rc = cohort_comm_close(run->ranks[r].comm);
 
 		if (rc != COHORT_STALLED)
-			drill_must(run, rc, "close");
+			drill_check_ok(run, rc, "close");
 	}
 }
 
-static void conduct(struct drill_run *run)
+static void run_cell_ranks(struct drill_run *run)
 {
 	int status = COHORT_OK;
 
@@ -755,20 +761,20 @@ static void conduct(struct drill_run *run)
 		play(&run->ranks[0], MAIN);
 	if (run->place == AT_CLOSE)
 		status = begin_to_close(run);
-	/* No abort releases what hangs there, which would be leaked. */
+	/* No abort releases a hanging split, which would then be leaked. */
 	if (run->place == AT_SPLIT && run->trouble == BY_STUCK &&
 	    drill_await_cause(run))
 		cohort_sim_faults_clear();
-	/* In other places the group is closed when the ranks have left. */
+	/* At other places, close the group after all ranks are done. */
 	if (run->place != AT_CLOSE || run->trouble == BY_STUCK) {
 		drill_join(run);
-		/* Ranks that have had their messages may be done before, and
-		 * so may those that were paused. */
+		/* Ranks may finish before the group ends: ranks that have
+		 * received their messages, and ranks of a paused process. */
 		if ((run->place == AT_TRANSFER || run->place == AT_ABORT) &&
 		    run->cell->kind != COHORT_VERDICT_NONE)
 			drill_await_cause(run);
 		drill_keep_cause(run);
-		check_all_told(run);
+		check_statuses(run);
 		if (!run->is_hung)
 			close_all(run, status);
 		return;
@@ -780,13 +786,14 @@ static void conduct(struct drill_run *run)
 void drill_by_ranks(struct drill_run *run)
 {
 	struct cohort_comm *comms[DRILL_MOST_RANKS];
-	int r;
 
 	run->main = pthread_self();
 	if (run->trouble == BY_REMOTE) {
-		if (drill_must(run, cohort_unique_id(&run->shared->ids[0]),
-		               "an id"))
-			conduct(run);
+		if (drill_check_ok(run,
+		                   cohort_unique_id(COHORT_PLATFORM_AUTO,
+		                                    &run->shared->ids[0]),
+		                   "an id"))
+			run_cell_ranks(run);
 		return;
 	}
 	if (!drill_open(run))
@@ -795,8 +802,8 @@ void drill_by_ranks(struct drill_run *run)
 		drill_close(run, COHORT_OK);
 		return;
 	}
-	for (r = 0; r < run->own_n; r++)
+	for (int r = 0; r < run->own_n; r++)
 		run->ranks[run->first + r].comm = comms[r];
 	drill_arm(run);
-	conduct(run);
+	run_cell_ranks(run);
 }

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * Runs one cell of the drill: makes its group's options, runs it in its place,
- * and judges the outcome
- */
+/* Runs a cell of the drill: sets its group's options, runs it at its place, and
+ * judges the outcome */
 
 #include "cli/drill/drill.h"
 
@@ -19,39 +17,31 @@
 #include "base/text.h"
 #include "cli/common/cli.h"
 
-/* A deadline that must not pass. */
+/* A deadline that must not expire */
 #define LONG_NS (10 * NS_PER_S)
 
-/* ---- the group's options ---------------------------------------------- */
-
-/* Keep a verdict of the group, as the callback on_verdict. */
-static int keep_verdict(const struct cohort_verdict *told, void *user)
+/* Record a verdict of the group. Called as on_verdict. */
+static int keep_verdict(const struct cohort_verdict *verdict, void *user)
 {
+	struct cohort_cause v = {
+		.kind = verdict->kind,
+		.world_rank = verdict->world_rank,
+		.since_ns = verdict->since_ns,
+		.deadline_ns = verdict->deadline_ns,
+		.time_ns = verdict->time_ns,
+	};
 	struct drill_run *run = user;
 
-	if (told->stage == COHORT_STAGE_WARNING) {
-		if (told->kind == COHORT_VERDICT_NOT_STARTED)
-			atomic_store(&run->shared->is_stuck, 1);
+	if (verdict->stage < COHORT_STAGE_EXPIRED)
 		return 0;
-	}
-	/* The verdict by which the first generation ends before a respawn. */
-	if (run->place == AT_RESPAWN && told->generation == 1)
+	/* Ignore the verdict on generation 1, which a respawn replaces. */
+	if (run->place == AT_RESPAWN && verdict->generation == 1)
 		return 0;
-	if (told->kind == COHORT_VERDICT_WEDGED)
-		drill_complain(run, "wedged: %s", told->text);
-	drill_note(run,
-	           (struct drill_verdict){ told->kind, told->world_rank,
-	                                   told->since_ns, told->deadline_ns,
-	                                   told->time_ns },
-	           told->text, false);
+	if (verdict->kind == COHORT_VERDICT_WEDGED)
+		drill_record_error(run, "wedged: %s", verdict->text);
+	text_copy(v.details, sizeof(v.details), verdict->text);
+	drill_record_verdict(run, &v, false);
 	return 0;
-}
-
-/* True if the call that must expire connects ranks, which may take until the
- * init deadline. */
-static bool call_connects(const struct drill_run *run)
-{
-	return run->trouble == BY_REMOTE && !drill_warms_up(run);
 }
 
 static bool is_stuck_split(const struct drill_run *run)
@@ -59,11 +49,12 @@ static bool is_stuck_split(const struct drill_run *run)
 	return run->place == AT_SPLIT && run->trouble == BY_STUCK;
 }
 
-/* True if the group is opened with the deadline that must later expire. */
+/* Return whether the init deadline must expire, after the group was opened with
+ * it. A first call also connects ranks. */
 static bool opens_by_deadline(const struct drill_run *run)
 {
-	return run->place == AT_RESPAWN || call_connects(run) ||
-	       is_stuck_split(run);
+	return run->place == AT_RESPAWN || is_stuck_split(run) ||
+	       (run->trouble == BY_REMOTE && !drill_warms_up(run));
 }
 
 static void set_deadlines(struct drill_run *run)
@@ -91,16 +82,15 @@ static void set_deadlines(struct drill_run *run)
 	else if (run->place != AT_OPEN && run->place != AT_RESPAWN &&
 	         run->place != AT_ABORT && !is_stuck_split(run))
 		d->join_ns = d->exec_ns = ns;
-	/* It waits for the end of the process's former generations, too. */
+	/* The respawn also waits for earlier generations of the process to
+	 * end. */
 	if (run->place == AT_RESPAWN && run->trouble == BY_STOP) {
 		d->abort_ns = usual_ns;
 		d->init_ns -= 2 * usual_ns;
 	}
 }
 
-/* ---- the run ---------------------------------------------------------- */
-
-/* Return zeroed memory that processes share once they are forked. */
+/* Return zeroed memory that forked processes will share. */
 static struct drill_shared *create_shared(unsigned meeting)
 {
 	struct drill_shared *shared =
@@ -108,20 +98,20 @@ static struct drill_shared *create_shared(unsigned meeting)
 	             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	pthread_barrierattr_t attributes;
 
-	cli_need("drill", shared == MAP_FAILED ? NULL : shared);
+	cli_need(shared == MAP_FAILED ? NULL : shared);
 	pthread_barrierattr_init(&attributes);
 	pthread_barrierattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
 	pthread_barrier_init(&shared->ready, &attributes, meeting);
 	pthread_barrierattr_destroy(&attributes);
 	for (int i = 0; i < DRILL_MOST_RANKS; i++)
-		shared->outcomes[i].verdict.rank = -1;
+		shared->outcomes[i].verdict.world_rank = -1;
 	return shared;
 }
 
 static struct drill_run *create(const struct drill_options *options,
                                 enum place place, enum trouble trouble)
 {
-	struct drill_run *run = cli_need("drill", calloc(1, sizeof(*run)));
+	struct drill_run *run = cli_need(calloc(1, sizeof(*run)));
 
 	run->shared =
 		create_shared((unsigned)(options->ranks + options->processes));
@@ -146,22 +136,23 @@ static struct drill_run *create(const struct drill_options *options,
 	run->group_options.on_verdict = keep_verdict;
 	run->group_options.user = run;
 	run->group_options.stack_signal = CLI_STACK_SIGNAL;
-	/* The close must find a call in flight in which nobody waits. */
+	/* The call in flight at the close must be one in which no rank
+	 * waits. */
 	if (run->place == AT_CLOSE && run->trouble == BY_ABSENCE)
 		run->group_options.launch = COHORT_LAUNCH_AHEAD;
-	/* A wait has a timeout, but a call that waits for all ranks has
-	 * none. */
+	/* With BY_TIMEOUT, a rank gives up in its wait; a call that waits for
+	 * all ranks has no timeout. */
 	if (run->trouble == BY_TIMEOUT)
 		run->group_options.launch = COHORT_LAUNCH_AHEAD;
-	/* A rank that joins by NCCL's own functions, or never, connects as NCCL
-	 * does. */
+	/* Leave all connections to NCCL if a rank uses NCCL's functions
+	 * directly, or never joins. */
 	if (trouble == BY_REMOTE || place == AT_OPEN)
 		run->group_options.connect = COHORT_CONNECT_NONE;
 	set_deadlines(run);
 	return run;
 }
 
-/* Free the run, unless it has threads left. */
+/* Free the run, unless one of its threads still runs. */
 static void destroy(struct drill_run *run)
 {
 	cohort_abort_put(run->handle);
@@ -193,19 +184,16 @@ void drill_run_here(struct drill_run *run, const struct drill_memory *memory)
 	cohort_sim_faults_clear();
 }
 
-/* ---- the judgement ---------------------------------------------------- */
-
-/* How often the prober asks. */
 #define PROBER_MS 50.0
 
-/* True if the fault strikes the process as a whole. */
+/* Return whether the fault affects process @process as a whole. */
 static bool is_struck(const struct drill_run *run, int process)
 {
 	return run->trouble >= BY_KILL &&
 	       process == run->options->processes - 1;
 }
 
-/* How one process has noticed the fault. */
+/* The detection of the fault by one process */
 struct notice {
 	const struct drill_outcome *outcome;
 	bool is_timed; /* the following times are set */
@@ -216,11 +204,11 @@ struct notice {
 static struct notice time_it(const struct drill_run *run, int process)
 {
 	const struct drill_outcome *outcome = &run->shared->outcomes[process];
-	const struct drill_verdict *v = &outcome->verdict;
+	const struct cohort_cause *v = &outcome->verdict;
 	uint64_t fault = atomic_load(&run->shared->fault_ns);
 	struct notice n = { .outcome = outcome };
 
-	/* A process that was stopped hears of it late. */
+	/* A stopped process cannot detect the fault in time. */
 	if (v->kind == COHORT_VERDICT_NONE || run->cell->bound == NO_BOUND ||
 	    is_struck(run, process))
 		return n;
@@ -230,7 +218,8 @@ static struct notice time_it(const struct drill_run *run, int process)
 		n.bound_ms = run->cell->bound == BY_PROBER ? PROBER_MS : 0.0;
 		return n;
 	}
-	/* An end by close has no deadline with a begin of its own. */
+	/* The verdict of a group that is ended by a close has no start of a
+	 * deadline. */
 	n.detected_ms = cli_ms_between(
 		v->since_ns ? v->since_ns : atomic_load(&outcome->began_ns),
 		v->time_ns);
@@ -238,7 +227,8 @@ static struct notice time_it(const struct drill_run *run, int process)
 	return n;
 }
 
-/* When the first process began: a verdict may be its. */
+/* Return when the first process started, because the verdict may come from
+ * it. */
 static uint64_t first_began(const struct drill_run *run)
 {
 	uint64_t first = UINT64_MAX, began;
@@ -251,11 +241,10 @@ static uint64_t first_began(const struct drill_run *run)
 	return first;
 }
 
-/* What is wrong with the times, or NULL. */
 static const char *wrong_time(const struct drill_run *run,
                               const struct notice *n)
 {
-	const struct drill_verdict *v = &n->outcome->verdict;
+	const struct cohort_cause *v = &n->outcome->verdict;
 	double slack = (double)run->options->slack_ns * 1e-6;
 
 	if (!n->is_timed)
@@ -272,7 +261,8 @@ static const char *wrong_time(const struct drill_run *run,
 	return NULL;
 }
 
-/* True if a text names ranks and, where ranks call, their calls. */
+/* Return whether a text names ranks or processes and, if ranks make calls at
+ * the place, the calls. */
 static bool names_all(const struct drill_run *run, const char *text)
 {
 	static const char *const calls[] = {
@@ -294,9 +284,10 @@ static bool names_all(const struct drill_run *run, const char *text)
 	return false;
 }
 
-/* True if a text has the stack of the thread that is waited for, or says why
- * not; or if such a stack would not help, or the thread may be another
- * process's or have ended, or the rank that gives up does not wait for one. */
+/* Return whether a text has the stack of the thread to blame, or says why it
+ * has none. Also return true if no stack is expected: with several processes,
+ * if no rank or rank 0 is blamed, if a rank gives up, and for kinds of verdicts
+ * where a stack does not help. */
 static bool has_stack(const struct drill_run *run, int kind, const char *text)
 {
 	if (run->options->processes > 1 || run->cell->blame == NOBODY ||
@@ -309,11 +300,10 @@ static bool has_stack(const struct drill_run *run, int kind, const char *text)
 	return strstr(text, "\nwhere  ");
 }
 
-/* What is wrong with the text of the verdict, or NULL. */
 static const char *wrong_text(const struct drill_run *run,
                               const struct drill_outcome *outcome)
 {
-	const char *says = run->cell->says, *text = outcome->text;
+	const char *says = run->cell->says, *text = outcome->verdict.details;
 
 	if (!says || (strstr(text, says) && names_all(run, text) &&
 	              has_stack(run, outcome->verdict.kind, text)))
@@ -321,8 +311,8 @@ static const char *wrong_text(const struct drill_run *run,
 	return text;
 }
 
-/* Check that exactly one of the handle's firings has ended the group, unless
- * something else has. */
+/* Check the number of aborts, and that one of them ended the group if the
+ * verdict is an abort. */
 static void check_fires(struct drill_run *run)
 {
 	int fires = run->trouble == BY_TWO_ABORTS                         ? 2
@@ -332,16 +322,17 @@ static void check_fires(struct drill_run *run)
 
 	if (fires && (atomic_load(&run->shared->fires) != fires ||
 	              atomic_load(&run->shared->fired) != fired))
-		drill_complain(run, "%d of %d aborts have ended the group",
-		               atomic_load(&run->shared->fired),
-		               atomic_load(&run->shared->fires));
+		drill_record_error(run, "%d of %d aborts have ended the group",
+		                   atomic_load(&run->shared->fired),
+		                   atomic_load(&run->shared->fires));
 }
 
-/* True if a process needs no verdict of its own: it knows that it was struck;
- * or it was told that the file is gone. */
+/* Return whether a process needs no verdict: the fault has struck it, or its
+ * open has reported the removed file. */
 static bool is_excused(const struct drill_run *run, int process)
 {
-	/* It is dead; or the others have given up when it goes on. */
+	/* A killed process is dead. When a stopped one continues, the others
+	 * have given up. */
 	if (run->trouble == BY_KILL ||
 	    (run->place == AT_RESPAWN && run->trouble == BY_STOP))
 		return is_struck(run, process);
@@ -352,7 +343,7 @@ static bool is_excused(const struct drill_run *run, int process)
 	        (run->trouble == BY_UNLINK && !is_struck(run, process)));
 }
 
-/* Add what is wrong about @process, each part if there is one. */
+/* Add a line about what is wrong in @process. @time and @text may be NULL. */
 static void add_wrong(struct drill_result *result, const struct drill_run *run,
                       int process, const char *got, const char *time,
                       const char *text)
@@ -372,22 +363,23 @@ static void add_wrong(struct drill_result *result, const struct drill_run *run,
 	if (*complaint)
 		text_add(&t, "; %s", complaint);
 	if (text)
-		text_add(&t, "; does not name it: %.300s", text);
+		text_add(&t, "; without the expected text: %.300s", text);
 }
 
-/* Judge what @process has noticed.  The first one's becomes the result's, and
- * of times the latest. */
+/* Compare @process's outcome with the expected one. Over all processes, @result
+ * keeps the text of the first process that has one, and the times of the
+ * process that detected the fault last. */
 static void judge_process(const struct drill_run *run, int process,
                           struct drill_result *result)
 {
 	const struct notice n = time_it(run, process);
-	const struct drill_verdict *v = &n.outcome->verdict;
+	const struct cohort_cause *v = &n.outcome->verdict;
 	const bool is_free = is_excused(run, process);
 	const char *time = wrong_time(run, &n), *text = NULL;
 	bool is_right;
 	char got[96];
 
-	drill_spell(got, sizeof(got), v->kind, v->rank);
+	drill_format_verdict(got, sizeof(got), v->kind, v->world_rank);
 	is_right = is_free || strcmp(result->expected, got) == 0;
 	if (is_right && !is_free)
 		text = wrong_text(run, n.outcome);
@@ -398,26 +390,25 @@ static void judge_process(const struct drill_run *run, int process,
 		result->bound_ms = n.bound_ms;
 	}
 	if (!*result->text)
-		memcpy(result->text, n.outcome->text, sizeof(result->text));
+		memcpy(result->text, n.outcome->verdict.details,
+		       sizeof(result->text));
 	if (!is_right || text || time || *n.outcome->complaint)
 		add_wrong(result, run, process, got, time, text);
 }
 
-/* Judge a run that is over by what was noted. */
 static void judge(struct drill_run *run, struct drill_result *result)
 {
 	check_fires(run);
-	drill_spell(result->expected, sizeof(result->expected), run->cell->kind,
-	            drill_expected_rank(run->cell, run->n,
-	                                run->options->processes));
+	drill_format_verdict(result->expected, sizeof(result->expected),
+	                     run->cell->kind,
+	                     drill_expected_rank(run->cell, run->n,
+	                                         run->options->processes));
 	result->ok = true;
 	for (int i = 0; i < run->options->processes; i++)
 		judge_process(run, i, result);
 	if (result->ok)
 		memcpy(result->got, result->expected, sizeof(result->expected));
 }
-
-/* ---- the whole -------------------------------------------------------- */
 
 void drill_run(const struct drill_options *options,
                const struct drill_memory *memory, enum place place,

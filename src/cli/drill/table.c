@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The outcome of every fault in every place, or why the fault is impossible
- * there
+ * For each fault at each place: the expected outcome, or why the fault is
+ * impossible there; the script of the simulator; and the steps of each thread
  */
 
 #include "cli/drill/drill.h"
@@ -23,6 +23,7 @@
 #define LEAVES(kind_, says_)                                                   \
 	ENDS(kind_, NOBODY, AT_ONCE, says_), .cell.leaves = true
 #define CANNOT(why) .cell.impossible = (why)
+#define BY_ONE_THREAD "One thread acts for all ranks of a process."
 #define SCRIPT(kind_, value_)                                                  \
 	.of.kind = COHORT_FAULT_##kind_, .of.value = (value_)
 #define STEPS(...) .steps = { __VA_ARGS__ }
@@ -30,7 +31,7 @@
 #define ERROR(blame, says) ENDS(NATIVE_ERROR, blame, AT_ONCE, says)
 #define MISMATCH(says) ENDS(DIFFERENT_CALL, ODD_ONE, AT_ONCE, says)
 
-/* Sets of places and of faults. */
+/* Sets of places and sets of faults */
 #define P(place) (UINT32_C(1) << AT_##place)
 #define T(trouble) (UINT64_C(1) << BY_##trouble)
 #define ANYWHERE UINT32_MAX
@@ -38,7 +39,7 @@
 #define COLLECTIVES (P(FIRST) | P(CALL) | P(CHILD))
 #define CALLS (COLLECTIVES | P(BATCH))
 #define OPENS (P(OPEN) | P(RESPAWN))
-/* Where operations are in flight once all ranks have called. */
+/* Places where operations are in flight once all ranks have called */
 #define UNENDED (P(GROUP) | P(WAIT) | P(CLOSE))
 #define ENDINGS (P(CLOSE) | P(ABORT))
 #define MISSING (T(ABSENCE) | T(TOO_LATE))
@@ -50,33 +51,28 @@
 #define LONERS (DEPARTURES | T(TIMEOUT) | T(ALONE))
 #define STREAMS (T(STREAM) | T(DEAD_STREAM))
 
-/* The outcome of some faults in some places. */
+/* The outcome of a set of faults at a set of places */
 struct rule {
 	uint32_t places;
 	uint64_t troubles;
 	struct cell cell;
 };
 
-/* The first rule that has the cell holds. */
+/* The outcomes. The first rule that contains a cell applies. */
 static const struct rule rules[] = {
-	/* An abort comes first, whatever else is wrong. */
+	/* An abort takes precedence over every other outcome. */
 	{ P(ABORT),
 	  T(NOTHING) | T(ABSENCE) | T(LATE) | T(TOO_LATE) | T(STUCK) | T(EXIT) |
 	          T(KILL) | T(PAUSE) | T(STOP) | T(DESCRIPTORS),
 	  ENDS(ABORTED, NOBODY, AT_ONCE, "drill") },
-	{ P(ABORT), DIFFERENCES,
-	  CANNOT("After an abort calls are not compared any more.") },
-	{ P(ABORT), STREAMS,
-	  CANNOT("After an abort a call gets the cause, whatever its "
-	         "stream.") },
-	{ P(ABORT), LONERS,
-	  CANNOT("After an abort no rank waits for another.") },
+	{ P(ABORT), DIFFERENCES | STREAMS | LONERS,
+	  CANNOT("After an abort, every call returns the cause.") },
 
-	/* A rank that is late or missing. */
+	/* A rank that is late or missing */
 	{ ANYWHERE, T(NOTHING) | T(LATE), PEACE },
 	{ P(OPEN), T(ABSENCE), INIT_STUCK("ncclCommInitRank") },
-	{ P(RESPAWN), T(ABSENCE),
-	  CANNOT("One thread respawns for all ranks.") },
+	{ P(RESPAWN), T(ABSENCE), CANNOT(BY_ONE_THREAD) },
+	{ P(GROUP) | P(RESPAWN), DIFFERENCES | LONERS, CANNOT(BY_ONE_THREAD) },
 	{ OPENS, T(TOO_LATE), INIT_STUCK("ncclCommInitAll") },
 	{ P(FIRST), MISSING,
 	  ENDS(NEVER_CALLED, VICTIM, BY_DEADLINE, "all_reduce") },
@@ -88,7 +84,7 @@ static const struct rule rules[] = {
 	{ P(CLOSE), MISSING,
 	  ENDS(ABORTED, FIRST, BY_DEADLINE, "closed after") },
 
-	/* Calls that differ. */
+	/* Calls that differ */
 	{ COLLECTIVES, SHAPES | T(ORDER), MISMATCH("all_reduce") },
 	{ COLLECTIVES, T(ROOT), MISMATCH("broadcast") },
 	{ P(BATCH), DIFFERENCES, MISMATCH("batch") },
@@ -100,32 +96,19 @@ static const struct rule rules[] = {
 	       "recv of 1000 int32 from rank") },
 	{ P(TRANSFER), T(OPERATION) | T(ORDER),
 	  ENDS(CYCLE, NOBODY, BY_DEADLINE, "send") },
-	/* The victim receives from rank 0, which waits for nobody. */
+	/* The victim receives from rank 0, which waits for no rank. */
 	{ P(TRANSFER), T(ROOT),
 	  ENDS_OF(4, OUTSIDE, FIRST, BY_DEADLINE, "send") },
 	{ P(SPLIT), T(OPERATION), MISMATCH("comm_split") },
-	/* The order of the new communicator and its parent. */
+	/* The victim calls first in the child, the others first in the
+	 * parent. */
 	{ P(SPLIT), T(ORDER), ENDS(ORDER, ODD_ONE, BY_DEADLINE, "all_reduce") },
-	{ P(SPLIT), T(COUNT),
-	  CANNOT("A split has no count, and colors and keys may differ.") },
-	{ P(SPLIT), T(TYPE), CANNOT("A split has no element type.") },
-	{ P(SPLIT), T(ROOT), CANNOT("A split has no root.") },
+	{ P(SPLIT), T(COUNT) | T(TYPE) | T(ROOT),
+	  CANNOT("A split has no count, type or root, and colors and keys may "
+	         "differ.") },
 	{ P(OPEN), T(COUNT) | T(ORDER), INIT_STUCK("ncclCommInitRank") },
-	{ P(OPEN), T(TYPE), CANNOT("Connecting has no element type.") },
-	{ P(OPEN), T(OPERATION), CANNOT("Connecting has no operation.") },
-	{ P(OPEN), T(ROOT), CANNOT("Connecting has no root.") },
-	{ P(RESPAWN), T(COUNT) | T(ORDER) | LONERS,
-	  CANNOT("One thread respawns for all ranks.") },
-	{ P(RESPAWN), T(TYPE), CANNOT("A respawn has no element type.") },
-	{ P(RESPAWN), T(OPERATION), CANNOT("A respawn has no operation.") },
-	{ P(RESPAWN), T(ROOT), CANNOT("A respawn has no root.") },
-	{ P(GROUP), T(COUNT), CANNOT("One count is given for all ranks.") },
-	{ P(GROUP), T(TYPE), CANNOT("One type is given for all ranks.") },
-	{ P(GROUP), T(OPERATION),
-	  CANNOT("One operation is given for all ranks.") },
-	{ P(GROUP), T(ROOT), CANNOT("One root is given for all ranks.") },
-	{ P(GROUP), T(ORDER),
-	  CANNOT("One thread makes all ranks' calls, in one order.") },
+	{ P(OPEN), DIFFERENCES,
+	  CANNOT("Connecting has no type, operation or root.") },
 	{ P(WAIT), T(ORDER), PEACE },
 	{ P(WAIT), DIFFERENCES | STREAMS,
 	  CANNOT("A wait has a ticket and nothing else.") },
@@ -134,27 +117,24 @@ static const struct rule rules[] = {
 	{ P(CLOSE), DIFFERENCES | STREAMS,
 	  CANNOT("A close has a group and nothing else.") },
 
-	/* Errors of NCCL and of devices. */
+	/* Errors of NCCL and of devices */
 	{ OPENS, T(ERROR), ERROR(NOBODY, "ncclCommInitAll: internal error") },
 	{ OPENS, T(MEMORY),
 	  ERROR(NOBODY, "ncclCommInitAll: unhandled system error") },
 	{ P(BATCH), T(ERROR), ERROR(VICTIM, "batch") },
 	{ P(TRANSFER), T(ERROR), ERROR(VICTIM, "recv") },
 	{ P(SPLIT), T(ERROR) | T(MEMORY), ERROR(FIRST, "comm_split") },
-	{ P(WAIT), T(ERROR),
-	  CANNOT("A wait makes no native call that could fail on the simulated "
-	         "devices.") },
+	{ P(WAIT), T(ERROR) | T(STUCK),
+	  CANNOT("A wait makes no native call that could fail or be stuck on "
+	         "the simulated devices.") },
 	{ P(CLOSE), T(ERROR),
 	  CANNOT("The simulated devices have no error that strikes a close.") },
 	{ ANYWHERE, T(ERROR), ERROR(VICTIM, "all_reduce") },
-	{ P(WAIT), T(MEMORY), CANNOT("A wait allocates no memory.") },
-	{ P(CLOSE), T(MEMORY), CANNOT("A close allocates no memory.") },
-	{ P(ABORT), T(MEMORY), CANNOT("An abort allocates no memory.") },
+	{ P(WAIT) | ENDINGS, T(MEMORY),
+	  CANNOT("A wait, a close and an abort allocate no memory.") },
 	{ ANYWHERE, T(MEMORY), ERROR(VICTIM, "out of memory") },
-	{ OPENS, T(ASYNC_ERROR),
-	  CANNOT("There is no communicator yet that could have an error.") },
-	{ OPENS, T(CUDA_ERROR) | T(DEVICE_LOST),
-	  CANNOT("There is no work yet that could fail on a device.") },
+	{ OPENS, FAILURES,
+	  CANNOT("There is no communicator yet whose work could fail.") },
 	{ ANYWHERE, T(ASYNC_ERROR),
 	  ENDS(ASYNC_ERROR, VICTIM, BY_PROBER,
 	       "native communicator has failed") },
@@ -163,20 +143,17 @@ static const struct rule rules[] = {
 	{ ANYWHERE, T(DEVICE_LOST),
 	  ENDS(DEVICE_LOST, VICTIM, BY_PROBER, "has failed") },
 
-	/* A native call that does not return. */
+	/* A native call that does not return */
 	{ OPENS, T(STUCK), INIT_STUCK("ncclCommInitAll") },
 	{ P(SPLIT), T(STUCK), INIT_STUCK("ncclCommSplit") },
 	{ P(GROUP), T(STUCK),
 	  ENDS(NOT_STARTED, FIRST, BY_DEADLINE, "all_reduce") },
 	{ P(TRANSFER), T(STUCK),
 	  ENDS(NOT_STARTED, VICTIM, BY_DEADLINE, "send") },
-	{ P(WAIT), T(STUCK),
-	  CANNOT("A wait makes no native call that could be stuck on the "
-	         "simulated devices.") },
 	{ ANYWHERE, T(STUCK),
 	  ENDS(NOT_STARTED, VICTIM, BY_DEADLINE, "all_reduce") },
 
-	/* The end of a thread, and aborts. */
+	/* A thread that exits, and aborts */
 	{ P(OPEN), T(EXIT),
 	  CANNOT("No thread is bound to a rank before it is open; a thread "
 	         "that exits before it joins is a missing rank.") },
@@ -193,40 +170,31 @@ static const struct rule rules[] = {
 	         "split takes no group calls.") },
 	{ ANYWHERE, HANDLES, ENDS(ABORTED, NOBODY, AT_ONCE, "drill") },
 
-	/* Ranks of other processes, and graphs. */
+	/* Missing ranks of other processes */
 	{ P(FIRST) | P(CALL), T(REMOTE),
 	  ENDS(REMOTE, NOBODY, BY_DEADLINE, "all_reduce") },
 	{ P(BATCH), T(REMOTE), ENDS(REMOTE, NOBODY, BY_DEADLINE, "batch of") },
 	{ P(TRANSFER), T(REMOTE), ENDS(REMOTE, VICTIM, BY_DEADLINE, "send") },
 	{ P(OPEN), T(REMOTE),
-	  CANNOT("A rank that does not open is a missing rank, in whatever "
+	  CANNOT("A rank that does not open is a missing rank in any "
 	         "process.") },
+	{ P(WAIT), T(REMOTE),
+	  CANNOT("Whether a rank of another process has called is unknown; see "
+	         "the missing rank of a call.") },
 	{ P(GROUP) | P(RESPAWN), T(REMOTE),
 	  CANNOT("All ranks of a group are of this process.") },
-	{ P(WAIT), T(REMOTE),
-	  CANNOT("Nobody can tell whether a rank of another process has "
-	         "called; see the missing rank of a call.") },
 	{ P(SPLIT) | P(CHILD), T(REMOTE),
 	  CANNOT("Ranks that split connect, so a rank missing from another "
 	         "process is a stuck native call.") },
-	{ P(CLOSE), T(REMOTE),
-	  CANNOT("A close ends every wait, wherever the missing rank is.") },
-	{ P(ABORT), T(REMOTE),
-	  CANNOT("An abort ends every wait, wherever the missing rank is.") },
-	{ OPENS, T(GRAPH),
-	  CANNOT("A group that is being opened has captured nothing yet.") },
-	{ ENDINGS, T(GRAPH),
-	  CANNOT("It ends wedged, which frees nothing, and a cell must leave "
-	         "nothing behind.") },
-	{ ANYWHERE, T(GRAPH),
-	  CANNOT("A captured call is not part of a call; only the end waits "
-	         "for graphs.") },
+	{ ENDINGS, T(REMOTE),
+	  CANNOT("A close or an abort ends every wait, wherever the missing "
+	         "rank is.") },
 
-	/* The victim leaves while others wait for it. */
+	/* The victim's worker returns, or its communicator is closed, while
+	 * others wait. */
 	{ P(OPEN), LONERS,
-	  CANNOT("There is no communicator yet that a rank could wait in or "
-	         "leave.") },
-	{ P(GROUP), LONERS, CANNOT("One thread calls for all ranks.") },
+	  CANNOT("There is no communicator yet in which a rank could wait or "
+	         "which it could leave.") },
 	{ P(WAIT), DEPARTURES, PEACE },
 	{ P(CLOSE), T(CLOSING), PEACE },
 	{ P(CLOSE), T(RETURN) | T(TIMEOUT),
@@ -249,49 +217,47 @@ static const struct rule rules[] = {
 	  CANNOT("A rank that is alone with its message waits for a missing "
 	         "rank.") },
 	{ P(WAIT), T(ALONE),
-	  CANNOT("Where a rank waits alone, the others have not called.") },
+	  CANNOT("If a rank waits alone, the others have not called.") },
 	{ ANYWHERE, T(ALONE),
 	  ENDS_OF(3, OUTSIDE, NOBODY, BY_DEADLINE, "alone waits in") },
 
-	/* Streams and children. */
-	{ OPENS, STREAMS, CANNOT("Connecting takes no stream.") },
-	{ P(SPLIT), STREAMS, CANNOT("A split takes no stream.") },
+	/* Streams and children */
+	{ OPENS | P(SPLIT), STREAMS,
+	  CANNOT("Connecting and splitting take no stream.") },
 	{ ANYWHERE, STREAMS, PEACE },
 	{ P(CHILD), T(SIBLING),
 	  ENDS_OF(3, OUTSIDE, VICTIM, BY_DEADLINE,
 	          "in all_reduce 2 of group \"drill.1\"") },
 	{ P(CHILD), T(PAUSED_PARENT), PEACE },
-	{ ANYWHERE, T(SIBLING),
-	  CANNOT("A group's own communicators have no siblings.") },
-	{ ANYWHERE, T(PAUSED_PARENT),
-	  CANNOT("A group's own communicators have no parent.") },
+	{ ANYWHERE, T(SIBLING) | T(PAUSED_PARENT),
+	  CANNOT("A group's own communicators have no parent or sibling.") },
 
-	/* What befalls a process. */
+	/* Faults of a process */
 	{ P(OPEN), T(KILL), LEAVES(PROCESS_EXITED, "was being opened") },
-	{ P(RESPAWN), T(KILL), PEACE }, /* without its ranks */
+	{ P(RESPAWN), T(KILL), PEACE }, /* without the ranks of the process */
 	{ ANYWHERE, T(KILL),
 	  ENDS(PROCESS_EXITED, LEADER, AT_ONCE, "which drove") },
 	{ P(WAIT), T(PAUSE) | T(STOP),
-	  CANNOT("The device of a process that is stopped goes on; a simulated "
-	         "one stops with it, and is a late rank.") },
+	  CANNOT("The device of a stopped process continues; a simulated one "
+	         "stops with the process, and is a late rank.") },
 	{ ANYWHERE, T(PAUSE), PEACE },
-	{ OPENS, T(STOP), INIT_STUCK("not come") },
+	{ P(OPEN), T(STOP), INIT_STUCK("not arrived") },
+	{ P(RESPAWN), T(STOP), INIT_STUCK("is stopped") },
 	{ P(CLOSE), T(STOP), PEACE },
 	{ P(TRANSFER) | P(CHILD), T(STOP),
 	  ENDS(PROCESS_STOPPED, VICTIM, BY_DEADLINE, ", is stopped") },
 	{ ANYWHERE, T(STOP),
 	  ENDS(PROCESS_STOPPED, LEADER, BY_DEADLINE, ", is stopped") },
-	{ P(OPEN), T(DESCRIPTORS) | T(UNLINK), INIT_STUCK("not come") },
+	{ P(OPEN), T(DESCRIPTORS) | T(UNLINK), INIT_STUCK("not arrived") },
 	{ P(RESPAWN), T(DESCRIPTORS),
 	  LEAVES(NATIVE_ERROR, "ncclCommInitRank") },
 	{ ANYWHERE, T(DESCRIPTORS), PEACE },
-	{ ANYWHERE, T(UNLINK),
-	  CANNOT("A group that is open has nothing that has a name.") },
+	{ ANYWHERE, T(UNLINK), CANNOT("A group that is open has no file.") },
 };
 
-/* Rules that come first where ranks are spread over processes. */
+/* Rules that take precedence if ranks are in several processes */
 static const struct rule spread[] = {
-	/* Ranks of several processes are connected by another function. */
+	/* NCCL connects ranks of several processes by another function. */
 	{ OPENS, T(TOO_LATE) | T(STUCK), INIT_STUCK("ncclCommInitRank") },
 	{ OPENS, T(ERROR),
 	  LEAVES(NATIVE_ERROR, "ncclCommInitRank: internal error") },
@@ -300,25 +266,26 @@ static const struct rule spread[] = {
 	/* One thread calls for the ranks of each process. */
 	{ P(GROUP), T(STUCK),
 	  ENDS(NOT_STARTED, LEADER, BY_DEADLINE, "all_reduce") },
-	/* Each process tells of its own half, and any of them may be first. */
+	/* Each process reports its own side of the transfer, and either can be
+	 * first. */
 	{ P(TRANSFER), T(STUCK),
 	  ENDS(NOT_STARTED, VICTIM, BY_DEADLINE, "is inside the native call") },
 	{ P(FIRST) | P(CALL) | P(BATCH) | P(TRANSFER), T(REMOTE),
-	  CANNOT("The ranks of other processes are seen; see the other "
+	  CANNOT("The ranks of other processes are known; see the other "
 	         "faults.") },
 	{ P(TRANSFER), T(COUNT) | T(TYPE),
 	  CANNOT("Sends and receives are not compared between processes, and "
-	         "NCCL leaves those that differ undefined.") },
-	/* A process asks what the other's rank does when the deadline has
-	 * passed.  Then the run of the victim's process is over, as its other
-	 * ranks are done. */
+	         "in NCCL a difference is undefined behavior.") },
+	/* A process asks another one about its rank only when the deadline has
+	 * expired. By then the run in the victim's process has returned,
+	 * because the other ranks are done. */
 	{ P(TRANSFER), T(RETURN),
-	  ENDS(OUTSIDE, VICTIM, BY_DEADLINE, "is busy in the program") },
+	  ENDS(LEFT, VICTIM, BY_DEADLINE, "has left: its worker returned 0") },
 	{ P(TRANSFER), T(CLOSING),
-	  ENDS(LEFT, VICTIM, BY_DEADLINE, "has left by cohort_comm_close()") },
+	  ENDS(LEFT, VICTIM, BY_DEADLINE,
+	       "has left with cohort_comm_close()") },
 };
 
-/* True if the cell is of the sets. */
 static bool has(uint32_t places, uint64_t troubles, enum place place,
                 enum trouble trouble)
 {
@@ -344,7 +311,7 @@ const struct cell *drill_cell(enum place place, enum trouble trouble,
 	return cell ? cell : find(rules, ARRAY_SIZE(rules), place, trouble);
 }
 
-/* The first script that has the cell holds. */
+/* The scripts. The first one that contains a cell applies. */
 static const struct script {
 	uint32_t places;
 	uint64_t troubles;
@@ -352,11 +319,11 @@ static const struct script {
 } scripts[] = {
 	{ OPENS | P(SPLIT), T(STUCK), SCRIPT(INIT, 0) },
 	{ OPENS | P(SPLIT), T(ERROR), SCRIPT(INIT_ERROR, 3) },
-	/* NCCL reports it as a system error. */
+	/* NCCL reports a lack of memory as a system error. */
 	{ OPENS | P(SPLIT), T(MEMORY), SCRIPT(INIT_ERROR, 2) },
 	{ OPENS, T(LATE), SCRIPT(INIT, DRILL_LATENESS) },
 	{ OPENS, T(TOO_LATE), SCRIPT(INIT, DRILL_LIMIT_NS) },
-	/* Its init takes longer than until it is killed. */
+	/* The process is killed while its init runs. */
 	{ P(OPEN), T(KILL), SCRIPT(INIT, DRILL_LIMIT_NS) },
 	{ UNENDED, T(LATE), SCRIPT(DELAY, DRILL_LATENESS) },
 	{ UNENDED, T(TOO_LATE), SCRIPT(DELAY, DRILL_LIMIT_NS) },
@@ -381,14 +348,14 @@ const struct drill_script *drill_script(enum place place, enum trouble trouble)
 	return NULL;
 }
 
-/* The first part that has the role and the cell holds. */
+/* The steps. The first part that contains the role and the cell applies. */
 static const struct part {
 	uint32_t places;
 	uint64_t troubles;
 	enum drill_role role;
 	enum drill_step steps[8];
 } parts[] = {
-	/* The main thread aborts, which an error comes before. */
+	/* The main thread, which aborts. An error ends the group earlier. */
 	{ P(ABORT), T(ERROR) | FAILURES, MAIN, STEPS(AWAIT_CAUSE, FIRE) },
 	{ P(ABORT), T(STUCK), MAIN, STEPS(AWAIT_STUCK, ABORT) },
 	{ P(ABORT), T(NOTHING), MAIN, STEPS(ABORT) },
@@ -397,7 +364,7 @@ static const struct part {
 	{ P(ABORT), EVERY, MAIN, STEPS(AWAIT_OTHERS, ABORT) },
 	{ ANYWHERE, EVERY, MAIN, STEPS(DONE) },
 
-	/* A rank that gives up once only the victim has not called. */
+	/* A rank that gives up after the other ranks have called */
 	{ P(WAIT), T(TIMEOUT), QUITTER,
 	  STEPS(CALL, AWAIT_ALL, GIVE_UP, LEAVE) },
 	{ ANYWHERE, T(TIMEOUT), QUITTER,
@@ -410,7 +377,7 @@ static const struct part {
 	{ ANYWHERE, T(ALONE), SOUND, STEPS(AWAIT_CAUSE, LEAVE) },
 	{ ANYWHERE, EVERY, SOUND, STEPS(CALL, FINISH, LEAVE) },
 
-	/* The victim, where the main thread aborts. */
+	/* The victim, if the main thread aborts */
 	{ P(ABORT), T(ERROR) | T(STUCK) | FAILURES, STRICKEN,
 	  STEPS(CALL, FINISH, LEAVE) },
 	{ P(ABORT), T(ABSENCE), STRICKEN, STEPS(AWAIT_CAUSE, LEAVE) },
@@ -423,11 +390,11 @@ static const struct part {
 	  STEPS(AWAIT_CAUSE, DAWDLE, DAWDLE, DAWDLE, CALL, FINISH, LEAVE) },
 	{ P(ABORT), EVERY, STRICKEN, STEPS(AWAIT_CAUSE, CALL, FINISH, LEAVE) },
 
-	/* Where the main thread closes, when no thread may use a
-	 * communicator. */
+	/* The victim, if the main thread closes. No thread may use a
+	 * communicator at that time. */
 	{ P(CLOSE), T(ABSENCE), STRICKEN, STEPS(LEAVE) },
 	{ P(CLOSE), T(CLOSING), STRICKEN, STEPS(CALL, STRIKE, CLOSE, LEAVE) },
-	/* Nothing is in flight when it is stopped. */
+	/* The process is stopped with nothing in flight. */
 	{ P(CLOSE), T(PAUSE) | T(STOP), STRICKEN,
 	  STEPS(CALL, FINISH, LEAVE, AWAIT_CLOSE, STRIKE) },
 	{ P(CLOSE), T(EXIT) | T(KILL) | T(DESCRIPTORS), STRICKEN,
@@ -436,8 +403,8 @@ static const struct part {
 	  STEPS(CALL, LEAVE, AWAIT_CLOSE, DAWDLE, ABORT) },
 	{ P(CLOSE), EVERY, STRICKEN, STEPS(CALL, LEAVE) },
 
-	/* Where all ranks have called, and their operations do not end before
-	 * the fault. */
+	/* The victim, if all ranks have called and their operations end only
+	 * after the fault */
 	{ P(WAIT), T(EXIT) | T(KILL), STRICKEN,
 	  STEPS(CALL, AWAIT_ALL, STRIKE) },
 	{ P(WAIT), T(RETURN), STRICKEN, STEPS(CALL, AWAIT_ALL, STRIKE, LEAVE) },
@@ -447,10 +414,10 @@ static const struct part {
 	  STEPS(CALL, AWAIT_ALL, ABORT, FINISH, LEAVE) },
 	{ P(WAIT), EVERY, STRICKEN, STEPS(CALL, AWAIT_ALL, FINISH, LEAVE) },
 
-	/* Where the other ranks have called and wait for the victim. */
+	/* The victim, if the other ranks have called and wait for it */
 	{ ANYWHERE, T(NOTHING) | T(ALONE), STRICKEN,
 	  STEPS(CALL, FINISH, LEAVE) },
-	/* In a batch the call has begun and does not end. */
+	/* In a batch, the call has started and does not end. */
 	{ P(BATCH), T(ABSENCE), STRICKEN, STEPS(CALL, FINISH, LEAVE) },
 	{ ANYWHERE, T(ABSENCE) | T(TIMEOUT), STRICKEN,
 	  STEPS(AWAIT_CAUSE, LEAVE) },
@@ -465,12 +432,12 @@ static const struct part {
 	  STEPS(AWAIT_OTHERS, STRIKE, CLOSE, LEAVE) },
 	{ ANYWHERE, HANDLES, STRICKEN,
 	  STEPS(AWAIT_OTHERS, ABORT, CALL, FINISH, LEAVE) },
-	/* Let the messages of the process's other ranks arrive. */
+	/* Give the messages of the process's other ranks time to arrive. */
 	{ P(TRANSFER), T(STOP), STRICKEN,
 	  STEPS(AWAIT_OTHERS, DAWDLE, STRIKE, CALL, FINISH, LEAVE) },
 	{ ANYWHERE, T(KILL) | T(PAUSE) | T(STOP) | T(DESCRIPTORS), STRICKEN,
 	  STEPS(AWAIT_OTHERS, STRIKE, CALL, FINISH, LEAVE) },
-	/* The others' deadlines begin before the victim's. */
+	/* Call last, so that the deadlines of the other ranks start first. */
 	{ ANYWHERE, EVERY, STRICKEN, STEPS(AWAIT_OTHERS, CALL, FINISH, LEAVE) },
 };
 
@@ -489,21 +456,21 @@ const char *drill_why_not(enum place place, enum trouble trouble)
 	const bool ends_late = place != AT_OPEN && place != AT_RESPAWN;
 
 	if (drill_script(place, trouble))
-		return "only scripted";
-	/* It keeps a message of the drill's size for the rank that is to
-	 * receive it. */
+		return "only the simulator's NCCL can have it";
+	/* NCCL buffers messages of this size, so the sender does not wait. */
 	if (place == AT_TRANSFER && trouble != BY_NOTHING &&
 	    trouble != BY_LATE && trouble != BY_STREAM &&
 	    trouble != BY_DEAD_STREAM)
-		return "small sends wait for nobody";
-	/* Its service threads end when the other processes have hung up. */
+		return "small sends do not wait";
+	/* NCCL's service threads end only after the other processes have closed
+	 * their connections. */
 	if (trouble == BY_STOP && ends_late)
-		return "NCCL's abort waits for it";
-	/* It connects once more, to tell its threads to end. */
+		return "NCCL's abort waits for that process";
+	/* NCCL opens connections to make its threads end. */
 	if (trouble == BY_DESCRIPTORS && ends_late)
-		return "NCCL's end takes some";
+		return "NCCL needs descriptors to end";
 	if (trouble == BY_DESCRIPTORS && place == AT_RESPAWN)
-		return "its former ranks leave some";
+		return "the ranks that ended free some descriptors";
 	return NULL;
 }
 
@@ -522,7 +489,7 @@ const char *drill_trouble_name(enum trouble trouble)
 	return names[trouble];
 }
 
-void drill_spell(char *out, size_t size, int kind, int rank)
+void drill_format_verdict(char *out, size_t size, int kind, int rank)
 {
 	if (kind == COHORT_VERDICT_NONE)
 		snprintf(out, size, "none");

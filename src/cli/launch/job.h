@@ -3,15 +3,15 @@
 #define CLI_LAUNCH_JOB_H
 
 /*
- * cohort launch: starts the processes of a program, and tells each which have
- * ended
+ * cohort launch: starts the processes of a program, and notifies each process
+ * when another one ends
  *
- * The files, each of which uses those below it:
+ * Each file uses only those below it:
  *
- * 	job.c     the command: its options, and which process is on which host
- * 	wait.c    passing signals on, and waiting until all have ended
- * 	start.c   finding the program, and starting a process, here or elsewhere
- * 	server.c  the PMIx server, whose clients they are, by libpmix
+ *	job.c     the command: its options, and the host of each process
+ *	wait.c    forwarding signals, and waiting until all processes have ended
+ *	start.c   finding the program, and starting a process on any host
+ *	server.c  the PMIx server of the processes, by libpmix
  */
 
 #include <signal.h>
@@ -20,63 +20,104 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
-/* How far a process has been brought to its end. */
+/* The last step that was taken to end a process */
 enum ending {
 	ENDING_NOT,
-	ENDING_ASKED,    /* by a signal */
-	ENDING_KILLED,   /* with SIGKILL */
-	ENDING_GIVEN_UP, /* its agent was killed, too */
+	ENDING_ASKED,    /* a signal was sent */
+	ENDING_KILLED,   /* SIGKILL was sent */
+	ENDING_GIVEN_UP, /* its agent was killed as well */
 };
 
 struct process {
 	int number;
-	const char *host; /* NULL: no hosts were given */
+	const char *host; /* NULL if no hosts were given */
 	bool is_remote;
-	int local_number, local_count; /* among those of its host */
+	/* number of the process and number of processes, on its host */
+	int local_number, local_count;
 
-	pid_t pid; /* of itself or its agent; 0: it does not run */
-	/* What an agent reads, -1 without one: a line for each signal.  The
-	 * process is ended when the other end is closed. */
+	/* pid of the process or its agent, or 0 if neither is running */
+	pid_t pid;
+	/* Write end of the pipe to the agent, or -1 without an agent. Each line
+	 * is the name of a signal to send. Closing the pipe ends the
+	 * process. */
 	int lifeline;
 	enum ending ending;
-	uint64_t ending_ns; /* when to go on with that */
+	uint64_t ending_ns; /* time of the next step */
 	bool has_failed;
-	/* When the others are told of its end, at the latest; 0: it runs. */
-	uint64_t tell_ns;
-	bool is_told;
+	/* Time by which the other processes must be notified of its end, or 0
+	 * if it is running */
+	uint64_t notify_ns;
+	bool is_notified;
 };
 
 struct launch {
 	int n;
 	struct process *processes;
-	const char *agent; /* with its arguments, separated by spaces */
-	char **words; /* of the agent, and room for the host and the command */
+	const char *agent; /* command with its arguments, separated by spaces */
+	/* words of @agent, with room for the host and the command */
+	char **words;
 	size_t n_words;
 	const char *interface;
-	char **program; /* with its arguments */
-	char *path;     /* of the program, for processes that have no agent */
-	char *folder;   /* the current one */
-	sigset_t mask;  /* of the processes */
-	struct rlimit files; /* that they may have open */
+	char **program; /* the program with its arguments */
+	char *path;     /* path of the program, if there is no agent */
+	char *folder;   /* the current folder */
+	sigset_t mask;  /* signal mask that the processes start with */
+	/* limit of open files that the processes start with */
+	struct rlimit files;
 	bool was_signalled;
 };
 
-/* True if there are processes on other hosts, or here. */
+/* Return whether there are processes on other hosts if @is_remote is true, or
+ * on this host otherwise. */
 bool launch_has(const struct launch *l, bool is_remote);
 
-/* Find the program if any process is local, and the agent if any is remote.
- * Returns an enum cli_exit, after a complaint. */
+/* Find the program if a process is local, and the agent if a process is remote.
+ * Return an enum cli_exit. If it is not CLI_OK, an error was printed. */
 int launch_find_programs(struct launch *l);
 
-/* Start @p.  CLI_OK, or CLI_FAILED after a complaint. */
+/* Start @p. Return CLI_OK, or CLI_FAILED after printing an error. */
 int launch_start(const struct launch *l, struct process *p);
 
-/* Wait until every process that has a pid has ended.  @signals: a signalfd;
- * @wake: the server's.  Returns the exit status of the first that has failed,
- *        or 0. */
+/* Wait until every process that has a pid has ended. @signals is a signalfd,
+ * and @wake is the server's eventfd. Return the exit status of the first
+ * process that failed, or 0. */
 int launch_wait(struct launch *l, int signals, int wake);
 
-/* Ask all processes to end, with @signal. */
 void launch_end_all(struct launch *l, int signal);
+
+/* ---- server.c --------------------------------------------------------- */
+
+/* All processes of the job are clients of the launcher's PMIx server, which runs
+ * on threads of libpmix. */
+
+/* Start the server of @l, whose processes are known. The server writes to the
+ * eventfd @wake after an abort or a lost connection. Its files are removed when
+ * the program exits. Return CLI_OK, or CLI_FAILED after printing an error. */
+int server_start(const struct launch *l, int wake);
+
+/* Return the job's name, which has 128 random bits. */
+const char *server_job(void);
+
+/* Return the variables, as NAME=value, that libpmix sets in the environment of
+ * @process. The caller frees the array and its strings. Return NULL after
+ * printing an error. */
+char **server_environment(int process);
+
+/* Return whether @process has no connection: it lost the last one or never had
+ * one. */
+bool server_has_lost(int process);
+
+/* Return whether @process is ending: it has lost the connection that the
+ * library used. */
+bool server_has_left(int process);
+
+/* Notify the other processes that @process has ended. Call this once. */
+void server_notify_end(int process, bool has_failed);
+
+/* Return whether a process has requested the end of @process since the last
+ * call. */
+bool server_take_abort(int process);
+
+void server_stop(void);
 
 #endif

@@ -3,7 +3,7 @@
 #define CLI_LAUNCH_PMIX_SERVER_ABI_H
 
 /*
- * What a launcher uses of libpmix.so.2 beside processes/pmix_abi.h
+ * The parts of libpmix.so.2 that a launcher uses, beyond processes/pmix_abi.h
  */
 
 #include <sys/types.h>
@@ -23,10 +23,11 @@
 #define PMIX_ABI_SERVER_TMPDIR "pmix.srvr.tmpdir"      /* a string */
 #define PMIX_ABI_SYSTEM_TMPDIR "pmix.sys.tmpdir"       /* a string */
 #define PMIX_ABI_REMOTE_CONNECTIONS "pmix.srvr.remote" /* a bool */
-#define PMIX_ABI_TCP_IF_INCLUDE "pmix.tcp.ifinclude"   /* a string: names */
+#define PMIX_ABI_TCP_IF_INCLUDE "pmix.tcp.ifinclude"   /* a string of names */
 
-#define PMIX_ABI_PROC_DATA "pmix.pdata" /* an array of infos, first the rank */
-#define PMIX_ABI_RANK "pmix.rank"       /* a rank, which is an uint32 */
+/* an array of infos; the first is the rank */
+#define PMIX_ABI_PROC_DATA "pmix.pdata"
+#define PMIX_ABI_RANK "pmix.rank" /* a rank, which is an uint32 */
 #define PMIX_ABI_GLOBAL_RANK "pmix.grank"
 
 struct pmix_array {
@@ -35,14 +36,15 @@ struct pmix_array {
 	void *array;
 };
 
-/* The receiver of @data calls @release, if that is not NULL, with
- * @release_arg. */
+/* The receiver of @data calls @release with @release_arg, unless @release is
+ * NULL. */
 typedef void (*pmix_modex_callback)(int status, const char *data, size_t bytes,
                                     void *arg, void (*release)(void *),
                                     void *release_arg);
 
-/* How a launcher answers.  A function that returns PMIX_ABI_SUCCESS calls the
- * callback; one that returns PMIX_ABI_OPERATION_SUCCEEDED does not. */
+/* Functions of a launcher that serve requests. A function that returns
+ * PMIX_ABI_SUCCESS must call the callback. A function that returns
+ * PMIX_ABI_OPERATION_SUCCEEDED must not. */
 struct pmix_server_module {
 	int (*client_connected)(const struct pmix_proc *client, void *object,
 	                        pmix_op_callback callback, void *arg);
@@ -54,22 +56,21 @@ struct pmix_server_module {
 	int (*fence_nb)(const struct pmix_proc *procs, size_t n,
 	                const struct pmix_info *info, size_t n_info, char *data,
 	                size_t bytes, pmix_modex_callback callback, void *arg);
-	void *absent[10]; /* direct_modex to listener */
+	void *absent[10]; /* direct_modex to listener, which are not used */
 	int (*notify_event)(int code, const struct pmix_proc *source,
 	                    uint8_t range, struct pmix_info *info, size_t n,
 	                    pmix_op_callback callback, void *arg);
-	void *absent_2[4]; /* query to allocate */
+	void *absent_2[4]; /* query to allocate, which are not used */
 	int (*job_control)(const struct pmix_proc *requestor,
 	                   const struct pmix_proc *targets, size_t n,
 	                   const struct pmix_info *directives,
 	                   size_t n_directives, pmix_info_callback callback,
 	                   void *arg);
-	/* Versions differ in how many follow: there is room for more. */
-	void *rest[64];
+	void *rest[64]; /* room for the functions of later versions */
 };
 
-/* The functions, by name.  Those that register wait for their end if the
- * callback is NULL, and return PMIX_ABI_OPERATION_SUCCEEDED then. */
+/* The functions of libpmix. If the callback of a registration is NULL, the
+ * function blocks until it is done and returns PMIX_ABI_OPERATION_SUCCEEDED. */
 #define PMIX_ABI_SERVER_FUNCTIONS(X)                                           \
 	X(PMIx_server_init, int,                                               \
 	  (struct pmix_server_module *, struct pmix_info *, size_t))           \

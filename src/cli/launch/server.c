@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * All clients are local to this one server, on whatever host they are, so that
- * libpmix itself has what they put, and carries out their fences.
+ * All processes, on any host, are clients of this one server. So libpmix itself
+ * stores their data and executes their fences.
  *
- * A process has ended when it was reaped and has lost its last connection:
- * libpmix has handled all that it had sent then.  One that has only finalized
- * PMIx may live on, and a child of it may have been a client as well.  The
- * library says which connection it uses: once that is lost the process is of no
- * use to its groups, and ends, which takes a while if it has much memory.
+ * A process has ended once it was reaped and its last connection is lost,
+ * because libpmix has then handled everything that the process sent. A process
+ * that has finalized PMIx can continue to run, and a child of it can have been
+ * a client as well. The library announces which connection it uses. Once that
+ * is lost, the process is ending, which takes a while if it has much memory,
+ * and its groups need not wait for it.
  */
 
-#include "cli/launch/server.h"
+#include "cli/launch/job.h"
 
 #include <dirent.h>
 #include <dlfcn.h>
@@ -34,25 +35,24 @@
 #include "cli/common/cli.h"
 #include "cli/launch/pmix_server_abi.h"
 
-/* ---- libpmix ------------------------------------------------------------ */
-
 #define LIBRARY "libpmix.so.2"
 
-/* An info of type PMIX_ABI_@kind with @x, whose pointers have to outlive it. */
+/* A struct pmix_info of type PMIX_ABI_@kind with value @x. Memory that @x
+ * points to must outlive it. */
 #define PMIX_INFO(name, kind, member, x)                                       \
 	((struct pmix_info){                                                   \
 		.key = name,                                                   \
 		.value = { .type = PMIX_ABI_##kind, .data = { .member = x } }, \
 	})
 
-/* There is one in a process: constant once it is loaded. */
+/* Functions of libpmix, constant after load_library() */
 static struct {
 #define POINTER(name, result, arguments) result(*name) arguments;
 	PMIX_ABI_SERVER_FUNCTIONS(POINTER)
 #undef POINTER
 } library;
 
-/* Returns CLI_OK, or CLI_FAILED after a complaint. */
+/* Load libpmix. Return CLI_OK, or CLI_FAILED after printing an error. */
 static int load_library(void)
 {
 	static const char *const names[] = {
@@ -66,59 +66,49 @@ static int load_library(void)
 #undef PLACE
 	};
 	void *opened = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
-	size_t i;
 
-	if (!opened) {
-		cli_complain("launch",
-		             "cannot open " LIBRARY
-		             ": %s; of Debian, the package libpmix2",
-		             dlerror());
-		return CLI_FAILED;
-	}
-	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+	if (!opened)
+		return cli_fail("cannot open " LIBRARY
+		                ": %s; install it (Debian: libpmix2)",
+		                dlerror());
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		*functions[i] = dlsym(opened, names[i]);
-		if (!*functions[i]) {
-			cli_complain("launch", LIBRARY " has no %s()",
-			             names[i]);
-			return CLI_FAILED;
-		}
+		if (!*functions[i])
+			return cli_fail(LIBRARY " has no %s()", names[i]);
 	}
 	return CLI_OK;
 }
 
-/* Judge what @function has returned: CLI_OK, or CLI_FAILED after a
- * complaint. */
+/* Check the status that @function returned. Return CLI_OK, or CLI_FAILED after
+ * printing an error. */
 static int check_status(const char *function, int status)
 {
 	if (status == PMIX_ABI_SUCCESS ||
 	    status == PMIX_ABI_OPERATION_SUCCEEDED)
 		return CLI_OK;
-	cli_complain("launch", "%s: %s (%d)", function,
-	             library.PMIx_Error_string(status), status);
-	return CLI_FAILED;
+	return cli_fail("%s: %s (%d)", function,
+	                library.PMIx_Error_string(status), status);
 }
 
-/* ---- the clients --------------------------------------------------------- */
-
-/* Atomic. */
+/* A client process. All fields are atomic. */
 struct client {
 	atomic_int connections;
-	atomic_bool was_lost;  /* a connection, without having been finalized */
-	atomic_bool is_member; /* the library uses one */
-	atomic_bool is_told;   /* the others know of its end */
+	atomic_bool was_lost;  /* lost a connection without finalizing PMIx */
+	atomic_bool is_member; /* the library has announced a connection */
+	/* the other processes were notified of its end */
+	atomic_bool is_notified;
 
-	/* A process has asked to end it. */
+	/* a process has requested the end of this one */
 	atomic_bool is_aborted;
 };
 
-/* There is one in a process.  Constant once it has started, but for what the
- * clients' fields say. */
+/* The server. Constant after the start, except for the clients' fields. */
 static struct {
 	struct client *clients;
 	int processes;
 	int wake;
 	char job[PMIX_NSPACE_BYTES];
-	char folder[PATH_MAX]; /* for libpmix's files */
+	char folder[PATH_MAX]; /* folder for libpmix's files */
 } server;
 
 static struct pmix_proc name_process(int process)
@@ -137,14 +127,13 @@ static struct client *find_client(const struct pmix_proc *p)
 	               : NULL;
 }
 
-/* ---- the end of a process ---------------------------------------------- */
-
-/* PMIx_server_finalize() waits for libpmix's thread while it holds a lock that
- * PMIx_Notify_event() needs, so that this thread must not call it any more. */
+/* Guards is_stopping. PMIx_server_finalize() waits for libpmix's thread while
+ * it holds a lock that PMIx_Notify_event() needs. So libpmix's thread must not
+ * call PMIx_Notify_event() once the server is stopping. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool is_stopping; /* guarded by lock */
 
-/* The info is copied. */
+/* Send an event to clients. PMIx_Notify_event() copies @info. */
 static int send_event(int code, const struct pmix_proc *source, uint8_t range,
                       const struct pmix_info *info, size_t n)
 {
@@ -169,18 +158,19 @@ bool server_has_left(int process)
 	       server_has_lost(process);
 }
 
-void server_tell_end(int process, bool has_failed)
+void server_notify_end(int process, bool has_failed)
 {
 	struct pmix_proc p = name_process(process);
 	const struct pmix_info info[] = {
 		PMIX_INFO(PMIX_ABI_EVENT_AFFECTED_PROC, PROC, proc, &p),
-		/* A process that has not asked for it is to live on. */
+		/* The event must not end a process that has no handler for
+		 * it. */
 		PMIX_INFO(PMIX_ABI_EVENT_NON_DEFAULT, BOOL, flag, true),
 	};
 
-	atomic_store(&server.clients[process].is_told, true);
-	/* The range is the source's job, so that processes that register later
-	 * are told, too. */
+	atomic_store(&server.clients[process].is_notified, true);
+	/* Send the event to the whole job, so that processes that register
+	 * later also receive it. */
 	send_event(
 		has_failed || !server_has_lost(process) ||
 				atomic_load(&server.clients[process].was_lost)
@@ -189,8 +179,7 @@ void server_tell_end(int process, bool has_failed)
 		&p, PMIX_ABI_RANGE_NAMESPACE, info, 2);
 }
 
-/* One connection less. */
-static void lose(const struct pmix_proc *p, bool was_lost)
+static void drop_connection(const struct pmix_proc *p, bool was_lost)
 {
 	struct client *c = find_client(p);
 
@@ -202,29 +191,27 @@ static void lose(const struct pmix_proc *p, bool was_lost)
 	eventfd_write(server.wake, 1);
 }
 
-/* libpmix makes one event of connections that it loses together: the source is
- * the first, and the info names the others. */
+/* Handle lost connections. libpmix reports connections that are lost at the
+ * same time in one event. The source is the first process, and @info names the
+ * others. */
 static void on_lost(size_t id, int code, const struct pmix_proc *source,
                     struct pmix_info *info, size_t n, struct pmix_info *results,
                     size_t n_results, pmix_event_done done, void *arg)
 {
-	size_t i;
-
 	(void)id, (void)code, (void)results, (void)n_results;
-	lose(source, true);
-	for (i = 0; i < n; i++)
+	drop_connection(source, true);
+	for (size_t i = 0; i < n; i++)
 		if (strcmp(info[i].key, PMIX_ABI_PROCID) == 0 &&
 		    info[i].value.type == PMIX_ABI_PROC)
-			lose(info[i].value.data.proc, true);
+			drop_connection(info[i].value.data.proc, true);
 	if (done)
 		done(PMIX_ABI_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, arg);
 }
 
-/* ---- what clients ask for ---------------------------------------------- */
-
-/* libpmix does not say which the new one is.  Two events in a row would wait 40
- * ms for an acknowledgement. */
-static void hurry_connections(void)
+/* Disable Nagle's algorithm on all sockets, because libpmix does not say which
+ * connection is new. Otherwise the second of two events in a row would wait 40
+ * ms for an acknowledgment. */
+static void disable_nagle(void)
 {
 	DIR *all = opendir("/proc/self/fd");
 	struct dirent *e;
@@ -243,14 +230,13 @@ static int connected(const struct pmix_proc *p, void *object,
 	struct client *c = find_client(p);
 
 	(void)object, (void)callback, (void)arg;
-	hurry_connections();
+	disable_nagle();
 	if (c)
 		atomic_fetch_add(&c->connections, 1);
-	if (c && atomic_load(&c->is_told))
-		cli_complain("launch",
-		             "process %u is there again: the others take it "
-		             "for one that has ended",
-		             (unsigned)p->rank);
+	if (c && atomic_load(&c->is_notified))
+		cli_error("process %u has connected again, but the others "
+		          "have been notified of its end",
+		          (unsigned)p->rank);
 	return PMIX_ABI_OPERATION_SUCCEEDED;
 }
 
@@ -258,19 +244,18 @@ static int finalized(const struct pmix_proc *p, void *object,
                      pmix_op_callback callback, void *arg)
 {
 	(void)object, (void)callback, (void)arg;
-	lose(p, false);
+	drop_connection(p, false);
 	return PMIX_ABI_OPERATION_SUCCEEDED;
 }
 
 static void end_process(const struct pmix_proc *p)
 {
 	struct client *c = find_client(p);
-	int i;
 
 	if (c)
 		atomic_store(&c->is_aborted, true);
 	else if (p->rank == PMIX_ABI_RANK_WILDCARD)
-		for (i = 0; i < server.processes; i++)
+		for (int i = 0; i < server.processes; i++)
 			atomic_store(&server.clients[i].is_aborted, true);
 }
 
@@ -279,14 +264,12 @@ static int abort_processes(const struct pmix_proc *p, void *object, int status,
                            size_t n, pmix_op_callback callback, void *arg)
 {
 	struct pmix_proc all = { .rank = PMIX_ABI_RANK_WILDCARD };
-	size_t i;
 
 	(void)object;
-	cli_complain("launch",
-	             "process %u has called PMIx_Abort() with status %d%s%s",
-	             (unsigned)p->rank, status, message ? ": " : "",
-	             message ? message : "");
-	for (i = 0; i < n; i++)
+	cli_error("process %u has called PMIx_Abort() with status %d%s%s",
+	          (unsigned)p->rank, status, message ? ": " : "",
+	          message ? message : "");
+	for (size_t i = 0; i < n; i++)
 		end_process(&targets[i]);
 	if (n == 0)
 		end_process(&all);
@@ -295,7 +278,8 @@ static int abort_processes(const struct pmix_proc *p, void *object, int status,
 	return PMIX_ABI_SUCCESS;
 }
 
-/* All that take part are here: the data is complete. */
+/* Complete a fence. All its participants are clients of this server, so @data
+ * is complete. */
 static int fence(const struct pmix_proc *procs, size_t n,
                  const struct pmix_info *info, size_t n_info, char *data,
                  size_t bytes, pmix_modex_callback callback, void *arg)
@@ -305,8 +289,8 @@ static int fence(const struct pmix_proc *procs, size_t n,
 	return PMIX_ABI_SUCCESS;
 }
 
-/* Pass a message on, to all if there are no targets. */
-static int pass_on(const struct pmix_proc *source,
+/* Forward a message to @target, or to all processes if @target is NULL. */
+static int forward(const struct pmix_proc *source,
                    const struct pmix_proc *target,
                    const struct pmix_info *message)
 {
@@ -343,11 +327,11 @@ static int control(const struct pmix_proc *requestor,
 	if (n_directives != 1 || n > 1 ||
 	    strcmp(directives->key, PMIX_LINE_MESSAGE) != 0)
 		return PMIX_ABI_ERR_NOT_SUPPORTED;
-	return pass_on(requestor, n ? targets : NULL, directives);
+	return forward(requestor, n ? targets : NULL, directives);
 }
 
-/* libpmix has given the event of a client to the others: there is no other
- * server to pass it to. */
+/* Accept a client's event. There is nothing to do: libpmix has delivered it to
+ * the other clients, and there is no other server. */
 static int notify(int code, const struct pmix_proc *source, uint8_t range,
                   struct pmix_info *info, size_t n, pmix_op_callback callback,
                   void *arg)
@@ -357,10 +341,8 @@ static int notify(int code, const struct pmix_proc *source, uint8_t range,
 	return PMIX_ABI_OPERATION_SUCCEEDED;
 }
 
-/* ---- starting ---------------------------------------------------------- */
-
-/* Variables of a launcher that has started this one, which libpmix would
- * follow. */
+/* Unset the variables of an outer launcher that has started this one, because
+ * libpmix would obey them. */
 static void forget_outer_launcher(void)
 {
 	char name[256];
@@ -384,29 +366,13 @@ static int name_job(void)
 {
 	unsigned char bytes[16];
 	char *end = server.job;
-	size_t i;
 
-	if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes)) {
-		cli_complain("launch", "getrandom: %s", strerror(errno));
-		return CLI_FAILED;
-	}
+	if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes))
+		return cli_fail("getrandom: %s", strerror(errno));
 	end += sprintf(end, "cohort-");
-	for (i = 0; i < sizeof(bytes); i++)
+	for (size_t i = 0; i < sizeof(bytes); i++)
 		end += sprintf(end, "%02x", bytes[i]);
 	return CLI_OK;
-}
-
-static int make_folder(void)
-{
-	const char *in = getenv("TMPDIR");
-
-	snprintf(server.folder, sizeof(server.folder),
-	         "%s/cohort-launch-XXXXXX", in && *in ? in : "/tmp");
-	if (mkdtemp(server.folder))
-		return CLI_OK;
-	cli_complain("launch", "%s: %s", server.folder, strerror(errno));
-	server.folder[0] = '\0';
-	return CLI_FAILED;
 }
 
 static int remove_path(const char *path, const struct stat *s, int type,
@@ -418,9 +384,18 @@ static int remove_path(const char *path, const struct stat *s, int type,
 
 static void remove_folder(void)
 {
-	if (server.folder[0])
-		nftw(server.folder, remove_path, 8, FTW_DEPTH | FTW_PHYS);
-	server.folder[0] = '\0';
+	nftw(server.folder, remove_path, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+static int make_folder(void)
+{
+	const char *in = getenv("TMPDIR");
+
+	snprintf(server.folder, sizeof(server.folder),
+	         "%s/cohort-launch-XXXXXX", in && *in ? in : "/tmp");
+	if (mkdtemp(server.folder) && !atexit(remove_folder))
+		return CLI_OK;
+	return cli_fail("%s: %s", server.folder, strerror(errno));
 }
 
 static int init(const struct launch *l)
@@ -447,13 +422,13 @@ static int init(const struct launch *l)
 	if (l->interface)
 		info[n++] = PMIX_INFO(PMIX_ABI_TCP_IF_INCLUDE, STRING, string,
 		                      (char *)(uintptr_t)l->interface);
-	/* Other hosts cannot map a store in shared memory. */
+	/* Processes on other hosts cannot map a store in shared memory. */
 	setenv("PMIX_MCA_gds", "hash", 1);
-	/* A lost connection is reported at once, and not after a second in
-	 * which no other was lost. */
+	/* Report a lost connection at once, instead of collecting further
+	 * losses for a second. */
 	setenv("PMIX_MCA_pmix_event_caching_window", "0", 1);
-	/* Ends are kept for processes that register later: all, and for
-	 * ever. */
+	/* Keep all events without a time limit, for processes that register
+	 * later. */
 	setenv("PMIX_MCA_pmix_max_events", "2048", 1);
 	setenv("PMIX_MCA_pmix_event_eviction_time", "1000000000", 1);
 	status = library.PMIx_server_init(&module, info, n);
@@ -495,9 +470,9 @@ static int watch_connections(void)
 static int register_clients(void)
 {
 	struct pmix_proc p;
-	int i, rc = CLI_OK;
+	int rc = CLI_OK;
 
-	for (i = 0; i < server.processes && rc == CLI_OK; i++) {
+	for (int i = 0; i < server.processes && rc == CLI_OK; i++) {
 		p = name_process(i);
 		rc = check_status("PMIx_server_register_client",
 		                  library.PMIx_server_register_client(
@@ -507,54 +482,40 @@ static int register_clients(void)
 	return rc;
 }
 
-/* What is known of a process. */
 struct facts {
 	struct pmix_array array;
 	struct pmix_info info[2];
 };
 
-static void set_facts(struct pmix_info *info, struct facts *f, uint32_t process)
-{
-	f->array = (struct pmix_array){ PMIX_ABI_INFO, 2, f->info };
-	f->info[0] = PMIX_INFO(PMIX_ABI_RANK, PROC_RANK, uint32, process);
-	f->info[1] =
-		PMIX_INFO(PMIX_ABI_GLOBAL_RANK, PROC_RANK, uint32, process);
-	*info = PMIX_INFO(PMIX_ABI_PROC_DATA, DATA_ARRAY, array, &f->array);
-}
-
-/* OpenPMIx 4.2.2 gives a job to no client if it knows nothing of the last
- * process. */
-static int register_namespace(const char *job, int n, struct pmix_info *info,
-                              struct facts *facts)
+/* Register the job. OpenPMIx 4.2.2 sends the job to no client if the data about
+ * the last process is missing. */
+static int register_job(int n)
 {
 	const uint32_t count = (uint32_t)n;
+	struct pmix_info *info = cli_need(calloc(count + 4, sizeof(*info)));
+	struct facts *facts = cli_need(calloc(count, sizeof(*facts)));
+	int status;
 
-	for (uint32_t i = 0; i < count; i++)
-		set_facts(&info[i], &facts[i], i);
+	for (uint32_t i = 0; i < count; i++) {
+		struct facts *f = &facts[i];
+
+		f->array = (struct pmix_array){ PMIX_ABI_INFO, 2, f->info };
+		f->info[0] = PMIX_INFO(PMIX_ABI_RANK, PROC_RANK, uint32, i);
+		f->info[1] =
+			PMIX_INFO(PMIX_ABI_GLOBAL_RANK, PROC_RANK, uint32, i);
+		info[i] = PMIX_INFO(PMIX_ABI_PROC_DATA, DATA_ARRAY, array,
+		                    &f->array);
+	}
 	info[n] = PMIX_INFO(PMIX_ABI_JOB_SIZE, UINT32, uint32, count);
 	info[n + 1] = PMIX_INFO(PMIX_ABI_UNIV_SIZE, UINT32, uint32, count);
 	info[n + 2] = PMIX_INFO(PMIX_ABI_MAX_PROCS, UINT32, uint32, count);
 	info[n + 3] =
 		PMIX_INFO(PMIX_ABI_RM_NAME, STRING, string, PMIX_LINE_LAUNCHER);
-	return check_status("PMIx_server_register_nspace",
-	                    library.PMIx_server_register_nspace(
-				    job, n, info, (size_t)n + 4, NULL, NULL));
-}
-
-static int register_job(const char *job, int processes)
-{
-	const size_t n = (size_t)processes;
-	struct pmix_info *info = calloc(n + 4, sizeof(*info));
-	struct facts *facts = calloc(n, sizeof(*facts));
-	int rc = CLI_FAILED;
-
-	if (info && facts)
-		rc = register_namespace(job, processes, info, facts);
-	else
-		cli_complain("launch", "out of memory");
+	status = library.PMIx_server_register_nspace(server.job, n, info,
+	                                             count + 4, NULL, NULL);
 	free(info);
 	free(facts);
-	return rc;
+	return check_status("PMIx_server_register_nspace", status);
 }
 
 int server_start(const struct launch *l, int wake)
@@ -565,8 +526,8 @@ int server_start(const struct launch *l, int wake)
 		return rc;
 	server.processes = l->n;
 	server.wake = wake;
-	server.clients = cli_need("launch", calloc((size_t)l->n,
-	                                           sizeof(*server.clients)));
+	server.clients =
+		cli_need(calloc((size_t)l->n, sizeof(*server.clients)));
 	forget_outer_launcher();
 	rc = name_job();
 	if (rc == CLI_OK)
@@ -574,13 +535,11 @@ int server_start(const struct launch *l, int wake)
 	if (rc != CLI_OK)
 		return rc;
 	rc = init(l);
-	if (rc != CLI_OK) {
-		remove_folder();
+	if (rc != CLI_OK)
 		return rc;
-	}
 	rc = watch_connections();
 	if (rc == CLI_OK)
-		rc = register_job(server.job, server.processes);
+		rc = register_job(server.processes);
 	if (rc == CLI_OK)
 		rc = register_clients();
 	if (rc == CLI_OK)
@@ -616,6 +575,5 @@ void server_stop(void)
 	is_stopping = true;
 	pthread_mutex_unlock(&lock);
 	library.PMIx_server_finalize();
-	remove_folder();
 	free(server.clients);
 }

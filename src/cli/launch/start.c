@@ -18,25 +18,27 @@
 #include <unistd.h>
 
 #include "cli/common/cli.h"
-#include "cli/launch/server.h"
 
 #ifndef CLOSE_RANGE_CLOEXEC
 #define CLOSE_RANGE_CLOEXEC 4
 #endif
 
-/* The most that an unprivileged process may give a pipe room for. */
+/* Largest capacity of a pipe that an unprivileged process can set */
 #define ENVIRONMENT_MOST (1024 * 1024)
 
 /*
- * What an agent's shell does.  "$1" is the folder; the rest is the program.
+ * The script that an agent's shell runs. "$1" is the folder, and the other
+ * arguments are the program.
  *
- * The environment comes first, a variable in each line, up to an empty line:
- * the command line is for everybody to read, and the job's name is a secret.
+ * The script first reads the environment, one variable per line up to an empty
+ * line. The command line must not contain it: everyone can read command lines,
+ * and the name of the job is a secret.
  *
- * When an agent ends, what it has started goes on.  So a second shell reads the
- * names of signals from the agent, and ends the program at the end of the file.
- * A shell starts what it does not wait for with SIGINT ignored, unless env
- * undoes it.  The status is 128 and the signal if one ends the program.
+ * If an agent ends, the process that it has started continues. So a second
+ * shell reads the names of signals from the agent, and kills the program when
+ * this input ends. A shell starts background processes with SIGINT ignored; env
+ * restores the default. If a signal ends the program, the exit status is 128
+ * plus the signal.
  */
 static const char script[] =
 	"while IFS= read -r line && [ -n \"$line\" ]; do\n"
@@ -63,9 +65,7 @@ static const char script[] =
 	"kill $reader 2>/dev/null\n"
 	"exit $status\n";
 
-/* ---- whether there is what is to be started ------------------------------ */
-
-/* 0 or an errno. */
+/* Return 0 if the file @path can be executed, or an errno. */
 static int check_program(const char *path)
 {
 	struct stat s;
@@ -77,7 +77,8 @@ static int check_program(const char *path)
 	return access(path, X_OK) ? errno : 0;
 }
 
-/* Find @name as execvp() does.  0 and the path, for free(), or an errno. */
+/* Find @name as execvp() does. Return 0 and store the path, which the caller
+ * frees, or return an errno. */
 static int find_program(const char *name, char **path)
 {
 	const char *folders = getenv("PATH"), *end;
@@ -117,35 +118,28 @@ int launch_find_programs(struct launch *l)
 		err = find_program(l->words[0], &path);
 		free(path);
 	}
-	if (err) {
-		cli_complain("launch", "--agent: '%s': %s", l->agent,
-		             strerror(err));
-		return CLI_USAGE;
-	}
+	if (err)
+		return cli_misuse("--agent: \"%s\": %s", l->agent,
+		                  strerror(err));
 	if (launch_has(l, false))
 		err = find_program(l->program[0], &l->path);
 	if (!err)
 		return CLI_OK;
-	cli_complain("launch", "%s: %s", l->program[0], strerror(err));
-	return err == ENOENT ? CLI_NOT_FOUND : CLI_NOT_EXECUTABLE;
+	return cli_cannot_run(l->program[0], err);
 }
 
-/* ---- the environment --------------------------------------------------- */
-
-/* What a process finds in its environment, or what an agent adds to that of its
- * host. */
+/* The environment of a process, or the part of it that an agent adds to the
+ * environment of its host */
 struct environment {
-	char *text; /* NAME=value, and a zero, for each variable */
+	char *text; /* NAME=value and a zero byte for each variable */
 	size_t size;
-	char **lines;    /* in @text, and NULL */
-	bool has_failed; /* memory was lacking */
+	char **lines; /* pointers into @text, and NULL at the end */
 };
 
-/* Set what @line does: nothing else may set it. */
 static void set(struct environment *e, const char *line)
 {
-	e->has_failed |= envz_merge(&e->text, &e->size, line, strlen(line) + 1,
-	                            true) != 0;
+	if (envz_merge(&e->text, &e->size, line, strlen(line) + 1, true))
+		cli_need(NULL);
 }
 
 __attribute__((format(printf, 2, 3))) static void
@@ -160,27 +154,24 @@ set_format(struct environment *e, const char *format, ...)
 	set(e, line);
 }
 
-static bool begins_with(const char *line, const char *begin)
+/* Return whether a variable is copied to processes on other hosts. */
+static bool is_forwarded(const char *line)
 {
-	return strncmp(line, begin, strlen(begin)) == 0;
+	return cli_starts_with(line, "COHORT_") ||
+	       cli_starts_with(line, "NCCL_") ||
+	       cli_starts_with(line, "LD_LIBRARY_PATH=");
 }
 
-/* True for what another host does not have of its own. */
-static bool goes_along(const char *line)
+/* Return whether a variable names this host or a folder of it. */
+static bool is_for_this_host(const char *line)
 {
-	return begins_with(line, "COHORT_") || begins_with(line, "NCCL_") ||
-	       begins_with(line, "LD_LIBRARY_PATH=");
+	return cli_starts_with(line, "PMIX_HOSTNAME=") ||
+	       cli_starts_with(line, "PMIX_SERVER_TMPDIR=") ||
+	       cli_starts_with(line, "PMIX_SYSTEM_TMPDIR=");
 }
 
-/* True for what names this host, and folders of it. */
-static bool stays(const char *line)
-{
-	return begins_with(line, "PMIX_HOSTNAME=") ||
-	       begins_with(line, "PMIX_SERVER_TMPDIR=") ||
-	       begins_with(line, "PMIX_SYSTEM_TMPDIR=");
-}
-
-/* False after a complaint.  The caller frees text and lines. */
+/* Build the environment of @p. Return false after printing an error. The caller
+ * frees @e->text and @e->lines. */
 static bool make_environment(const struct launch *l, const struct process *p,
                              struct environment *e)
 {
@@ -189,10 +180,10 @@ static bool make_environment(const struct launch *l, const struct process *p,
 	if (!pmix)
 		return false;
 	for (line = environ; *line; line++)
-		if (!p->is_remote || goes_along(*line))
+		if (!p->is_remote || is_forwarded(*line))
 			set(e, *line);
 	for (line = pmix; *line; free(*line++))
-		if (!p->is_remote || !stays(*line))
+		if (!p->is_remote || !is_for_this_host(*line))
 			set(e, *line);
 	free(pmix);
 	set_format(e, "COHORT_PROCESS=%d", p->number);
@@ -200,51 +191,37 @@ static bool make_environment(const struct launch *l, const struct process *p,
 	set_format(e, "COHORT_JOB=%s", server_job());
 	set_format(e, "COHORT_LOCAL_PROCESS=%d", p->local_number);
 	set_format(e, "COHORT_LOCAL_PROCESSES=%d", p->local_count);
-	e->lines = calloc(argz_count(e->text, e->size) + 1, sizeof(*e->lines));
-	if (e->lines)
-		argz_extract(e->text, e->size, e->lines);
-	if (e->lines && !e->has_failed)
-		return true;
-	cli_complain("launch", "out of memory");
-	return false;
+	e->lines = cli_need(
+		calloc(argz_count(e->text, e->size) + 1, sizeof(*e->lines)));
+	argz_extract(e->text, e->size, e->lines);
+	return true;
 }
 
-/* ---- the command of an agent ------------------------------------------- */
-
-/* One command for a POSIX shell; NULL if memory is lacking. */
+/* Return the command for a POSIX shell. */
 static char *make_command(const struct launch *l)
 {
-	char *command = NULL, **word;
+	char *command = NULL;
 	size_t bytes;
-	FILE *out = open_memstream(&command, &bytes);
-	bool has_failed;
+	FILE *out = cli_need(open_memstream(&command, &bytes));
 
-	if (!out)
-		return NULL;
 	fputs("exec sh -c ", out);
 	cli_put_quoted(out, script);
 	fputs(" sh ", out);
 	cli_put_quoted(out, l->folder);
-	for (word = l->program; *word; word++) {
+	for (char **word = l->program; *word; word++) {
 		putc(' ', out);
 		cli_put_quoted(out, *word);
 	}
-	has_failed = ferror(out);
-	if (!fclose(out) && !has_failed)
-		return command;
-	free(command);
-	return NULL;
+	return cli_need(fclose(out) ? NULL : command);
 }
-
-/* ---- the new process --------------------------------------------------- */
 
 struct image {
 	const char *path;
 	char **argv, **environment;
-	int input; /* the end of a pipe that it reads, -1: none */
+	/* read end of a pipe for its standard input, or -1 if there is none */
+	int input;
 };
 
-/* What it reads; true if that is there. */
 static bool set_input(const struct process *p, const struct image *image)
 {
 	int fd = image->input;
@@ -259,16 +236,14 @@ static bool set_input(const struct process *p, const struct image *image)
 static _Noreturn void become(const struct launch *l, const struct process *p,
                              const struct image *image, pid_t launcher)
 {
-	int err;
-
-	/* A terminal sends its signals to the processes themselves; one of an
-	 * agent would be cut off by them. */
+	/* A terminal sends signals to all processes of the group, and these
+	 * would end an agent too early. */
 	if (p->is_remote)
 		setpgid(0, 0);
 	if (prctl(PR_SET_PDEATHSIG, SIGTERM) || getppid() != launcher)
 		_exit(CLI_NOT_EXECUTABLE);
 #ifdef SYS_close_range
-	/* libpmix's connections to other processes among them. */
+	/* Also close libpmix's connections to other processes. */
 	syscall(SYS_close_range, STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
 #endif
 	if (set_input(p, image)) {
@@ -276,9 +251,7 @@ static _Noreturn void become(const struct launch *l, const struct process *p,
 		sigprocmask(SIG_SETMASK, &l->mask, NULL);
 		execvpe(image->path, image->argv, image->environment);
 	}
-	err = errno;
-	cli_complain("launch", "%s: %s", image->path, strerror(err));
-	_exit(err == ENOENT ? CLI_NOT_FOUND : CLI_NOT_EXECUTABLE);
+	_exit(cli_cannot_run(image->path, errno));
 }
 
 static int spawn(const struct launch *l, struct process *p,
@@ -292,11 +265,10 @@ static int spawn(const struct launch *l, struct process *p,
 	if (p->pid > 0)
 		return CLI_OK;
 	p->pid = 0;
-	cli_complain("launch", "fork: %s", strerror(errno));
-	return CLI_FAILED;
+	return cli_fail("fork: %s", strerror(errno));
 }
 
-/* What export takes. */
+/* Return whether the shell's export accepts a line. */
 static bool is_for_shell(const char *line)
 {
 	const size_t name = strspn(line, "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -307,20 +279,15 @@ static bool is_for_shell(const char *line)
 	       !strchr(line, '\n');
 }
 
-/* Write the environment to the agent, whose pipe has room for it.  False after
- * a complaint. */
+/* Write the environment to the agent. The pipe has room for all of it. Return
+ * false after printing an error. */
 static bool send_environment(const struct process *p, char **environment)
 {
-	FILE *out;
 	char *text = NULL, **line;
 	size_t bytes;
+	FILE *out = cli_need(open_memstream(&text, &bytes));
 	bool is_sent;
 
-	out = open_memstream(&text, &bytes);
-	if (!out) {
-		cli_complain("launch", "out of memory");
-		return false;
-	}
 	for (line = environment; *line; line++)
 		if (is_for_shell(*line))
 			fprintf(out, "%s\n", *line);
@@ -330,11 +297,8 @@ static bool send_environment(const struct process *p, char **environment)
 	is_sent = text && bytes <= ENVIRONMENT_MOST &&
 	          write(p->lifeline, text, bytes) == (ssize_t)bytes;
 	if (!is_sent)
-		cli_complain(
-			"launch",
-			"process %d: its environment, of %zu bytes, cannot "
-			"be sent",
-			p->number, bytes);
+		cli_error("process %d: cannot send its environment (%zu bytes)",
+		          p->number, bytes);
 	free(text);
 	return is_sent;
 }
@@ -345,14 +309,10 @@ static int start_agent(const struct launch *l, struct process *p,
 	char *command = make_command(l);
 	int ends[2], rc = CLI_FAILED;
 
-	if (!command) {
-		cli_complain("launch", "out of memory");
-		return CLI_FAILED;
-	}
 	l->words[l->n_words] = (char *)(uintptr_t)p->host;
 	l->words[l->n_words + 1] = command;
 	if (pipe2(ends, O_CLOEXEC)) {
-		cli_complain("launch", "pipe: %s", strerror(errno));
+		cli_error("pipe: %s", strerror(errno));
 	} else {
 		rc = spawn(l, p,
 		           &(struct image){ l->words[0], l->words, environ,

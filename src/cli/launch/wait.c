@@ -12,17 +12,16 @@
 
 #include "base/clock.h"
 #include "cli/common/cli.h"
-#include "cli/launch/server.h"
 
-/* How long a process has to end by itself, and an agent to end with it. */
+/* Time that a process may take to end after a signal, and time that its agent
+ * may take after the process was killed */
 #define GRACE_NS (5 * NS_PER_S)
 #define AGENT_NS NS_PER_S
 
-/* How long after a process's end its connection may stay open.  If it is open
- * still, the network is cut, or a child of the process has it. */
+/* Time that a process's connection may stay open after the process has ended.
+ * If it is still open then, the network was cut or a child of the process holds
+ * it. */
 #define LOST_NS NS_PER_S
-
-/* ---- ending ------------------------------------------------------------ */
 
 static const char *signal_name(int signal)
 {
@@ -47,7 +46,7 @@ static void kill_process(struct process *p)
 	p->ending_ns = clock_deadline(AGENT_NS);
 }
 
-static void ask(struct process *p)
+static void start_ending(struct process *p)
 {
 	if (p->ending != ENDING_NOT)
 		return;
@@ -62,12 +61,12 @@ void launch_end_all(struct launch *l, int signal)
 	for (; p < l->processes + l->n; p++)
 		if (p->pid) {
 			send_signal(p, signal);
-			ask(p);
+			start_ending(p);
 		}
 }
 
-/* The next step, when what was done has not ended the process. */
-static void go_on_ending(struct process *p)
+/* Take the next step to end a process that has not ended in time. */
+static void end_harder(struct process *p)
 {
 	switch (p->ending) {
 	case ENDING_NOT:
@@ -81,26 +80,6 @@ static void go_on_ending(struct process *p)
 		p->ending = ENDING_GIVEN_UP;
 		break;
 	}
-}
-
-static void take_aborts(struct launch *l)
-{
-	struct process *p = l->processes;
-
-	for (; p < l->processes + l->n; p++)
-		if (server_take_abort(p->number) && p->pid) {
-			send_signal(p, SIGTERM);
-			ask(p);
-		}
-}
-
-/* ---- processes that have ended ----------------------------------------- */
-
-/* Agents tell of a signal as shells do. */
-static int exit_status(int status)
-{
-	return WIFSIGNALED(status) ? 128 + WTERMSIG(status)
-	                           : WEXITSTATUS(status);
 }
 
 static int ending_signal(const struct process *p, int status)
@@ -128,26 +107,26 @@ static void report(const struct process *p, int status)
 	else
 		snprintf(how, sizeof(how), "has exited with status %d",
 		         WEXITSTATUS(status));
-	cli_complain("launch", "process %d (%s) %s", p->number, where, how);
+	cli_error("process %d (%s) %s", p->number, where, how);
 }
 
-/* Take note of the end of @p; returns its exit status. */
+/* Record the end of @p. Return its exit status. */
 static int end_process(struct process *p, int status)
 {
-	p->has_failed = exit_status(status) != 0;
+	p->has_failed = cli_exit_status(status) != 0;
 	if (p->has_failed && p->ending == ENDING_NOT)
 		report(p, status);
 	p->pid = 0;
-	p->tell_ns = clock_deadline(LOST_NS);
+	p->notify_ns = clock_deadline(LOST_NS);
 	if (p->lifeline >= 0)
 		close(p->lifeline);
 	p->lifeline = -1;
-	return exit_status(status);
+	return cli_exit_status(status);
 }
 
-/* The status of the process @pid as waitpid() stores it; -1 if it runs.  It
- * stays a zombie until the launcher ends, so that the other processes can see
- * how it ended. */
+/* Return the status of process @pid as waitpid() stores it, or -1 if it is
+ * running. The process stays a zombie until the launcher ends, so that other
+ * processes can see how it ended. */
 static int status_of(pid_t pid)
 {
 	siginfo_t info = { .si_pid = 0 };
@@ -159,8 +138,9 @@ static int status_of(pid_t pid)
 	                                  : info.si_status;
 }
 
-/* Returns the exit status of the first that has failed, or 0. */
-static int note_ends(struct launch *l)
+/* Record which processes have ended. Return the exit status of the first one
+ * that failed, or 0. */
+static int record_ends(struct launch *l)
 {
 	struct process *p = l->processes;
 	int status, own, failed = 0;
@@ -175,11 +155,10 @@ static int note_ends(struct launch *l)
 	return failed;
 }
 
-/* ---- waiting ----------------------------------------------------------- */
-
-/* A signal from the terminal goes to all processes of its group, and agents
- * have groups of their own. */
-static void pass_on(struct launch *l, const struct signalfd_siginfo *s)
+/* Forward the first signal to the processes, and kill them at the second one.
+ * If the signal is from the terminal, the processes on this host have already
+ * received it. Agents have not, because they are in other process groups. */
+static void forward(struct launch *l, const struct signalfd_siginfo *s)
 {
 	const bool is_second = l->was_signalled;
 	struct process *p = l->processes;
@@ -194,20 +173,21 @@ static void pass_on(struct launch *l, const struct signalfd_siginfo *s)
 		}
 		if (p->is_remote || s->ssi_code != SI_KERNEL)
 			send_signal(p, (int)s->ssi_signo);
-		ask(p);
+		start_ending(p);
 	}
 }
 
-/* True if the others are to be told of its end now. */
+/* Return whether it is time to notify the other processes of the end of @p. */
 static bool is_due(const struct process *p, uint64_t now)
 {
-	if (p->is_told)
+	if (p->is_notified)
 		return false;
-	return p->tell_ns ? p->tell_ns <= now || server_has_lost(p->number)
-	                  : server_has_left(p->number);
+	return p->notify_ns ? p->notify_ns <= now || server_has_lost(p->number)
+	                    : server_has_left(p->number);
 }
 
-/* Do what is due; returns when to come again, UINT64_MAX: never. */
+/* Perform all actions that are due. Return the time of the next one, or
+ * UINT64_MAX if there is none. */
 static uint64_t do_due(struct launch *l)
 {
 	const uint64_t now = clock_now();
@@ -216,13 +196,13 @@ static uint64_t do_due(struct launch *l)
 
 	for (; p < l->processes + l->n; p++) {
 		if (is_due(p, now)) {
-			server_tell_end(p->number, p->has_failed);
-			p->is_told = true;
+			server_notify_end(p->number, p->has_failed);
+			p->is_notified = true;
 		}
 		if (p->pid && p->ending != ENDING_NOT && p->ending_ns <= now)
-			go_on_ending(p);
-		if (p->tell_ns && !p->is_told && p->tell_ns < next)
-			next = p->tell_ns;
+			end_harder(p);
+		if (p->notify_ns && !p->is_notified && p->notify_ns < next)
+			next = p->notify_ns;
 		if (p->pid && p->ending != ENDING_NOT &&
 		    p->ending != ENDING_GIVEN_UP && p->ending_ns < next)
 			next = p->ending_ns;
@@ -244,9 +224,7 @@ static void await(int signals, int wake, uint64_t until)
 	struct pollfd fds[] = { { .fd = signals, .events = POLLIN },
 		                { .fd = wake, .events = POLLIN } };
 	const uint64_t now = clock_now();
-	uint64_t left = until > now ? until - now : 0;
-	struct timespec t = { .tv_sec = (time_t)(left / NS_PER_S),
-		              .tv_nsec = (long)(left % NS_PER_S) };
+	const struct timespec t = clock_timespec(until > now ? until - now : 0);
 
 	ppoll(fds, 2, until == UINT64_MAX ? NULL : &t, NULL);
 }
@@ -254,6 +232,7 @@ static void await(int signals, int wake, uint64_t until)
 int launch_wait(struct launch *l, int signals, int wake)
 {
 	struct signalfd_siginfo s;
+	struct process *p;
 	eventfd_t count;
 	int own, failed = 0;
 
@@ -261,10 +240,14 @@ int launch_wait(struct launch *l, int signals, int wake)
 		await(signals, wake, do_due(l));
 		while (read(signals, &s, sizeof(s)) == sizeof(s))
 			if (s.ssi_signo != SIGCHLD)
-				pass_on(l, &s);
-		if (!eventfd_read(wake, &count))
-			take_aborts(l);
-		own = note_ends(l);
+				forward(l, &s);
+		eventfd_read(wake, &count);
+		for (p = l->processes; p < l->processes + l->n; p++)
+			if (server_take_abort(p->number) && p->pid) {
+				send_signal(p, SIGTERM);
+				start_ending(p);
+			}
+		own = record_ends(l);
 		failed = failed ? failed : own;
 	}
 	return failed;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * cohort top: the FIFO that asks for dumps, and the files that come
+ * cohort top: requests dumps by a FIFO, and reads the files that arrive
  *
- * A file counts as an answer if it has changed since the last look: dumps
- * replace files as a whole, so one that has another inode or time is new, and
- * is complete.
+ * A file is an answer if it has changed since the last check. A dump replaces
+ * the whole file, so a file with another inode or time is new and complete.
  */
 
 #include "cli/top/top.h"
@@ -23,17 +22,15 @@
 
 #include "cli/common/cli.h"
 
-/* Operations that are read of a dump, of all ranks together, as far as these
- * are known; and the fewest of one rank. */
+/* Number of operations to read from one dump, over all its ranks, and the
+ * smallest number to read for one rank */
 #define OPERATIONS 2048
 #define RANK_LEAST 64
 
-#define MERGED "_merged.json"
-#define ASKED "_asked" MERGED
+#define ASKED "_asked" TRACE_MERGED
 
-/* ---- the FIFO ---------------------------------------------------------- */
-
-/* Open a FIFO that some process reads; -1 with errno. */
+/* Open a FIFO that some process has open for reading. Return -1 with errno on
+ * failure. */
 static int open_fifo(const char *path)
 {
 	struct stat status;
@@ -55,20 +52,18 @@ enum feed_answer feed_ask(const struct feed *f)
 	if (fd < 0)
 		return errno == ENXIO || errno == ENOENT ? FEED_NOBODY
 		                                         : FEED_FAILED;
-	/* The reader may go between the two calls. */
+	/* The last reader may close the FIFO between open() and write(). */
 	sigaction(SIGPIPE, &ignore, &former);
 	n = write(fd, "\n", 1);
 	err = errno;
 	sigaction(SIGPIPE, &former, NULL);
 	close(fd);
 	errno = err;
-	/* A full FIFO was written to before, and asks as well. */
+	/* If the FIFO is full, an earlier request is still unread. */
 	return n == 1 || err == EAGAIN ? FEED_ASKED
 	       : err == EPIPE          ? FEED_NOBODY
 	                               : FEED_FAILED;
 }
-
-/* ---- which FIFO, and which folder --------------------------------------- */
 
 static int take_operand(struct feed *f, const char *path)
 {
@@ -76,29 +71,22 @@ static int take_operand(struct feed *f, const char *path)
 	bool is_folder;
 	const char **to;
 
-	if (stat(path, &status)) {
-		cli_complain("top", "'%s': %s", path, strerror(errno));
-		return CLI_FAILED;
-	}
+	if (stat(path, &status))
+		return cli_fail("'%s': %s", path, strerror(errno));
 	is_folder = S_ISDIR(status.st_mode);
-	if (!is_folder && !S_ISFIFO(status.st_mode)) {
-		cli_complain("top",
-		             "'%s': neither a FIFO nor the directory of dumps",
-		             path);
-		return CLI_FAILED;
-	}
+	if (!is_folder && !S_ISFIFO(status.st_mode))
+		return cli_fail("'%s' is neither a FIFO nor a directory", path);
 	to = is_folder ? &f->directory : &f->fifo;
-	if (*to) {
-		cli_complain("top", "'%s': a second %s", path,
-		             is_folder ? "directory" : "FIFO");
-		return CLI_USAGE;
-	}
+	if (*to)
+		return cli_misuse("'%s': a second %s", path,
+		                  is_folder ? "directory" : "FIFO");
 	*to = path;
 	return CLI_OK;
 }
 
-/* Unless the FIFO is known, find the one in the folder that a process reads.
- * True also if there is none. */
+/* If the FIFO is not known yet, find a FIFO in the folder that some process has
+ * open for reading. Return true even if there is none. Return false after
+ * printing an error. */
 static bool find_fifo(struct feed *f)
 {
 	char path[sizeof(f->found)];
@@ -110,7 +98,7 @@ static bool find_fifo(struct feed *f)
 		return true;
 	folder = opendir(f->directory);
 	if (!folder) {
-		cli_complain("top", "'%s': %s", f->directory, strerror(errno));
+		cli_error("'%s': %s", f->directory, strerror(errno));
 		return false;
 	}
 	while ((entry = readdir(folder))) {
@@ -128,9 +116,8 @@ static bool find_fifo(struct feed *f)
 	}
 	closedir(folder);
 	if (entry)
-		cli_complain("top",
-		             "'%s' has several FIFOs, '%s' and '%s': name one",
-		             f->directory, f->fifo, path);
+		cli_error("'%s' has several FIFOs, '%s' and '%s': name one",
+		          f->directory, f->fifo, path);
 	return !entry;
 }
 
@@ -141,30 +128,28 @@ static const char *variable(const char *name)
 	return value && *value ? value : NULL;
 }
 
-/* Try both, so that a mistake is told at once. */
+/* Check the FIFO and the folder, so that a mistake in either is reported at
+ * once. */
 static int check(struct feed *f)
 {
 	int fd = open_fifo(f->fifo), err = errno;
 
-	if (fd < 0) {
-		cli_complain("top", "FIFO '%s': %s", f->fifo,
-		             err == ENXIO    ? "no running group has it open"
-		             : err == EINVAL ? "is no FIFO"
-		                             : strerror(err));
-		return CLI_FAILED;
-	}
+	if (fd < 0)
+		return cli_fail("FIFO '%s': %s", f->fifo,
+		                err == ENXIO    ? "no running group has it open"
+		                : err == EINVAL ? "is no FIFO"
+		                                : strerror(err));
 	close(fd);
-	if (feed_look(f))
+	if (feed_poll(f))
 		return CLI_OK;
-	cli_complain("top", "'%s': %s", f->directory, strerror(errno));
-	return CLI_FAILED;
+	return cli_fail("'%s': %s", f->directory, strerror(errno));
 }
 
 int feed_open(struct feed *f, char *const *operands, int n)
 {
-	int i, status;
+	int status;
 
-	for (i = 0; i < n; i++) {
+	for (int i = 0; i < n; i++) {
 		status = take_operand(f, operands[i]);
 		if (status != CLI_OK)
 			return status;
@@ -177,26 +162,18 @@ int feed_open(struct feed *f, char *const *operands, int n)
 		f->directory = variable("COHORT_DUMP_DIR");
 	if (!find_fifo(f))
 		return CLI_FAILED;
-	if (!f->fifo && f->directory) {
-		cli_complain("top",
-		             "no running group has a FIFO in '%s', and "
-		             "COHORT_DUMP_FIFO is not set",
-		             f->directory);
-		return CLI_FAILED;
-	}
-	if (!f->fifo) {
-		cli_complain("top",
-		             "no FIFO: name it, or set COHORT_DUMP_FIFO");
-		return CLI_USAGE;
-	}
+	if (!f->fifo && f->directory)
+		return cli_fail("no running group has a FIFO in '%s', and "
+		                "COHORT_DUMP_FIFO is not set",
+		                f->directory);
+	if (!f->fifo)
+		return cli_misuse("no FIFO: name it, or set COHORT_DUMP_FIFO");
 	if (!f->directory) {
 		snprintf(f->found, sizeof(f->found), "%s", f->fifo);
 		f->directory = dirname(f->found);
 	}
 	return check(f);
 }
-
-/* ---- files ------------------------------------------------------------- */
 
 void feed_drop(struct trace *t)
 {
@@ -224,7 +201,8 @@ static struct top_dump *find_dump(struct feed *f, const char *file)
 
 	while (*d && strcmp((*d)->file, file) != 0)
 		d = &(*d)->next;
-	if (!*d && (*d = calloc(1, sizeof(**d)))) {
+	if (!*d) {
+		*d = cli_need(calloc(1, sizeof(**d)));
 		snprintf((*d)->file, sizeof((*d)->file), "%s", file);
 		(*d)->pidfd = -1;
 	}
@@ -234,15 +212,13 @@ static struct top_dump *find_dump(struct feed *f, const char *file)
 struct trace *feed_read(const struct feed *f, const char *file, size_t most)
 {
 	char path[PATH_MAX + NAME_MAX + 2], *paths[] = { path };
-	struct trace *t = calloc(1, sizeof(*t));
+	struct trace *t = cli_need(calloc(1, sizeof(*t)));
 
 	snprintf(path, sizeof(path), "%s/%s", f->directory, file);
-	if (t)
-		trace_gather(t, paths, 1, most);
+	trace_gather(t, paths, 1, most);
 	return t;
 }
 
-/* How many operations of each rank to read. */
 static size_t most_of(const struct top_dump *d)
 {
 	const size_t ranks = d->trace ? (size_t)d->trace->flight.size : 8;
@@ -257,14 +233,12 @@ bool feed_same_process(const struct top_dump *a, const struct top_dump *b)
 	       strcmp(a->trace->flight.host, b->trace->flight.host) == 0;
 }
 
-/* Drop what an earlier generation of @d's group has dumped in the same
- * process. */
+/* Drop the dumps of earlier generations of @d's group from the same process. */
 static void drop_former(struct feed *f, struct top_dump *d)
 {
 	const struct flight *now = &d->trace->flight;
-	struct top_dump *other;
 
-	for (other = f->dumps; other; other = other->next) {
+	for (struct top_dump *other = f->dumps; other; other = other->next) {
 		if (!other->trace || !feed_same_process(other, d) ||
 		    strcmp(other->trace->flight.group, now->group) != 0 ||
 		    other->trace->flight.generation >= now->generation)
@@ -276,17 +250,15 @@ static void drop_former(struct feed *f, struct top_dump *d)
 	}
 }
 
-/* Read an answer.  What cannot be read is no answer. */
 static void read_answer(struct feed *f, struct top_dump *d)
 {
 	struct trace *t = feed_read(f, d->file, most_of(d));
 
-	if (!t || !t->is_found || !*t->flight.group) {
+	if (!t->is_found || !*t->flight.group) {
 		snprintf(f->problem, sizeof(f->problem), "%s",
-		         !t              ? "out of memory"
-		         : t->n_problems ? t->problems[0]
-		                         : "a dump says of no group");
-		cli_plain(f->problem);
+		         t->n_problems ? t->problems[0]
+		                       : "a dump says of no group");
+		cli_sanitize(f->problem);
 		feed_drop(t);
 		return;
 	}
@@ -296,13 +268,14 @@ static void read_answer(struct feed *f, struct top_dump *d)
 	drop_former(f, d);
 }
 
-static void look_at(struct feed *f, const char *file, const struct stat *status)
+static void read_if_changed(struct feed *f, const char *file,
+                            const struct stat *status)
 {
 	struct top_dump *d = find_dump(f, file);
 
-	if (!d || (d->inode == status->st_ino &&
-	           d->changed.tv_sec == status->st_mtim.tv_sec &&
-	           d->changed.tv_nsec == status->st_mtim.tv_nsec))
+	if (d->inode == status->st_ino &&
+	    d->changed.tv_sec == status->st_mtim.tv_sec &&
+	    d->changed.tv_nsec == status->st_mtim.tv_nsec)
 		return;
 	d->inode = status->st_ino;
 	d->changed = status->st_mtim;
@@ -314,7 +287,7 @@ static void look_at(struct feed *f, const char *file, const struct stat *status)
 		d->is_verdict = true;
 }
 
-bool feed_look(struct feed *f)
+bool feed_poll(struct feed *f)
 {
 	DIR *folder = opendir(f->directory);
 	struct dirent *entry;
@@ -325,9 +298,9 @@ bool feed_look(struct feed *f)
 		return false;
 	while ((errno = 0, entry = readdir(folder)))
 		if (strncmp(entry->d_name, "fr_", 3) == 0 &&
-		    cli_ends_with(entry->d_name, MERGED) &&
+		    cli_ends_with(entry->d_name, TRACE_MERGED) &&
 		    !fstatat(dirfd(folder), entry->d_name, &status, 0))
-			look_at(f, entry->d_name, &status);
+			read_if_changed(f, entry->d_name, &status);
 	err = errno;
 	closedir(folder);
 	errno = err;

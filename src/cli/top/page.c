@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * cohort top: a sample as lines of text
+ * cohort top: formats a sample as lines of text
  *
- * The texts of a dump are plain already; for a terminal they become ASCII,
- * because a character there may be as wide as two.
+ * The texts of a dump have no control characters. Other non-ASCII characters
+ * are replaced for a terminal, because they may be two columns wide.
  */
 
 #include "cli/top/top.h"
@@ -15,10 +15,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/util.h"
-
-/* ---- numbers ----------------------------------------------------------- */
+#include "cli/common/cli.h"
 
 __attribute__((format(printf, 1, 2))) static struct page_number
 number(const char *format, ...)
@@ -39,7 +39,7 @@ struct page_number page_count(double value)
 
 	if (isnan(value))
 		return number("-");
-	/* The rounded value decides, so that 999,960 is 1.0M and not
+	/* Compare the rounded value, so that 999,960 becomes 1.0M and not
 	 * 1000.0K. */
 	for (; value >= (u ? 999.95 : 999.5) && units[u + 1]; u++)
 		value /= 1000;
@@ -48,7 +48,7 @@ struct page_number page_count(double value)
 	return number(value > 0 && value < 9.95 ? "%.1f" : "%.0f", value);
 }
 
-/* As page_count(), for a whole number: exact as far as that fits. */
+/* Format a whole number, exactly if it fits, otherwise as page_count() does. */
 static struct page_number page_whole(uint64_t value)
 {
 	return value > 99999 ? page_count((double)value)
@@ -74,8 +74,6 @@ struct page_number page_time(uint64_t ns)
 	return number("%" PRIu64 "h", s / 3600);
 }
 
-/* ---- lines ------------------------------------------------------------- */
-
 static void make_ascii(char *text)
 {
 	const unsigned char *from = (const unsigned char *)text;
@@ -90,20 +88,16 @@ static void make_ascii(char *text)
 	*text = '\0';
 }
 
-/* Add a line, cut to the width.  Without memory it is left out. */
 __attribute__((format(printf, 3, 4))) static void
 add_line(struct page *p, enum page_look look, const char *format, ...)
 {
 	struct page_line *line;
 	va_list args;
-	int room = p->room ? 2 * p->room : 32;
 
 	if (p->n == p->room) {
-		line = realloc(p->lines, (size_t)room * sizeof(*line));
-		if (!line)
-			return;
-		p->lines = line;
-		p->room = room;
+		p->room = p->room ? 2 * p->room : 32;
+		p->lines = cli_need(
+			realloc(p->lines, (size_t)p->room * sizeof(*line)));
 	}
 	line = &p->lines[p->n++];
 	line->look = look;
@@ -116,7 +110,6 @@ add_line(struct page *p, enum page_look look, const char *format, ...)
 		line->text[p->width] = '\0';
 }
 
-/* Add a text in lines. */
 static void add_wrapped(struct page *p, const char *text)
 {
 	const size_t width = p->width ? (size_t)p->width : 79;
@@ -133,15 +126,12 @@ static void add_wrapped(struct page *p, const char *text)
 	}
 }
 
-/* ---- the head ---------------------------------------------------------- */
-
-/* Add the processes, of which there may be more than fit; returns how many
- * there are. */
+/* Add as many pids of the processes as fit. Return the number of processes. */
 static int add_pids(struct text *t, const struct top_sample *s)
 {
-	int i, j, n = 0;
+	int j, n = 0;
 
-	for (i = 0; i < s->n; i++) {
+	for (int i = 0; i < s->n; i++) {
 		for (j = 0; s->ranks[j].pid != s->ranks[i].pid; j++)
 			;
 		if (j == i)
@@ -166,7 +156,6 @@ static void add_head(struct page *p, const struct top_sample *s)
 	         s->world == 1 ? "" : "s", s->host, n == 1 ? "" : "es", pids);
 }
 
-/* What the ranks do, in a line. */
 static void add_state(struct page *p, const struct top_sample *s)
 {
 	size_t states[TOP_SILENT + 1] = { 0 };
@@ -174,9 +163,8 @@ static void add_state(struct page *p, const struct top_sample *s)
 	struct text t = { line, sizeof(line) };
 	uint64_t front = 0, idle_ns = UINT64_MAX;
 	bool is_idle;
-	int i;
 
-	for (i = 0; i < s->n; i++) {
+	for (int i = 0; i < s->n; i++) {
 		states[s->ranks[i].state]++;
 		front = MAX(front, s->ranks[i].collectives);
 		if (*s->ranks[i].call && s->ranks[i].ago_ns < idle_ns)
@@ -191,7 +179,7 @@ static void add_state(struct page *p, const struct top_sample *s)
 		         *s->gone       ? s->gone
 		         : p->has_ended ? "closed, no cause"
 		                        : "running");
-	for (i = 0; i <= TOP_SILENT; i++)
+	for (int i = 0; i <= TOP_SILENT; i++)
 		if (states[i])
 			text_add(&t, ", %zu %s", states[i],
 			         top_state_name((enum top_state)i));
@@ -202,31 +190,21 @@ static void add_state(struct page *p, const struct top_sample *s)
 static void add_slowest(struct page *p, const struct top_sample *s)
 {
 	const struct top_rank *last = NULL;
-	int i;
 
-	for (i = 0; i < s->n; i++)
+	for (int i = 0; i < s->n; i++)
 		if (!last || s->ranks[i].last > last->last)
 			last = &s->ranks[i];
 	if (last && s->met)
 		add_line(p, PAGE_PLAIN,
-		         "came last most often: rank %d, to %zu of %zu "
+		         "came last most often: rank %d, in %zu of %zu "
 		         "collectives",
 		         last->rank, last->last, s->met);
 }
 
-static void add_missing(struct page *p, const struct top_sample *s)
-{
-	char ranks[200] = "";
-	struct text t = { ranks, sizeof(ranks) };
-
-	if (rank_set_is_empty(s->missing))
-		return;
-	rank_set_spell(&t, s->missing);
-	add_line(p, PAGE_WARN, "no dump of rank %s", ranks);
-}
-
 static void add_facts(struct page *p, const struct top_sample *s)
 {
+	char ranks[200] = "";
+
 	add_head(p, s);
 	if (s->cause.status == COHORT_OK) {
 		add_state(p, s);
@@ -236,57 +214,68 @@ static void add_facts(struct page *p, const struct top_sample *s)
 		add_wrapped(p, s->cause.text);
 	}
 	add_slowest(p, s);
-	add_missing(p, s);
+	if (rank_set_is_empty(s->missing))
+		return;
+	rank_set_format(&(struct text){ ranks, sizeof(ranks) }, s->missing);
+	add_line(p, PAGE_WARN, "no dump of rank %s", ranks);
 }
 
-/* ---- the table --------------------------------------------------------- */
+enum { RANK, STATE, BEHIND, AGO, COLLECTIVES, BYTES, LAST, FLIGHT, DEVICE };
 
-enum { RANK, STATE, BEHIND, AGO, COLLECTIVES, BYTES, FLIGHT, LAST, DEVICE };
-
-/* On a narrow terminal the last ones are left out. */
+/* The columns of the table. A narrow terminal does not show the last ones. */
 static const struct column {
 	const char *title;
-	int width; /* negative: aligned to the left */
+	int width; /* negative if aligned to the left */
 } columns[] = {
 	[RANK] = { "RANK", 4 },          [STATE] = { "STATE", -7 },
 	[BEHIND] = { "BEHIND", 6 },      [AGO] = { "AGO", 6 },
 	[COLLECTIVES] = { "COLL/S", 6 }, [BYTES] = { "BYTES/S", 7 },
-	[FLIGHT] = { "FLIGHT", 6 },      [LAST] = { "LAST", 4 },
+	[LAST] = { "LAST", 4 },          [FLIGHT] = { "FLIGHT", 6 },
 	[DEVICE] = { "DEV", 3 },
 };
 
 enum { COLUMNS = ARRAY_SIZE(columns) };
 
-/* The least width of the last call for which other columns than the first two
- * stay. */
+/* Width to keep for the last call and its tag. If less would be left, FLIGHT
+ * and DEV are not shown. */
+#define CALL_ROOM 32
+
+/* Smallest width for the last call. If less would be left, all columns after
+ * the first two are not shown. */
 #define CALL_LEAST 14
 
-/* How many columns are shown in this width. */
 static int columns_in(int width)
 {
 	int n, used = 0;
 
 	for (n = 0; n < COLUMNS; n++) {
 		used += abs(columns[n].width) + 1;
-		if (width && n > STATE && width - used < CALL_LEAST)
+		if (width && n > STATE &&
+		    width - used < (n > LAST ? CALL_ROOM : CALL_LEAST))
 			break;
 	}
 	return n;
 }
 
-/* Add a row: @cells, or the titles if that is NULL, and the last call. */
 static void add_row(struct page *p, enum page_look look,
                     const struct page_number *cells, const char *call)
 {
 	const int n = columns_in(p->width);
 	char line[sizeof(p->lines->text)];
 	struct text t = { line, sizeof(line) };
-	int i;
 
-	for (i = 0; i < n; i++)
+	for (int i = 0; i < n; i++)
 		text_add(&t, "%*s ", columns[i].width,
 		         cells ? cells[i].at : columns[i].title);
 	add_line(p, look, "%s%s", line, call);
+}
+
+static void add_thread(struct text *t, const struct top_rank *r)
+{
+	if (*r->frame)
+		text_add(t, "in %s%s", r->frame, *r->thread ? ", " : "");
+	text_add(t, "%s",
+	         *r->frame || *r->thread ? r->thread : "in the program");
 }
 
 static void add_rank(struct page *p, const struct top_sample *s,
@@ -311,6 +300,10 @@ static void add_rank(struct page *p, const struct top_sample *s,
 	char call[sizeof(p->lines->text)];
 	struct text t = { call, sizeof(call) };
 
+	if (r->state == TOP_OUTSIDE) {
+		add_thread(&t, r);
+		text_add(&t, "; ");
+	}
 	if (*r->call)
 		text_add(&t, "%s %s", r->call, page_whole(r->bytes).at);
 	else
@@ -323,18 +316,75 @@ static void add_rank(struct page *p, const struct top_sample *s,
 	        cells, call);
 }
 
+/* Return the rank that is furthest behind; if none is behind, a rank that is
+ * outside the library; or NULL. */
+static const struct top_rank *find_late(const struct top_sample *s)
+{
+	const struct top_rank *r, *late = NULL;
+
+	for (r = s->ranks; r < s->ranks + s->n; r++)
+		if ((r->behind || r->state == TOP_OUTSIDE) &&
+		    (!late || r->behind > late->behind))
+			late = r;
+	return late;
+}
+
+void page_add_sample(struct page *p, const struct top_sample *s)
+{
+	struct page_past *past = &p->past[p->n_past++ % PAGE_PASTS];
+	struct text t = { past->text, sizeof(past->text) };
+	const struct top_rank *late = find_late(s);
+	time_t seconds = (time_t)(s->wall_ns / 1000000000);
+	double collectives = 0, bytes = 0;
+	struct tm parts = { .tm_sec = 0 };
+	char time[16];
+
+	for (int i = 0; i < s->n; i++) {
+		collectives += s->ranks[i].collectives_rate / s->n;
+		bytes += s->ranks[i].bytes_rate / s->n;
+	}
+	localtime_r(&seconds, &parts);
+	strftime(time, sizeof(time), "%H:%M:%S", &parts);
+	past->text[0] = '\0';
+	text_add(&t, "%s %6s coll/s %7s bytes/s", time,
+	         page_count(collectives).at, page_count(bytes).at);
+	if (!late)
+		return;
+	text_add(&t, "  rank %d: %s", late->rank, top_state_name(late->state));
+	if (late->behind)
+		text_add(&t, ", %" PRIu64 " behind", late->behind);
+	if (late->state == TOP_OUTSIDE) {
+		text_add(&t, ", ");
+		add_thread(&t, late);
+	}
+}
+
+/* Fill the empty rows with earlier refreshes, newest first. */
+static void add_history(struct page *p)
+{
+	unsigned n = MIN(p->n_past, (unsigned)PAGE_PASTS), i;
+	if (p->height - p->n > 4 && n > 1) {
+		add_line(p, PAGE_PLAIN, "%s", "");
+		add_line(p, PAGE_BOLD, "HISTORY");
+		for (i = 1; i <= n && p->n < p->height - 1; i++)
+			add_line(p, PAGE_PLAIN, "%s",
+			         p->past[(p->n_past - i) % PAGE_PASTS].text);
+	}
+	while (p->n < p->height - 1)
+		add_line(p, PAGE_PLAIN, "%s", "");
+}
+
 static void add_keys(struct page *p, int shown, int of)
 {
 	char place[64] = "";
 
-	while (p->n < p->height - 1)
-		add_line(p, PAGE_PLAIN, "%s", "");
+	add_history(p);
 	if (shown < of)
 		snprintf(place, sizeof(place), "%d-%d of %d  ", p->scroll + 1,
 		         p->scroll + shown, of);
 	add_line(p, PAGE_BOLD,
 	         "%sq quit  space %s  sort: r rank, l last, c rate (%s)%s",
-	         place, p->is_paused ? "go on" : "pause",
+	         place, p->is_paused ? "continue" : "pause",
 	         top_sort_name((int)p->sort), shown < of ? "  j k scroll" : "");
 }
 
@@ -355,7 +405,7 @@ int page_make(struct page *p, struct top_sample *s)
 		add_rank(p, s, &s->ranks[i]);
 	if (p->height)
 		add_keys(p, i - p->scroll, s->n);
-	/* A tiny terminal keeps the top. */
+	/* A tiny terminal shows only the top of the page. */
 	if (p->height && p->n > p->height)
 		p->n = p->height;
 	return i - p->scroll;

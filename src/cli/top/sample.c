@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * cohort top: what dumps say of the ranks at one moment, and since the moment
- * before
+ * cohort top: computes from dumps what the ranks are doing and how fast
  *
- * Processes dump one after the other, and a rank must not count as behind
- * because its process was first.  So each rank is compared with how far the
- * others were at the time of its own dump, which the times of their calls say.
+ * Processes dump one after the other. A rank must not count as behind only
+ * because its process dumped first. So each rank is compared with the calls
+ * that other ranks had made at the time of its own dump.
  */
 
 #include "cli/top/top.h"
@@ -15,6 +14,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "cli/common/cli.h"
 
 const char *top_state_name(enum top_state state)
 {
@@ -35,27 +36,9 @@ const char *top_sort_name(int sort)
 	return sort >= 0 && sort < 3 ? names[sort] : NULL;
 }
 
-/* ---- a rank ------------------------------------------------------------ */
-
 static uint64_t since(uint64_t time_ns, uint64_t then_ns)
 {
 	return time_ns > then_ns ? time_ns - then_ns : 0;
-}
-
-static bool is_open(const struct flight_op *op)
-{
-	return op->state != FLIGHT_COMPLETED &&
-	       (op->r.outcome == COHORT_OK ||
-	        op->r.outcome == COHORT_TIMED_OUT);
-}
-
-static void count_open(struct top_rank *out, const struct flight_rank *r)
-{
-	size_t i;
-
-	for (i = 0; i < r->n; i++)
-		out->in_flight += is_open(&r->ops[i]);
-	out->is_more = r->lost && r->n && out->in_flight == r->n;
 }
 
 static enum top_state state_of(const struct flight_rank *r, uint64_t ago_ns,
@@ -69,25 +52,12 @@ static enum top_state state_of(const struct flight_rank *r, uint64_t ago_ns,
 	                                 : TOP_OUTSIDE;
 }
 
-static void describe_last(struct top_rank *out, const struct flight_rank *r,
-                          const struct flight_op *op)
-{
-	snprintf(out->call, sizeof(out->call), "%s", record_name(&op->r));
-	snprintf(out->tag, sizeof(out->tag), "%s", flight_tag(r, op));
-	snprintf(out->label, sizeof(out->label), "%s", flight_label(r, op));
-	out->bytes = op->r.bytes;
-	out->ticket = op->r.ticket;
-	out->ago_ns = since(out->time_ns, op->r.submitted_ns);
-}
-
 static const struct top_rank *find_before(const struct top_sample *before,
                                           const struct top_rank *rank,
                                           int generation)
 {
-	int i;
-
-	for (i = 0; before && before->generation == generation && i < before->n;
-	     i++)
+	for (int i = 0;
+	     before && before->generation == generation && i < before->n; i++)
 		if (before->ranks[i].rank == rank->rank &&
 		    before->ranks[i].pid == rank->pid)
 			return &before->ranks[i];
@@ -108,7 +78,7 @@ static void find_rates(struct top_rank *out, const struct flight_rank *r,
 		from_ns = r->ops->r.submitted_ns;
 		ticket = r->ops->r.ticket - 1;
 	}
-	/* A silent rank has the time of its last dump. */
+	/* The time of a silent rank is that of its last dump. */
 	seconds = (double)since(out->time_ns, from_ns) / 1e9;
 	if (seconds <= 0 || (before && before->collectives > out->collectives))
 		return;
@@ -120,8 +90,7 @@ static void find_rates(struct top_rank *out, const struct flight_rank *r,
 		if (op->r.kind != OP_COPY && op->r.kind != OP_SPLIT)
 			bytes += (double)op->r.bytes;
 	}
-	/* Calls that are not on record count as if they were like the
-	 * others. */
+	/* Count calls that are not on record like the average recorded call. */
 	if (seen > 0)
 		bytes *= (double)(end[-1].r.ticket - ticket) / seen;
 	if (before)
@@ -133,38 +102,49 @@ static void find_rates(struct top_rank *out, const struct flight_rank *r,
 static void take_rank(struct top_rank *out, const struct flight *f,
                       const struct flight_rank *r)
 {
+	const struct flight_op *op;
+
 	*out = (struct top_rank){
 		.rank = r->rank,
+		.tid = r->tid,
 		.device = r->device,
 		.pid = f->pid,
 		.time_ns = f->now_ns,
 		.collectives = r->last_enqueued > INT64_MAX / 2
-		                       ? 0 /* a wrong value */
+		                       ? 0 /* a wrong value in the dump */
 		                       : r->last_enqueued,
 		.collectives_rate = NAN,
 		.bytes_rate = NAN,
 	};
-	if (r->n)
-		describe_last(out, r, &r->ops[r->n - 1]);
-	/* What was in flight at the end of the group is not any more. */
-	if (f->cause.status == COHORT_OK)
-		count_open(out, r);
+	if (r->n) {
+		op = &r->ops[r->n - 1];
+		text_copy(out->call, sizeof(out->call), record_name(&op->r));
+		text_copy(out->tag, sizeof(out->tag), flight_tag(r, op));
+		text_copy(out->label, sizeof(out->label), flight_label(r, op));
+		out->bytes = op->r.bytes;
+		out->ticket = op->r.ticket;
+		out->ago_ns = since(out->time_ns, op->r.submitted_ns);
+	}
+	/* Nothing is in flight after the end of the group. */
+	for (op = r->ops; op < r->ops + r->n; op++)
+		out->in_flight += f->cause.status == COHORT_OK &&
+		                  op->state != FLIGHT_COMPLETED &&
+		                  (op->r.outcome == COHORT_OK ||
+		                   op->r.outcome == COHORT_TIMED_OUT);
+	out->is_more = r->lost && r->n && out->in_flight == r->n;
 	out->state =
 		state_of(r, r->n ? out->ago_ns : UINT64_MAX, out->in_flight);
 }
 
-/* ---- all ranks --------------------------------------------------------- */
-
-/* How many collectives the foremost rank of all dumps had called at a time, as
- * far as is on record. */
+/* Return the number of collectives that the foremost rank in all dumps had
+ * called at a time, according to the recorded calls. */
 static uint64_t front_at(struct top_dump *const *dumps, int n, uint64_t time_ns)
 {
 	const struct flight_meeting *m;
 	const struct flight *f;
 	uint64_t front = 0, number;
-	int i;
 
-	for (i = 0; i < n; i++) {
+	for (int i = 0; i < n; i++) {
 		f = &dumps[i]->trace->flight;
 		number = f->lowest + f->meetings_count;
 		while (number-- > f->lowest && number > front) {
@@ -176,7 +156,7 @@ static uint64_t front_at(struct top_dump *const *dumps, int n, uint64_t time_ns)
 	return front;
 }
 
-/* The rank that came last to a collective; NULL if not all ranks have called
+/* Return the last rank to call a collective, or NULL if a rank has not called
  * it. */
 static struct top_rank *find_last(const struct top_sample *s,
                                   struct top_dump *const *dumps, int n,
@@ -186,9 +166,8 @@ static struct top_rank *find_last(const struct top_sample *s,
 	const struct flight_meeting *m;
 	const struct flight *f;
 	uint64_t time_ns = 0;
-	int i;
 
-	for (i = 0; i < n; i++, first += f->size) {
+	for (int i = 0; i < n; i++, first += f->size) {
 		f = &dumps[i]->trace->flight;
 		m = flight_meeting(f, number);
 		if (!m || m->joined != f->size)
@@ -201,23 +180,8 @@ static struct top_rank *find_last(const struct top_sample *s,
 	return s->n > 1 ? last : NULL;
 }
 
-static void count_last(struct top_sample *s, struct top_dump *const *dumps,
-                       int n)
-{
-	const struct flight *f = &dumps[0]->trace->flight;
-	struct top_rank *last;
-	uint64_t i;
-
-	for (i = 0; i < f->meetings_count; i++) {
-		last = find_last(s, dumps, n, f->lowest + i);
-		if (!last)
-			continue;
-		s->met++;
-		last->last++;
-	}
-}
-
-/* Take the facts of the newest dump, and a cause from any. */
+/* Copy the facts from the newest dump. Copy the cause from any dump that has
+ * one. */
 static void take_facts(struct top_sample *s, const struct flight *f)
 {
 	if (f->now_ns >= s->time_ns) {
@@ -239,12 +203,11 @@ static void take_dump(struct top_sample *s, struct top_dump *const *dumps,
 	const struct flight *f = &dumps[i]->trace->flight;
 	const uint64_t front = front_at(dumps, n, f->now_ns);
 	struct top_rank *out;
-	int r;
 
 	take_facts(s, f);
-	for (r = 0; r < COHORT_RANK_WORDS; r++)
+	for (int r = 0; r < COHORT_RANK_WORDS; r++)
 		s->missing[r] &= dumps[i]->trace->missing[r];
-	for (r = 0; r < f->size; r++) {
+	for (int r = 0; r < f->size; r++) {
 		out = &s->ranks[s->n++];
 		take_rank(out, f, &f->ranks[r]);
 		find_rates(out, &f->ranks[r],
@@ -256,24 +219,28 @@ static void take_dump(struct top_sample *s, struct top_dump *const *dumps,
 	}
 }
 
-bool sample_take(struct top_sample *s, struct top_dump *const *dumps, int n,
+void sample_take(struct top_sample *s, struct top_dump *const *dumps, int n,
                  unsigned round, const struct top_sample *before)
 {
+	const struct flight *f = &dumps[0]->trace->flight;
+	struct top_rank *last;
 	size_t ranks = 1;
-	int i;
 
 	*s = (struct top_sample){ .cause = { .rank = -1 } };
 	memset(s->missing, 0xff, sizeof(s->missing));
-	for (i = 0; i < n; i++)
+	for (int i = 0; i < n; i++)
 		ranks += (size_t)dumps[i]->trace->flight.size;
-	s->ranks = calloc(ranks, sizeof(*s->ranks));
-	if (!s->ranks)
-		return false;
-	for (i = 0; i < n; i++)
+	s->ranks = cli_need(calloc(ranks, sizeof(*s->ranks)));
+	for (int i = 0; i < n; i++)
 		take_dump(s, dumps, n, i, round, before);
-	count_last(s, dumps, n);
+	for (uint64_t i = 0; i < f->meetings_count; i++) {
+		last = find_last(s, dumps, n, f->lowest + i);
+		if (!last)
+			continue;
+		s->met++;
+		last->last++;
+	}
 	sample_sort(s, TOP_BY_RANK);
-	return true;
 }
 
 void sample_free(struct top_sample *s)
@@ -282,8 +249,6 @@ void sample_free(struct top_sample *s)
 	s->ranks = NULL;
 	s->n = 0;
 }
-
-/* ---- order ------------------------------------------------------------- */
 
 static int by_key(const void *a, const void *b)
 {
@@ -305,9 +270,7 @@ static double key_of(const struct top_rank *r, enum top_sort sort)
 
 void sample_sort(struct top_sample *s, enum top_sort sort)
 {
-	int i;
-
-	for (i = 0; i < s->n; i++)
+	for (int i = 0; i < s->n; i++)
 		s->ranks[i].key = key_of(&s->ranks[i], sort);
 	if (s->n)
 		qsort(s->ranks, (size_t)s->n, sizeof(*s->ranks), by_key);

@@ -4,7 +4,7 @@
  * cohort top on a terminal, with ncurses
  *
  * Signals are blocked except while the command waits for a key, so that no
- * handler interrupts ncurses.  Every exit path restores the terminal.
+ * handler interrupts ncurses. Every exit path restores the terminal.
  */
 
 #include "cli/top/top.h"
@@ -25,20 +25,16 @@
 #include "base/clock.h"
 #include "base/util.h"
 
-/* The longest line that is drawn. */
 #define MOST_COLUMNS ((int)sizeof(((struct page_line *)NULL)->text) - 1)
 
-/* The signal that came while the command waited, 0 for none.  Of several the
- * lowest counts, as those that end the command are below SIGCONT and
- * SIGTSTP. */
+/* The signal that arrived while the command waited, or 0. If several arrived,
+ * the lowest: signals that end the command are below SIGCONT and SIGTSTP. */
 static volatile sig_atomic_t caught;
 
-/* The mask while the command waits. */
+/* Signal mask while the command waits */
 static sigset_t former;
 
 static attr_t warning = A_BOLD;
-
-/* ---- signals ----------------------------------------------------------- */
 
 static void handle(int number)
 {
@@ -46,37 +42,37 @@ static void handle(int number)
 		caught = number;
 }
 
-/* Handle signals, all of which are blocked but in wait_for_key().  ncurses
- * handles SIGWINCH; it would lose a SIGTSTP that comes while it draws. */
+/* Install the signal handlers, and block the signals except in wait_for_key(),
+ * because ncurses would lose a SIGTSTP that arrives while it draws. SIGWINCH is
+ * also blocked; ncurses handles it. */
 static void block_signals(void)
 {
 	static const int handled[] = { SIGINT,  SIGTERM, SIGHUP,
 		                       SIGQUIT, SIGTSTP, SIGCONT };
 	sigset_t set;
-	size_t i;
 
 	sigemptyset(&set);
 	sigaddset(&set, SIGWINCH);
-	for (i = 0; i < ARRAY_SIZE(handled); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(handled); i++) {
 		sigaddset(&set, handled[i]);
-		/* What the parent has ignored, as nohup does, stays so. */
+		/* If the parent ignores a signal, as nohup does, continue to
+		 * ignore it. */
 		if (signal(handled[i], handle) == SIG_IGN)
 			signal(handled[i], SIG_IGN);
 	}
 	sigprocmask(SIG_BLOCK, &set, &former);
 }
 
-/* Give the terminal back. */
 static void leave(void)
 {
 	if (!isendwin())
 		endwin();
 }
 
-/* Give the terminal back, and have the signal do what it does by default.  The
- * next frame takes the terminal again: after a stop, or after SIGCONT, because
- * the shell has had it. */
-static void obey(int number)
+/* Restore the terminal, and let the signal take its default action. After a
+ * stop or SIGCONT, the next frame draws everything, because the shell has used
+ * the terminal. */
+static void default_action(int number)
 {
 	sigset_t blocked;
 
@@ -91,23 +87,20 @@ static void obey(int number)
 	}
 }
 
-/* ---- the screen -------------------------------------------------------- */
-
 bool terminal_open(void)
 {
 	const char *no_color = getenv("NO_COLOR");
 
 	block_signals();
-	/* Without a terminal for keys there are none. */
+	/* If standard input is not a terminal, read no keys. */
 	if (!isatty(STDIN_FILENO) && !freopen("/dev/null", "r", stdin)) {
-		cli_complain("top", "/dev/null: %s", strerror(errno));
+		cli_error("/dev/null: %s", strerror(errno));
 		return false;
 	}
 	if (!newterm(NULL, stdout, stdin)) {
-		cli_complain("top",
-		             "TERM: no terminfo entry for '%s': set another "
-		             "TERM, or use --plain",
-		             getenv("TERM"));
+		cli_error("TERM: no terminfo entry for \"%s\": set another "
+		          "TERM, or use --plain",
+		          getenv("TERM"));
 		return false;
 	}
 	atexit(leave);
@@ -124,16 +117,14 @@ bool terminal_open(void)
 	return true;
 }
 
-/* ---- keys -------------------------------------------------------------- */
-
 struct view {
 	struct watch *watch;
 	struct page page;
-	int shown; /* ranks */
+	int shown; /* number of ranks on the screen */
 	bool quit;
 };
 
-static void attend_key(struct view *v, int key)
+static void handle_key(struct view *v, int key)
 {
 	switch (key) {
 	case 'q':
@@ -178,7 +169,6 @@ static void attend_key(struct view *v, int key)
 	}
 }
 
-/* Wait for keys, a signal, or the time of the next step. */
 static void wait_for_key(struct view *v)
 {
 	struct pollfd in = { .fd = isatty(STDIN_FILENO) ? STDIN_FILENO : -1,
@@ -192,15 +182,13 @@ static void wait_for_key(struct view *v)
 	      &former);
 	if (in.revents & ~POLLIN)
 		v->quit = true; /* the terminal is gone */
-	/* More may come while the command is stopped. */
+	/* More signals can arrive while the command is stopped. */
 	while (caught)
-		obey(caught);
-	/* Has ncurses attend to a new size, too. */
+		default_action(caught);
+	/* getch() also makes ncurses handle a new terminal size. */
 	while (!v->quit && (key = getch()) != ERR)
-		attend_key(v, key);
+		handle_key(v, key);
 }
-
-/* ---- the loop ---------------------------------------------------------- */
 
 static void draw_sample(struct view *v)
 {
@@ -210,17 +198,16 @@ static void draw_sample(struct view *v)
 		[PAGE_TITLE] = A_REVERSE,
 		[PAGE_WARN] = warning,
 	};
-	/* The last column stays free: some terminals wrap as soon as it is
+	/* Do not use the last column, because some terminals wrap when it is
 	 * written. */
 	const int width = COLS > 1 ? COLS - 1 : 1;
 	const struct page_line *line;
-	int row;
 
 	v->page.width = MIN(width, MOST_COLUMNS);
 	v->page.height = LINES;
 	v->page.silent_ns = watch_silence(v->watch);
 	v->shown = page_make(&v->page, &v->watch->sample);
-	for (row = 0; row < v->page.n; row++) {
+	for (int row = 0; row < v->page.n; row++) {
 		line = &v->page.lines[row];
 		attrset((int)looks[line->look]);
 		mvprintw(row, 0, "%-*s", line->look == PAGE_TITLE ? width : 0,
@@ -244,14 +231,16 @@ static void draw(struct view *v)
 
 enum watch_state terminal_watch(struct watch *w)
 {
-	struct view v = { .watch = w, .page = { .sort = w->options->sort } };
+	struct view v = { .watch = w };
 	enum watch_state state = WATCH_WAITS;
 
 	while (!v.quit) {
 		if (w->is_asked || !v.page.is_paused)
-			state = watch_look(w);
+			state = watch_poll(w);
 		if (state > WATCH_SILENT)
 			break;
+		if (state == WATCH_ANSWERED)
+			page_add_sample(&v.page, &w->sample);
 		draw(&v);
 		wait_for_key(&v);
 	}
@@ -265,9 +254,9 @@ enum watch_state terminal_watch(struct watch *w)
 
 bool terminal_open(void)
 {
-	cli_complain("top", "built without ncurses: install libncurses-dev "
-	                    "(Debian, Ubuntu) and pkg-config, then make "
-	                    "again; or use --plain");
+	cli_error("built without ncurses: install libncurses-dev "
+	          "(Debian, Ubuntu) and pkg-config, then run make "
+	          "again; or use --plain");
 	return false;
 }
 

@@ -3,15 +3,14 @@
 #define CLI_TOP_TOP_H
 
 /*
- * The parts of cohort top, which has a group write dumps again and again, and
- * shows what changes
+ * cohort top: requests dumps of a group periodically, and shows what changes
  *
- *  top.c          options, and the output that is no terminal's terminal.c
- *  the terminal, if there is ncurses: keys, signals, frames watch_group.c
- *  rounds: a group is asked, and answers, or does not, or has ended feed.c
- *  the FIFO, and the files that come sample.c       pure: what dumps say of the
- *  ranks, and how fast these were since page.c         pure: a sample as lines
- *  of text
+ *  top.c          options, and output without a terminal
+ *  terminal.c     the terminal, with ncurses: keys, signals, frames
+ *  watch_group.c  rounds: request dumps of a group, and collect the answers
+ *  feed.c         sends requests for dumps, and reads the files that arrive
+ *  sample.c       pure functions: compute the ranks' states and rates from dumps
+ *  page.c         pure functions: format a sample as lines of text
  */
 
 #include <limits.h>
@@ -27,93 +26,106 @@
 enum top_state {
 	TOP_NEVER,   /* no thread has called for the rank yet */
 	TOP_IN_CALL, /* a thread is inside a call */
-	TOP_BETWEEN, /* it is outside, since less than TOP_OUTSIDE_NS */
-	TOP_OUTSIDE, /* and for longer */
-	TOP_WAITING, /* the same, and some of its operations are not done */
-	TOP_GONE,    /* the thread that called last does not live any more */
-	TOP_SILENT,  /* its process did not answer this time: all is older */
+	TOP_BETWEEN, /* outside the library for less than TOP_OUTSIDE_NS */
+	TOP_OUTSIDE, /* outside the library for longer */
+	TOP_WAITING, /* outside for longer, with operations in flight */
+	TOP_GONE,    /* the thread that called last has ended */
+	TOP_SILENT,  /* its process did not answer in this round */
 };
 
 #define TOP_OUTSIDE_NS UINT64_C(1000000000)
 
-/* The word for a state. */
 const char *top_state_name(enum top_state state);
 
 struct top_rank {
 	int rank, device, pid;
+	int tid; /* id of the thread that called last, or 0 */
 	enum top_state state;
 
-	/* The last call; empty if there was none. */
+	/* State of that thread, such as "asleep in futex", and its location in
+	 * the program, such as "train_worker (train.c:168)"; "" if not known */
+	char thread[THREAD_STATE_SIZE];
+	char frame[PLACE_NAME];
+	/* The last call; "" if there was none */
 	char call[32], tag[TAG_SIZE], label[TAG_SIZE];
 	uint64_t bytes;
-	uint64_t ago_ns; /* since it began */
+	uint64_t ago_ns; /* time since it started */
 
-	uint64_t time_ns;     /* of the dump */
-	uint64_t ticket;      /* of the last call */
-	uint64_t collectives; /* called so far */
-	uint64_t behind;      /* the foremost rank, in collectives */
+	uint64_t time_ns;     /* time of the dump */
+	uint64_t ticket;      /* ticket of the last call */
+	uint64_t collectives; /* number of collectives called so far */
+	uint64_t behind;      /* lag behind the foremost rank, in collectives */
 
-	/* Operations that are not done; more are, if all on record are not. */
+	/* Number of operations that are not done. If is_more is true, older
+	 * ones that are not on record may not be done either. */
 	size_t in_flight;
 	bool is_more;
 
-	/* Since the sample before; or, in the first one, since the first call
-	 * on record.  Bytes: of all calls but copies.  NAN: not known. */
-	double collectives_rate, bytes_rate; /* a second */
+	/* Rates per second since the previous sample or, in the first sample,
+	 * since the first call on record; NAN if not known. Bytes are counted
+	 * for all calls except copies and splits. */
+	double collectives_rate, bytes_rate;
 
-	size_t last; /* collectives to which it came last, of @met */
-	double key;  /* by which ranks are sorted */
+	/* number of collectives, of @met, that this rank called last */
+	size_t last;
+	double key; /* sort key */
 };
 
 struct top_sample {
 	char group[64], host[64];
 	int generation, world;
-	uint64_t time_ns, wall_ns; /* of the newest dump */
-	struct cohort_cause cause; /* status COHORT_OK: it has not ended */
+	uint64_t time_ns, wall_ns; /* times of the newest dump */
+	struct cohort_cause cause; /* COHORT_OK if the group has not ended */
 	char gone[200]; /* "process 4711 was killed by signal 9", or "" */
 	uint64_t missing[COHORT_RANK_WORDS]; /* ranks without a dump */
-	size_t met; /* collectives on record that all ranks have called */
+	/* number of collectives on record that all ranks have called */
+	size_t met;
 	int n;
 	struct top_rank *ranks;
 };
 
-/* A process's dump of a group. */
+/* A process's dump of a group */
 struct top_dump {
 	struct top_dump *next;
 	char file[NAME_MAX + 1];
 	ino_t inode;
 	struct timespec changed;
-	unsigned round;      /* in which it came; 0: it was there before */
-	bool is_verdict;     /* it came, unasked */
-	struct trace *trace; /* NULL: it was not read */
+	/* round in which it arrived, or 0 if it is older than the first
+	 * round */
+	unsigned round;
+	bool is_verdict;     /* written after a verdict, and not requested */
+	struct trace *trace; /* NULL if it was not read */
 
-	/* Set by watch_group.c. */
-	bool is_member;               /* of the group that is shown */
-	int pidfd;                    /* of the process that wrote it, or -1 */
-	const struct top_dump *group; /* its first dump; NULL: not shown */
+	/* Set by watch_group.c */
+	bool is_member; /* belongs to the group that is shown */
+	int pidfd;      /* of the process that wrote it, or -1 */
+	/* first dump of the same group, or NULL */
+	const struct top_dump *group;
 
-	/* Of the first dump of a group: the ranks of all its dumps; and whether
-	 * the group is shown or, before one is, matches the options. */
-	uint64_t ranks[COHORT_RANK_WORDS];
-	bool is_meant;
+	/* The following members are valid only in the first dump of a group. */
+	uint64_t ranks[COHORT_RANK_WORDS]; /* ranks of all dumps of the group */
+
+	/* This group is shown. While no group has been shown yet: it matches
+	 * the options. */
+	bool is_shown;
 };
 
 /*
- * Make a sample of @n dumps of one group, by rank.  @before: the sample before,
- * or NULL.  Dumps that did not come in @round are shown as silent.  False
- * without memory.
+ * Compute a sample from @n dumps of a group, which are sorted by rank. @before
+ * is the previous sample, or NULL. Dumps that did not arrive in @round are
+ * shown as silent.
  */
-bool sample_take(struct top_sample *sample, struct top_dump *const *dumps,
+void sample_take(struct top_sample *sample, struct top_dump *const *dumps,
                  int n, unsigned round, const struct top_sample *before);
 void sample_free(struct top_sample *sample);
 
 enum top_sort { TOP_BY_RANK, TOP_BY_LAST, TOP_BY_RATE };
 
-/* "rank", "last", "rate"; NULL for no sort. */
+/* Return "rank", "last" or "rate", or NULL for any other value. */
 const char *top_sort_name(int sort);
 
-/* Sort by rank, by the longest time since the last call, or by the lowest
- * rate. */
+/* Sort by rank, by time since the last call (longest first), or by rate (lowest
+ * first). */
 void sample_sort(struct top_sample *sample, enum top_sort sort);
 
 /* ---- pages ------------------------------------------------------------- */
@@ -125,24 +137,36 @@ struct page_line {
 	char text[400];
 };
 
+struct page_past {
+	char text[160];
+};
+
+enum { PAGE_PASTS = 100 };
+
 struct page {
-	/* Of a terminal, which has keys; 0: it is none. */
-	int width, height;
-	int scroll; /* ranks to leave out at the top; page_make() limits it */
+	int width, height; /* size of the terminal, or 0 without a terminal */
+
+	/* The last refreshes. The newest has index (n_past - 1) %
+	 * PAGE_PASTS. */
+	struct page_past past[PAGE_PASTS];
+	unsigned n_past;
+	int scroll; /* number of ranks to skip; page_make() limits it */
 	enum top_sort sort;
 	bool is_paused, has_ended;
-	uint64_t silent_ns; /* how long there was no answer */
+	uint64_t silent_ns; /* time since the last answer */
 
 	int n, room;
 	struct page_line *lines;
 };
 
-/* Sort the sample, and put it on the page; returns how many ranks are shown.
- * The caller frees @lines in the end. */
+/* Sort the sample and put it on the page. Return the number of ranks that are
+ * shown. The caller must free @lines in the end. */
 int page_make(struct page *page, struct top_sample *sample);
 
-/* Numbers for a column of six: "999", "12.3K", "1.2M", "-" for NAN; "999us",
- * "12.3s", "3h07m". */
+/* Add a sample to the history, which fills the empty rows of a terminal. */
+void page_add_sample(struct page *page, const struct top_sample *sample);
+/* A number as text of up to six characters: "999", "12.3K", "1.2M", or "-" for
+ * NAN. A time looks like "999us", "12.3s" or "3h07m". */
 struct page_number {
 	char at[24];
 };
@@ -154,99 +178,104 @@ struct page_number page_time(uint64_t ns);
 
 enum feed_answer {
 	FEED_ASKED,
-	FEED_NOBODY, /* no process has the FIFO open, or it is not there */
+	FEED_NOBODY, /* no process has the FIFO open, or it is missing */
 	FEED_FAILED, /* errno says why */
 };
 
 struct feed {
 	const char *directory, *fifo;
-	char found[PATH_MAX + NAME_MAX + 2]; /* one of both */
-	unsigned round;                      /* 0: nobody was asked yet */
+	/* holds whichever path was not given */
+	char found[PATH_MAX + NAME_MAX + 2];
+	unsigned round; /* 0 before the first request */
 	struct top_dump *dumps;
 
-	/* About a file that could not be read in this round, or "". */
+	/* Description of a file that could not be read in this round, or "" */
 	char problem[256];
 };
 
-/* Find the FIFO and the folder, by the @n operands or the environment, for a
- * feed of zeros.  CLI_OK, or an exit status after a complaint. */
+/* Find the FIFO and the folder from the @n operands or the environment. All
+ * members of @feed must be zero. Return CLI_OK, or an exit status after
+ * printing an error. */
 int feed_open(struct feed *feed, char *const *operands, int n);
 void feed_close(struct feed *feed);
 
-/* Ask all groups that have the FIFO for a dump. */
+/* Request dumps from all groups that have the FIFO open. */
 enum feed_answer feed_ask(const struct feed *feed);
 
-/* Read what has come since the last look.  False with errno if the folder
- * cannot be read. */
-bool feed_look(struct feed *feed);
+/* Read the dumps that have arrived since the last call. Return false with errno
+ * if the folder cannot be read. */
+bool feed_poll(struct feed *feed);
 
-/* Read a file, the last @most operations of each rank; feed_drop() frees
- * that. */
+/* Read the last @most operations of each rank in a file. feed_drop() frees the
+ * result. */
 struct trace *feed_read(const struct feed *feed, const char *file, size_t most);
 void feed_drop(struct trace *trace);
 
-/* True if one process wrote both, which are read. */
+/* Return whether the same process wrote both dumps, which must have been
+ * read. */
 bool feed_same_process(const struct top_dump *a, const struct top_dump *b);
 
 /* ---- watching ---------------------------------------------------------- */
 
 struct top_options {
-	uint64_t interval_ns, count; /* 0: any number */
+	uint64_t interval_ns, count; /* @count is 0 for no limit */
 	bool is_json, is_plain;
-	const char *group; /* NULL: any */
-	int pid;           /* 0: any */
-	enum top_sort sort;
+	const char *group; /* NULL for any */
+	int pid;           /* 0 for any */
 };
 
 enum watch_state {
-	WATCH_WAITS,    /* nothing is new */
+	WATCH_WAITS,    /* there is nothing new */
 	WATCH_ANSWERED, /* there is a new sample */
-	WATCH_SILENT,   /* the deadline has passed */
+	WATCH_SILENT,   /* the deadline of the round has expired */
 
-	/* The watch is over. */
-	WATCH_ENDED,  /* the group has ended, or was closed */
+	/* The remaining states end the watch. */
+	WATCH_ENDED,  /* the group has ended or was closed */
 	WATCH_FAILED, /* @failed and @error say why */
-	WATCH_MANY,   /* no group, or several: see watch_list() */
+	WATCH_MANY,   /* no group matches, or several do: see watch_list() */
 };
 
 struct watch {
 	const struct top_options *options;
 	struct feed feed;
-	struct top_sample sample; /* the newest; n 0: there was none */
-	uint64_t next_ns;         /* when to look again */
-	bool is_asked;        /* in a round, of which not all is known yet */
-	uint64_t asked_ns;    /* when the round began */
-	uint64_t again_ns;    /* when the FIFO was written to last */
-	uint64_t first_ns;    /* when the first answer came, 0: none has */
-	uint64_t answered_ns; /* when the last sample came, or the start */
-	uint64_t nobody_ns;   /* since when nobody has the FIFO; 0: one has */
-	bool is_silent;       /* nobody has answered in the last round */
+	/* the newest sample; its n is 0 if there is none */
+	struct top_sample sample;
+	uint64_t next_ns;     /* time of the next watch_poll() */
+	bool is_asked;        /* a round is in progress */
+	uint64_t asked_ns;    /* start of the round */
+	uint64_t again_ns;    /* time of the last write to the FIFO */
+	uint64_t first_ns;    /* time of the first answer, or 0 */
+	uint64_t answered_ns; /* time of the last sample, or of the start */
+	/* time since which nobody has had the FIFO open, or 0 */
+	uint64_t nobody_ns;
+	bool is_silent; /* no process answered in the last round */
 
-	const char *failed; /* what could not be used */
+	const char *failed; /* name of the file that could not be used */
 	int error;          /* errno */
 };
 
-/* Look what has come, and begin a round if it is time; to be called again at
- * @next_ns. */
-enum watch_state watch_look(struct watch *watch);
+/* Read the answers that have arrived, and start a round if it is time. Call
+ * this again at @next_ns. */
+enum watch_state watch_poll(struct watch *watch);
 
-/* Complain that no group, or none of several ones, can be chosen. */
+/* Print an error: no group matches, or several do. */
 void watch_list(const struct watch *watch);
 
-/* After the end, store the cause in the sample or, if there is none, which of
- * its processes have ended without closing the group.  False if such have, as
- * far as is known. */
+/* After the end, store the cause in the sample. If there is none, store which
+ * processes have ended without closing the group, and return false if any
+ * have. */
 bool watch_find_end(struct watch *watch);
 
-/* How long there has been no answer, 0: there was one in the last round. */
+/* Return the time without an answer, or 0 if a process answered in the last
+ * round. */
 uint64_t watch_silence(const struct watch *watch);
 
-/* Take the terminal; false after a complaint, always if the command was built
- * without ncurses. */
+/* Set up the terminal for full-screen output. Return false after printing an
+ * error. This always fails if the command was built without ncurses. */
 bool terminal_open(void);
 
-/* Watch on the terminal, and give it back.  Returns the state in which the
- * watch ended; another one if the user has ended it. */
+/* Watch on the terminal, then restore it. Return the state that ended the
+ * watch, or any other state if the user quit. */
 enum watch_state terminal_watch(struct watch *watch);
 
 #endif

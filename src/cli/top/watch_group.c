@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * cohort top: rounds, in each of which a group is asked for a dump and answers
+ * cohort top: rounds, in each of which a group receives a request for a dump
+ * and answers
  *
- * All groups of a process that have the FIFO answer what is written to it.
- * Processes that share it take turns: one of them reads what was written, so it
- * is written again until each has answered.
+ * All groups of a process that has the FIFO open answer a request. If several
+ * processes share the FIFO, only one of them reads a request. So the request is
+ * repeated until each process has answered.
  */
 
 #include "cli/top/top.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,24 +21,26 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
+#include "base/util.h"
 #include "cli/common/cli.h"
 
-/* How long to wait for other groups after the first answer. */
+/* Time to wait for other groups after the first answer */
 #define SETTLE_NS (NS_PER_S * 3 / 10)
 
-/* How long to wait for other processes of a group. */
+/* Time to wait for other processes of a group */
 #define OTHERS_NS (NS_PER_S * 3 / 2)
 
-/* How long a round may take, and when it asks again. */
+/* Longest duration of a round, and the times after which a request is
+ * repeated */
 #define DEADLINE_NS (2 * NS_PER_S)
 #define AGAIN_NS NS_PER_S
 #define TURN_NS (NS_PER_S / 10)
 
-/* How often it looks for answers. */
+/* Interval at which the folder is checked for answers */
 #define LOOK_NS (NS_PER_S / 50)
 
-/* How long a living process may be without its FIFO, as while its group
- * respawns. */
+/* Time that a living process can be without its FIFO, for instance while its
+ * group respawns */
 #define GONE_NS (5 * NS_PER_S)
 
 static const struct flight *flight_of(const struct top_dump *d)
@@ -44,9 +48,7 @@ static const struct flight *flight_of(const struct top_dump *d)
 	return &d->trace->flight;
 }
 
-/* ---- processes --------------------------------------------------------- */
-
-/* True if the process that wrote @d runs on this machine, or did. */
+/* Return whether the process that wrote @d is or was on this machine. */
 static bool is_here(const struct top_dump *d)
 {
 	char host[sizeof(flight_of(d)->host)] = "";
@@ -55,8 +57,7 @@ static bool is_here(const struct top_dump *d)
 	       strcmp(host, flight_of(d)->host) == 0;
 }
 
-/* True if the process does not exist, or its parent has yet to hear of its
- * end. */
+/* Return whether the process does not exist or is a zombie. */
 static bool is_dead(const struct top_dump *d)
 {
 	char state;
@@ -69,8 +70,8 @@ static bool is_dead(const struct top_dump *d)
 	return state == 'Z' || state == 'X';
 }
 
-/* True if a group has missed a round and this one, while its process has
- * answered for another group. */
+/* Return whether a group is closed: it has not answered in the last two rounds,
+ * but its process has just answered for another group. */
 static bool is_closed(const struct feed *f, const struct top_dump *d)
 {
 	const struct top_dump *other;
@@ -83,8 +84,8 @@ static bool is_closed(const struct feed *f, const struct top_dump *d)
 	return false;
 }
 
-/* Add how the process has ended, unless it runs or has closed the group: then
- * it has removed the FIFO, or has exited with 0. */
+/* Add how the process has ended, unless it is running or has closed the group.
+ * It has closed the group if it exited with 0 or removed the FIFO. */
 static void add_gone(struct text *t, const struct watch *w,
                      const struct top_dump *d)
 {
@@ -98,9 +99,57 @@ static void add_gone(struct text *t, const struct watch *w,
 	thread_add_end(t, status);
 }
 
-/* ---- the end ----------------------------------------------------------- */
+/* Store the location of a thread: the innermost frame of the program, with
+ * which the stack's text starts. */
+static void find_frame(struct top_rank *r, const struct trace_stack *s)
+{
+	const size_t n = strcspn(s->text, " ");
+	char place[PLACE_PATH + 32];
+	struct trace_frame *f;
 
-/* True if @d, a verdict, is of the group and a process of the sample. */
+	for (f = s->frames; f < s->frames + s->n && !*r->frame; f++) {
+		snprintf(place, sizeof(place), "%s+0x%" PRIx64,
+		         basename(f->path), f->offset);
+		if (strlen(place) != n || memcmp(place, s->text, n) != 0)
+			continue;
+		trace_name_frame(f);
+		text_copy(r->frame, sizeof(r->frame),
+		          *f->function ? f->function : place);
+	}
+}
+
+/* Find what each thread that is outside the library does, from its stack or, if
+ * the dump has none, from the kernel. */
+static void find_threads(struct top_sample *sample, const struct top_dump *d)
+{
+	const struct trace_stacks *stacks = &d->trace->stacks;
+	const struct trace_stack *s;
+	struct top_rank *r;
+	char state;
+
+	for (r = sample->ranks; r < sample->ranks + sample->n; r++) {
+		if (r->pid != flight_of(d)->pid || !r->tid ||
+		    (r->state != TOP_OUTSIDE && r->state != TOP_WAITING))
+			continue;
+		for (s = stacks->at; s < stacks->at + stacks->n; s++)
+			if (s->rank == r->rank && s->tid == r->tid)
+				break;
+		if (s < stacks->at + stacks->n) {
+			text_copy(r->thread, sizeof(r->thread), s->state);
+			find_frame(r, s);
+			continue;
+		}
+		/* Leave the state empty if the thread has ended or is
+		 * unknown. */
+		state = is_here(d) ? thread_process_state(r->tid) : '\0';
+		if (state && strchr("RSDTt", state))
+			text_copy(r->thread, sizeof(r->thread),
+			          thread_state_name(state));
+	}
+}
+
+/* Return whether @d, a dump written after a verdict, belongs to the sample's
+ * group and to one of its processes. */
 static bool is_of_sample(const struct watch *w, const struct top_dump *d)
 {
 	const struct top_dump *member;
@@ -112,18 +161,18 @@ static bool is_of_sample(const struct watch *w, const struct top_dump *d)
 	return false;
 }
 
-/* Find the newest cause in the verdicts that came since the feed was opened. */
+/* Find the newest cause in the verdicts' dumps that have arrived since the feed
+ * was opened. */
 static void find_cause(struct watch *w)
 {
 	struct top_sample *s = &w->sample;
 	uint64_t newest = 0;
-	struct top_dump *d;
 
-	for (d = w->feed.dumps; d; d = d->next) {
+	for (struct top_dump *d = w->feed.dumps; d; d = d->next) {
 		if (!d->is_verdict)
 			continue;
 		d->trace = feed_read(&w->feed, d->file, 1);
-		if (!d->trace || !d->trace->is_found || !is_of_sample(w, d) ||
+		if (!d->trace->is_found || !is_of_sample(w, d) ||
 		    flight_of(d)->cause.status == COHORT_OK ||
 		    flight_of(d)->now_ns <= newest)
 			continue;
@@ -136,51 +185,46 @@ static void find_cause(struct watch *w)
 bool watch_find_end(struct watch *w)
 {
 	struct text t = { w->sample.gone, sizeof(w->sample.gone) };
-	const struct top_dump *d;
 
 	find_cause(w);
 	if (w->sample.cause.status != COHORT_OK)
 		return true;
-	for (d = w->feed.dumps; d; d = d->next)
+	for (const struct top_dump *d = w->feed.dumps; d; d = d->next)
 		if (d->is_member && is_here(d))
 			add_gone(&t, w, d);
 	return !*w->sample.gone;
 }
 
-/* ---- groups ------------------------------------------------------------ */
-
 static bool belongs_to(const struct top_dump *d, const struct top_dump *group)
 {
 	const struct flight *f = flight_of(d), *g = flight_of(group);
-	int r;
 
 	if (strcmp(g->group, f->group) != 0 || strcmp(g->host, f->host) != 0 ||
 	    g->generation != f->generation || g->world != f->world)
 		return false;
-	for (r = 0; r < f->size; r++)
+	for (int r = 0; r < f->size; r++)
 		if (rank_set_has(group->ranks, f->ranks[r].rank))
 			return false;
 	return true;
 }
 
-/* True if the options leave the group open, or name it by this dump. */
+/* Return whether the options select the group of this dump. */
 static bool is_named(const struct top_options *o, const struct top_dump *d)
 {
 	return (!o->pid || o->pid == flight_of(d)->pid) &&
 	       (!o->group || strcmp(o->group, flight_of(d)->group) == 0);
 }
 
-/* Put the dumps into groups: those of this round, and of members that may still
+/* Group the dumps of this round and the older dumps of members that can still
  * answer. */
 static void find_groups(struct watch *w)
 {
 	struct feed *f = &w->feed;
 	struct top_dump *d, *g;
-	int r;
 
 	for (d = f->dumps; d; d = d->next) {
 		d->group = NULL;
-		d->is_meant = false;
+		d->is_shown = false;
 		memset(d->ranks, 0, sizeof(d->ranks));
 		if (!d->trace ||
 		    (d->round != f->round &&
@@ -190,22 +234,21 @@ static void find_groups(struct watch *w)
 			if (g->group == g && belongs_to(d, g))
 				break;
 		d->group = g;
-		g->is_meant |=
+		g->is_shown |=
 			w->sample.n ? d->is_member : is_named(w->options, d);
-		for (r = 0; r < flight_of(d)->size; r++)
+		for (int r = 0; r < flight_of(d)->size; r++)
 			rank_set_add(g->ranks, flight_of(d)->ranks[r].rank);
 	}
 }
 
-/* True if the group was split from one that is meant, too: then it has that
- * one's name, a dot and a color. */
+/* Return whether the group was split from another matching group. Its name is
+ * then the other group's name, a dot and a color. */
 static bool is_child(const struct watch *w, const struct top_dump *group)
 {
-	const struct top_dump *g;
 	size_t n;
 
-	for (g = w->feed.dumps; g; g = g->next) {
-		if (!g->is_meant)
+	for (const struct top_dump *g = w->feed.dumps; g; g = g->next) {
+		if (!g->is_shown)
 			continue;
 		n = strlen(flight_of(g)->group);
 		if (strncmp(flight_of(group)->group, flight_of(g)->group, n) ==
@@ -216,12 +259,12 @@ static bool is_child(const struct watch *w, const struct top_dump *group)
 	return false;
 }
 
-/* The first group after @g that may be shown, from the start if that is NULL;
- * NULL if there is no more. */
+/* Return the first group after @g that can be shown, or NULL if there is none.
+ * Search from the start if @g is NULL. */
 static struct top_dump *next_group(const struct watch *w, struct top_dump *g)
 {
 	for (g = g ? g->next : w->feed.dumps; g; g = g->next)
-		if (g->is_meant && (w->sample.n || !is_child(w, g)))
+		if (g->is_shown && (w->sample.n || !is_child(w, g)))
 			break;
 	return g;
 }
@@ -233,13 +276,13 @@ void watch_list(const struct watch *w)
 	struct text t;
 
 	if (!g) {
-		cli_complain("top", "no group that answers has this %s",
-		             !w->options->pid    ? "name"
-		             : w->options->group ? "name and process"
-		                                 : "process");
+		cli_error("no responding group has this %s",
+		          !w->options->pid    ? "name"
+		          : w->options->group ? "name and process"
+		                              : "process");
 		return;
 	}
-	cli_complain("top", "several groups: name one by --group or --pid");
+	cli_error("several groups: name one by --group or --pid");
 	for (; g; g = next_group(w, g)) {
 		t = (struct text){ line, sizeof(line) };
 		text_add(&t, "  \"%s\", generation %d, %d ranks, process",
@@ -248,11 +291,9 @@ void watch_list(const struct watch *w)
 		for (d = g; d; d = d->next)
 			if (d->group == g)
 				text_add(&t, " %d", flight_of(d)->pid);
-		cli_complain("top", "%s", line);
+		cli_error("%s", line);
 	}
 }
-
-/* ---- rounds ------------------------------------------------------------ */
 
 static enum watch_state fail(struct watch *w, const char *what)
 {
@@ -261,25 +302,12 @@ static enum watch_state fail(struct watch *w, const char *what)
 	return WATCH_FAILED;
 }
 
-static void begin_round(struct watch *w, uint64_t now)
-{
-	w->is_asked = true;
-	w->asked_ns = now;
-	w->again_ns = 0; /* ask() writes */
-	w->feed.round++;
-	w->feed.problem[0] = '\0';
-	if (!w->answered_ns)
-		w->answered_ns = now;
-}
-
-/* Count this round's answers, and those that are awaited: of members or, in the
- * first round, of other processes of the groups. */
+/* Count this round's answers and the answers that are still missing: from
+ * members or, in the first round, from other processes of the groups. */
 static void count(const struct watch *w, int *answers, int *awaited)
 {
-	const struct top_dump *d;
-
 	*answers = *awaited = 0;
-	for (d = w->feed.dumps; d; d = d->next) {
+	for (const struct top_dump *d = w->feed.dumps; d; d = d->next) {
 		if (!d->group)
 			continue;
 		if (d->round == w->feed.round)
@@ -292,7 +320,8 @@ static void count(const struct watch *w, int *answers, int *awaited)
 	}
 }
 
-/* True if there are all answers, or the time for them is over. */
+/* Return whether the round is over: all answers have arrived, or it is too late
+ * for more. */
 static bool is_complete(const struct watch *w, uint64_t now, int answers,
                         int awaited)
 {
@@ -302,20 +331,20 @@ static bool is_complete(const struct watch *w, uint64_t now, int answers,
 	       now - w->first_ns >= (awaited ? OTHERS_NS : SETTLE_NS);
 }
 
-/* True if no process is left that could have the FIFO again. */
+/* Return true if all processes of the group have ended, or if none has opened
+ * the FIFO for GONE_NS. */
 static bool is_over(const struct watch *w, uint64_t now)
 {
-	const struct top_dump *d;
-
-	for (d = w->feed.dumps; d; d = d->next)
+	for (const struct top_dump *d = w->feed.dumps; d; d = d->next)
 		if (d->is_member && !is_dead(d))
 			return now - w->nobody_ns >= GONE_NS;
 	return true;
 }
 
-/* Write to the FIFO, again after a while; soon if it is another process's
- * turn. */
-static enum watch_state ask(struct watch *w, uint64_t now, bool is_turn)
+/* Write to the FIFO, unless the last write was a short time ago. The time is
+ * shorter if it is another process's turn. */
+static enum watch_state request_dump(struct watch *w, uint64_t now,
+                                     bool is_turn)
 {
 	if (w->again_ns && now - w->again_ns < (is_turn ? TURN_NS : AGAIN_NS))
 		return WATCH_WAITS;
@@ -329,8 +358,8 @@ static enum watch_state ask(struct watch *w, uint64_t now, bool is_turn)
 			w->nobody_ns = now;
 		if (!is_over(w, now))
 			return WATCH_WAITS;
-		/* What it wrote at its end may just have come. */
-		feed_look(&w->feed);
+		/* The last process may have written a dump as it ended. */
+		feed_poll(&w->feed);
 		return WATCH_ENDED;
 	case FEED_FAILED:
 		break;
@@ -338,9 +367,10 @@ static enum watch_state ask(struct watch *w, uint64_t now, bool is_turn)
 	return fail(w, w->feed.fifo);
 }
 
-static enum watch_state take(struct watch *w, const struct top_dump *group)
+static enum watch_state take_sample(struct watch *w,
+                                    const struct top_dump *group)
 {
-	struct top_dump *members[COHORT_MAX_RANKS], *d;
+	struct top_dump *members[COHORT_MAX_RANKS] = { NULL }, *d;
 	struct top_sample sample;
 	int n = 0;
 
@@ -349,21 +379,21 @@ static enum watch_state take(struct watch *w, const struct top_dump *group)
 		if (!d->is_member)
 			continue;
 		members[n++] = d;
-		/* It says later how the process has ended. */
+		/* Later, the pidfd shows how the process ended. */
 		if (d->pidfd < 0 && is_here(d))
 			d->pidfd = (int)syscall(SYS_pidfd_open,
 			                        flight_of(d)->pid, 0);
 	}
-	if (!sample_take(&sample, members, n, w->feed.round,
-	                 w->sample.n ? &w->sample : NULL))
-		return fail(w, "a sample");
+	sample_take(&sample, members, n, w->feed.round,
+	            w->sample.n ? &w->sample : NULL);
+	while (n > 0)
+		find_threads(&sample, members[--n]);
 	sample_free(&w->sample);
 	w->sample = sample;
 	w->answered_ns = clock_now();
 	return WATCH_ANSWERED;
 }
 
-/* The round is complete. */
 static enum watch_state end_round(struct watch *w, int answers)
 {
 	struct top_dump *group = next_group(w, NULL), *other;
@@ -380,10 +410,10 @@ static enum watch_state end_round(struct watch *w, int answers)
 	for (other = group; other; other = next_group(w, other))
 		if (flight_of(other)->generation > flight_of(group)->generation)
 			group = other;
-	return take(w, group);
+	return take_sample(w, group);
 }
 
-enum watch_state watch_look(struct watch *w)
+enum watch_state watch_poll(struct watch *w)
 {
 	const uint64_t now = clock_now();
 	int answers, awaited;
@@ -391,9 +421,16 @@ enum watch_state watch_look(struct watch *w)
 	if (now < w->next_ns)
 		return WATCH_WAITS;
 	w->next_ns = now + LOOK_NS;
-	if (!w->is_asked)
-		begin_round(w, now);
-	if (!feed_look(&w->feed))
+	if (!w->is_asked) {
+		w->is_asked = true;
+		w->asked_ns = now;
+		w->again_ns = 0; /* so that request_dump() writes at once */
+		w->feed.round++;
+		w->feed.problem[0] = '\0';
+		if (!w->answered_ns)
+			w->answered_ns = now;
+	}
+	if (!feed_poll(&w->feed))
 		return fail(w, w->feed.directory);
 	find_groups(w);
 	count(w, &answers, &awaited);
@@ -401,7 +438,7 @@ enum watch_state watch_look(struct watch *w)
 		w->first_ns = now;
 	if (is_complete(w, now, answers, awaited))
 		return end_round(w, answers);
-	return ask(w, now, answers && awaited);
+	return request_dump(w, now, answers && awaited);
 }
 
 uint64_t watch_silence(const struct watch *w)

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The writer of the page of cohort trace --html
+ * Writes the page of cohort trace --html
  *
- * The template, its style, and the parts of its script are in the folder page.
- * All text of a dump is untrusted: it is escaped here in markup, and in the
- * data, which are in trace_json.c, no '<' ends the script element that they
- * stand in.
+ * The folder page has the template, its style and the parts of its script. All
+ * text of a dump is untrusted. This file escapes text in markup. trace_json.c
+ * writes the data without any '<', which could end the script element.
  */
 
 #include "cli/trace/trace.h"
@@ -18,30 +17,47 @@
 #include <sys/random.h>
 
 #include "base/util.h"
+#include "cli/common/cli.h"
 
 /* Defined in page_data.S. */
 extern const char page_html[] __attribute__((visibility("hidden")));
 extern const char page_css[] __attribute__((visibility("hidden")));
 extern const char page_js[] __attribute__((visibility("hidden")));
 
+/* The rows of a verdict's text start with labels of this width. */
+enum { ROW_LABEL = 7 };
+
+/* A row, such as "why    it is busy in the program" */
+struct row {
+	char label[ROW_LABEL + 1];
+	/* the label of the row that this one continues, or its own */
+	char of[ROW_LABEL + 1];
+	char *text;
+};
+
 struct page {
 	FILE *out;
 	const struct trace_model *model;
 	const struct flight *flight;
+	/* The rows of the verdict's text, or NULL if it has no rows; and the
+	 * text of the first row, without what the page shows above it */
+	struct row *rows;
+	int n_rows;
+	char *headline;
+	/* stack of the rank to blame, or NULL */
+	const struct trace_stack *stack;
 
-	/* No dump can know it: only the page's own script runs. */
+	/* A number that no dump can contain, so that the browser runs only the
+	 * page's own script */
 	char nonce[33];
 };
 
-/* ---- text ------------------------------------------------------------- */
-
-/* Write markup of our own. */
 static void raw(struct page *p, const char *markup)
 {
 	fputs(markup, p->out);
 }
 
-/* Write a text of the dump. */
+/* Write a text of the dump, escaped. */
 static void escape(struct page *p, const char *text)
 {
 	int n;
@@ -61,10 +77,8 @@ static void escape(struct page *p, const char *text)
 
 /* Write markup, in which %s stands for a text, which is escaped, and %d for a
  * number. */
-static void put(struct page *p, const char *markup, ...)
-	__attribute__((format(printf, 2, 3)));
-
-static void put(struct page *p, const char *markup, ...)
+__attribute__((format(printf, 2, 3))) static void put(struct page *p,
+                                                      const char *markup, ...)
 {
 	va_list args;
 
@@ -80,7 +94,6 @@ static void put(struct page *p, const char *markup, ...)
 	va_end(args);
 }
 
-/* A number or a set of ranks as text. */
 struct words {
 	char at[512];
 };
@@ -112,11 +125,11 @@ static struct words set_of(const uint64_t *set)
 {
 	struct words words = { "" };
 
-	rank_set_spell(&(struct text){ words.at, sizeof(words.at) }, set);
+	rank_set_format(&(struct text){ words.at, sizeof(words.at) }, set);
 	return words;
 }
 
-/* A cell with a number, by which the script sorts, and its text. */
+/* Write a cell that shows @number as @text. The script sorts by the number. */
 static void put_number(struct page *p, uint64_t number, const char *text)
 {
 	put(p, "<td data-key=\"%s\">%s</td>", count_of(number).at, text);
@@ -132,24 +145,72 @@ static void put_count(struct page *p, uint64_t count)
 	put_number(p, count, count_of(count).at);
 }
 
-/* Write which collective a call is, if it is one. */
-static void put_collective(struct page *p, uint64_t number)
+/* Write a call: its name, its number if it is a collective, and its
+ * arguments. */
+static void put_words(struct page *p, const struct flight_op *op)
 {
-	if (number)
-		put(p, " <span class=\"aside\">collective %s</span>",
-		    count_of(number).at);
+	const char *name = record_name(&op->r);
+
+	put(p, "<span class=\"call\">%s%s%s</span>", name,
+	    op->number ? " " : "", op->number ? count_of(op->number).at : "");
+	put(p, "<span class=\"aside\">%s</span>",
+	    trace_words(op).at + strlen(name));
 }
 
-/* ---- the head --------------------------------------------------------- */
+static void split_rows(struct page *p)
+{
+	const char *at = p->model->verdict ? p->model->text : "", *end;
+	struct row *row;
+	size_t n;
 
-/* Write the verdict, with its rank. */
-static void put_kind(struct page *p)
+	if (!cli_starts_with(at, "HANG   "))
+		return;
+	for (; *at; at = end + (*end == '\n')) {
+		end = strchrnul(at, '\n');
+		n = MIN((size_t)(end - at), (size_t)ROW_LABEL);
+		p->rows = cli_need(realloc(p->rows, (size_t)(p->n_rows + 1) *
+		                                            sizeof(*row)));
+		row = &p->rows[p->n_rows++];
+		snprintf(row->label, sizeof(row->label), "%.*s", (int)n, at);
+		row->label[strcspn(row->label, " ")] = '\0';
+		memcpy(row->of, *row->label ? row->label : row[-1].of,
+		       sizeof(row->of));
+		at += n;
+		row->text = cli_need(strndup(at, (size_t)(end - at)));
+	}
+}
+
+static void cut(char *text, const char *end)
+{
+	if (cli_ends_with(text, end))
+		text[strlen(text) - strlen(end)] = '\0';
+}
+
+/* Drop the group and the generation from the headline, because the page shows
+ * them above it. */
+static void cut_headline(struct page *p)
+{
+	char end[sizeof(p->flight->group) + 32];
+
+	p->headline = p->rows->text;
+	snprintf(end, sizeof(end), " (generation %d)", p->flight->generation);
+	cut(p->headline, end);
+	snprintf(end, sizeof(end), " of \"%s\"", p->flight->group);
+	cut(p->headline, end);
+}
+
+/* Write the headline of the verdict. If there is none, write the kind of the
+ * verdict and the rank to blame. */
+static void put_headline(struct page *p)
 {
 	const struct trace_model *m = p->model;
 
-	if (m->verdict && m->culprit >= 0)
-		put(p, "rank %d: ", m->culprit);
-	put(p, "%s", m->verdict ? m->verdict : "no verdict");
+	if (p->headline)
+		put(p, "%s", p->headline);
+	else if (m->verdict && m->culprit >= 0)
+		put(p, "rank %d: %s", m->culprit, m->verdict);
+	else
+		put(p, "%s", m->verdict ? m->verdict : "no verdict");
 }
 
 static void put_nonce(struct page *p)
@@ -171,7 +232,7 @@ static void put_script(struct page *p)
 
 static void put_title(struct page *p)
 {
-	put_kind(p);
+	put_headline(p);
 	put(p, ", group \"%s\"", p->flight->group);
 }
 
@@ -187,43 +248,112 @@ static void put_head(struct page *p)
 	    f->host, f->pid, f->trigger ? f->trigger : "?", trace_date(f).at);
 }
 
-static void put_verdict(struct page *p)
+static void put_fact(struct page *p, const char *name, const char *text)
 {
-	const struct flight *f = p->flight;
+	put(p, "<dt>%s</dt><dd>%s</dd>\n", name, text);
+}
+
+static void put_call(struct page *p)
+{
 	const struct trace_model *m = p->model;
 	const uint64_t front = m->window.front;
-	const struct flight_op *op = trace_first(f, front);
+	const struct flight_op *op = trace_first(p->flight, front);
 
-	put(p, "<h1 class=\"%s\">", m->verdict ? "bad" : "none");
-	put_kind(p);
-	put(p, "</h1>\n<dl class=\"facts\">\n<div><dt>%s</dt><dd>%s",
+	put(p, "<dt>%s</dt><dd>",
 	    m->verdict             ? "call"
 	    : m->window.is_stalled ? "first collective that is not done"
-	                           : "last collective",
-	    op      ? trace_words(op).at
-	    : front ? "not on record"
-	            : "none on record");
-	put_collective(p, front);
-	put(p, "</dd></div>\n");
-	if (!rank_set_is_empty(f->verdict.joined) ||
-	    !rank_set_is_empty(f->verdict.missing))
-		put(p,
-		    "<div><dt>missing</dt><dd>%s</dd></div>\n"
-		    "<div><dt>have called</dt><dd>%s</dd></div>\n",
-		    set_of(f->verdict.missing).at,
-		    set_of(f->verdict.joined).at);
-	put(p, "</dl>\n<p class=\"cause\">%s</p>\n",
-	    m->verdict ? m->text
-	               : "The group had not ended when the dump was written.");
+	                           : "last collective");
+	if (op)
+		put_words(p, op);
+	else if (front)
+		put(p, "collective %s, not on record", count_of(front).at);
+	else
+		raw(p, "none on record");
+	raw(p, "</dd>\n");
+}
+
+/* Return whether the page shows the contents of a row elsewhere: in the
+ * headline, the stack or the facts. */
+static bool is_elsewhere(const struct page *p, const char *label)
+{
+	const bool has_sets = !rank_set_is_empty(p->flight->verdict.joined);
+
+	return strcmp(label, "HANG") == 0 ||
+	       (p->stack && strcmp(label, "where") == 0) ||
+	       (has_sets && strcmp(label, "wait") == 0);
+}
+
+static void put_facts(struct page *p)
+{
+	const struct cohort_verdict *v = &p->flight->verdict;
+
+	raw(p, "<dl>\n");
+	if (p->headline)
+		put_fact(p, "verdict", p->model->verdict);
+	put_call(p);
+	if (!rank_set_is_empty(v->joined) || !rank_set_is_empty(v->missing)) {
+		put_fact(p, "missing", set_of(v->missing).at);
+		put_fact(p, "have called", set_of(v->joined).at);
+	}
+	for (const struct row *r = p->rows; r < p->rows + p->n_rows; r++)
+		if (!is_elsewhere(p, r->of))
+			put_fact(p, r->label, r->text);
+	raw(p, "</dl>\n");
+}
+
+static bool are_named(const struct trace_stack *s)
+{
+	int i = 0;
+
+	while (i < s->n && *s->frames[i].function)
+		i++;
+	return i == s->n;
+}
+
+/* Write the stack. If this machine has the files of all frames, write all
+ * frames. Otherwise write only the frames in the verdict's text. */
+static void put_stack(struct page *p)
+{
+	const struct trace_stack *s = p->stack;
+
+	put(p, "<div>\n<h2>Stack of thread %d &quot;%s&quot;, %s</h2>\n<ol>\n",
+	    s->tid, s->thread, s->state);
+	for (int i = 0; i < s->n && are_named(s); i++)
+		put(p, "<li>%s</li>\n", s->frames[i].function);
+	for (const struct row *r = p->rows; r < p->rows + p->n_rows; r++)
+		if (!are_named(s) && strcmp(r->of, "where") == 0)
+			put(p, "<li>%s</li>\n", r->text);
+	raw(p, "</ol>\n</div>\n");
+}
+
+static void put_verdict(struct page *p)
+{
+	const struct trace_model *m = p->model;
+
+	put(p, "<h1 class=\"%s\">", m->verdict ? "bad" : "none");
+	put_headline(p);
+	raw(p, "</h1>\n");
+	for (const struct row *r = p->rows; r < p->rows + p->n_rows; r++)
+		if (p->stack && strcmp(r->label, "where") == 0)
+			put(p, "<p class=\"place\">at %s</p>\n", r->text);
+	raw(p, "<div class=\"facts\">\n");
+	put_facts(p);
+	if (p->stack)
+		put_stack(p);
+	raw(p, "</div>\n");
+	if (!p->headline)
+		put(p, "<p class=\"cause\">%s</p>\n",
+		    m->verdict ? m->text
+		               : "The group had not ended when the dump was "
+		                 "written.");
 }
 
 static void put_problems(struct page *p)
 {
 	const struct trace *t = p->model->trace;
 	bool is_lost = false;
-	int i;
 
-	for (i = 0; i < p->flight->size; i++)
+	for (int i = 0; i < p->flight->size; i++)
 		is_lost = is_lost || p->flight->ranks[i].lost;
 	if (!is_lost && !t->n_problems && rank_set_is_empty(t->missing))
 		return;
@@ -231,7 +361,7 @@ static void put_problems(struct page *p)
 	       "the dump\">\n<ul>\n");
 	if (!rank_set_is_empty(t->missing))
 		put(p, "<li>no dump of rank %s</li>\n", set_of(t->missing).at);
-	for (i = 0; i < t->n_problems; i++)
+	for (int i = 0; i < t->n_problems; i++)
 		put(p, "<li>%s</li>\n", t->problems[i]);
 	if (is_lost)
 		put(p, "<li>The recorder keeps the newest operations: older "
@@ -239,9 +369,7 @@ static void put_problems(struct page *p)
 	put(p, "</ul>\n</section>\n");
 }
 
-/* ---- what the ranks did last ------------------------------------------ */
-
-/* True if both ranks can share a row. */
+/* Return whether two ranks can share a row. */
 static bool is_alike(const struct trace_model *m, int a, int b)
 {
 	const struct trace_call *x = m->ranks[a].newest;
@@ -254,43 +382,45 @@ static bool is_alike(const struct trace_model *m, int a, int b)
 	                : x->kind == y->kind && x->op->number == y->op->number;
 }
 
-/* Open the row of a rank; that of the culprit stands out. */
+/* Start the row of a rank. Highlight the rank to blame. */
 static void open_row(struct page *p, int rank)
 {
 	raw(p, rank == p->model->culprit ? "<tr class=\"culprit\">" : "<tr>");
 }
 
-/* Write the cells about a call, and how long before the dump it was made. */
+/* Write the cells for a rank's newest call. @ago is the time from the call to
+ * the dump. */
 static void put_newest(struct page *p, const struct trace_call *c,
                        const char *ago)
 {
 	const struct flight_op *op = c ? c->op : NULL;
 
-	put(p, "<td>%s</td><td>%s", trace_state(op), trace_words(op).at);
-	put_collective(p, op ? op->number : 0);
+	put(p, "<td>%s</td><td>", trace_state(op));
+	if (op)
+		put_words(p, op);
 	put(p, "</td><td>");
 	if (c)
 		put(p, "%s%s%s", c->tag, *c->tag && *c->label ? ", " : "",
 		    c->label);
-	put(p, "</td><td>%s</td></tr>\n", op && p->flight->now_ns ? ago : "");
+	put(p, "</td><td class=\"ago\">%s</td></tr>\n",
+	    op && p->flight->now_ns ? ago : "");
 }
 
-/* A row for rank @i and all ranks behind it that are like it; these are added
- * to @told. */
-static void put_last_row(struct page *p, int i, uint64_t *told)
+/* Write one row for rank @i and all later ranks whose rows would be equal. Add
+ * these ranks to @done. */
+static void put_last_row(struct page *p, int i, uint64_t *done)
 {
 	const struct flight *f = p->flight;
 	uint64_t set[COHORT_RANK_WORDS] = { 0 }, ns;
 	uint64_t least_ns = UINT64_MAX, most_ns = 0;
 	const struct trace_call *c;
 	char ago[64];
-	int k;
 
-	for (k = i; k < f->size; k++) {
-		if (rank_set_has(told, f->ranks[k].rank) ||
+	for (int k = i; k < f->size; k++) {
+		if (rank_set_has(done, f->ranks[k].rank) ||
 		    !is_alike(p->model, i, k))
 			continue;
-		rank_set_add(told, f->ranks[k].rank);
+		rank_set_add(done, f->ranks[k].rank);
 		rank_set_add(set, f->ranks[k].rank);
 		c = p->model->ranks[k].newest;
 		ns = c ? c->op->r.submitted_ns : 0;
@@ -309,15 +439,12 @@ static void put_last_row(struct page *p, int i, uint64_t *told)
 
 static void put_last(struct page *p)
 {
-	uint64_t told[COHORT_RANK_WORDS] = { 0 };
-	int i;
+	uint64_t done[COHORT_RANK_WORDS] = { 0 };
 
-	for (i = 0; i < p->flight->size; i++)
-		if (!rank_set_has(told, p->flight->ranks[i].rank))
-			put_last_row(p, i, told);
+	for (int i = 0; i < p->flight->size; i++)
+		if (!rank_set_has(done, p->flight->ranks[i].rank))
+			put_last_row(p, i, done);
 }
-
-/* ---- ranks ------------------------------------------------------------ */
 
 static void put_rank(struct page *p, const struct flight_rank *r,
                      const struct trace_rank *sums)
@@ -352,9 +479,7 @@ static void put_rank(struct page *p, const struct flight_rank *r,
 
 static void put_ranks(struct page *p)
 {
-	int i;
-
-	for (i = 0; i < p->flight->size; i++)
+	for (int i = 0; i < p->flight->size; i++)
 		put_rank(p, &p->flight->ranks[i], &p->model->ranks[i]);
 }
 
@@ -363,9 +488,7 @@ static void put_data(struct page *p)
 	trace_page_data(p->out, p->model);
 }
 
-/* ---- the template ----------------------------------------------------- */
-
-/* What the template's {{name}} stands for. */
+/* The parts of the page, which replace {{name}} in the template */
 static const struct part {
 	const char *name;
 	void (*put)(struct page *page);
@@ -377,41 +500,54 @@ static const struct part {
 	{ "data", put_data },       { "script", put_script },
 };
 
-/* Write the part that @text names up to "}}". */
-static void put_part(struct page *p, const char *text)
-{
-	size_t i, n = strcspn(text, "}");
-
-	for (i = 0; i < ARRAY_SIZE(parts); i++)
-		if (strlen(parts[i].name) == n &&
-		    memcmp(parts[i].name, text, n) == 0)
-			parts[i].put(p);
-}
-
 static bool set_nonce(struct page *p)
 {
 	unsigned char bytes[sizeof(p->nonce) / 2];
-	size_t i;
 
 	if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes))
 		return false;
-	for (i = 0; i < sizeof(bytes); i++)
+	for (size_t i = 0; i < sizeof(bytes); i++)
 		snprintf(p->nonce + 2 * i, 3, "%02x", bytes[i]);
 	return true;
+}
+
+/* Return the stack of the rank that is to blame, or NULL. */
+static const struct trace_stack *stack_of(const struct trace_model *m)
+{
+	const struct trace_stack *s = m->trace->stacks.at;
+
+	for (; s < m->trace->stacks.at + m->trace->stacks.n; s++)
+		if (s->rank >= 0 && s->rank == m->culprit && s->n)
+			return s;
+	return NULL;
 }
 
 bool trace_html(FILE *out, const struct trace_model *m)
 {
 	struct page p = { .out = out, .model = m, .flight = m->flight };
 	const char *at = page_html, *mark;
+	size_t n;
 
 	if (!set_nonce(&p))
 		return false;
+	split_rows(&p);
+	if (p.rows) {
+		cut_headline(&p);
+		p.stack = stack_of(m);
+	}
 	while ((mark = strstr(at, "{{"))) {
 		fwrite(at, 1, (size_t)(mark - at), out);
-		put_part(&p, mark + 2);
-		at = strstr(mark, "}}") + 2;
+		mark += strlen("{{");
+		n = strcspn(mark, "}");
+		for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
+			if (strlen(parts[i].name) == n &&
+			    memcmp(parts[i].name, mark, n) == 0)
+				parts[i].put(&p);
+		at = mark + n + strlen("}}");
 	}
 	raw(&p, at);
+	while (p.n_rows)
+		free(p.rows[--p.n_rows].text);
+	free(p.rows);
 	return true;
 }

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * The model of cohort trace: all that is computed from the dumps, once for all
- * writers
- */
+/* The model of cohort trace: everything that is computed from the dumps, for
+ * all writers */
 
 #include "cli/trace/trace.h"
 
@@ -15,22 +13,14 @@
 #include "cli/common/cli.h"
 #include "core/cause.h"
 
-/* Collectives shown before and behind the one that is in front. */
+/* Number of collectives to show before and after the collective that the trace
+ * is about */
 #define BEFORE 6
 #define BEHIND 3
 
-void *trace_need(void *memory)
-{
-	return cli_need("trace", memory);
-}
-
-/* ---- the stall -------------------------------------------------------- */
-
 const struct flight_op *trace_find(const struct flight_rank *r, uint64_t number)
 {
-	size_t i;
-
-	for (i = r->n; i-- > 0;)
+	for (size_t i = r->n; i-- > 0;)
 		if (r->ops[i].number == number)
 			return &r->ops[i];
 	return NULL;
@@ -39,38 +29,27 @@ const struct flight_op *trace_find(const struct flight_rank *r, uint64_t number)
 const struct flight_op *trace_first(const struct flight *f, uint64_t number)
 {
 	const struct flight_op *op = NULL;
-	int r;
 
-	for (r = 0; number && r < f->size && !op; r++)
+	for (int r = 0; number && r < f->size && !op; r++)
 		op = trace_find(&f->ranks[r], number);
 	return op;
 }
 
-/* The lowest number of a collective that a rank has on record; UINT64_MAX if it
- * has none. */
-static uint64_t first_number(const struct flight_rank *r)
-{
-	uint64_t first = UINT64_MAX;
-	size_t i;
-
-	for (i = 0; i < r->n; i++)
-		if (r->ops[i].number && r->ops[i].number < first)
-			first = r->ops[i].number;
-	return first;
-}
-
 /* Return the number after that of the last collective that every rank has
- * completed.  Collectives older than a rank's records count as completed by
- * it. */
+ * completed. A collective that is older than a rank's records counts as
+ * completed by the rank. */
 static uint64_t first_open(const struct flight *f)
 {
 	size_t n = f->meetings_count, i;
-	size_t *done = trace_need(calloc(n + 1, sizeof(*done)));
+	size_t *done = cli_need(calloc(n + 1, sizeof(*done)));
 	const struct flight_rank *r;
 	uint64_t first;
 
 	for (r = f->ranks; r < f->ranks + f->size; r++) {
-		first = first_number(r);
+		first = UINT64_MAX;
+		for (i = 0; i < r->n; i++)
+			if (r->ops[i].number)
+				first = MIN(first, r->ops[i].number);
 		for (i = 0; i < n && f->lowest + i < first; i++)
 			done[i]++;
 		for (i = 0; i < r->n; i++)
@@ -78,15 +57,17 @@ static uint64_t first_open(const struct flight *f)
 			    r->ops[i].state == FLIGHT_COMPLETED)
 				done[r->ops[i].number - f->lowest]++;
 	}
-	/* Collectives are rarely done behind one that is not. */
+	/* Search from the end. A collective is rarely done if an earlier one is
+	 * not. */
 	for (i = n; i > 0 && done[i - 1] < (size_t)f->size; i--)
 		;
 	free(done);
 	return f->lowest + i;
 }
 
-/* Find the collective in front: that of the verdict, else the first that is not
- * done on all ranks, else the last. */
+/* Find the collective that the trace is about: the one of the verdict or the
+ * cause; otherwise the first one that is not done on all ranks; otherwise the
+ * last one. */
 static void find_window(const struct flight *f, struct trace_window *w)
 {
 	uint64_t last =
@@ -111,8 +92,6 @@ static void find_window(const struct flight *f, struct trace_window *w)
 	w->last = MIN(w->front + BEHIND, last);
 }
 
-/* ---- spreads ---------------------------------------------------------- */
-
 static int compare_numbers(uint64_t x, uint64_t y)
 {
 	return (x > y) - (x < y);
@@ -136,17 +115,16 @@ static struct trace_spread spread(uint64_t *ns, size_t n)
 	return s;
 }
 
-/* Compute how often each rank called last.  @scratch has room for all calls of
- * a rank. */
+/* For each rank, compute how often it called last and how late. @scratch has
+ * room for all calls of a rank. */
 static void find_late(struct trace_model *m, uint64_t *scratch)
 {
 	const struct flight *f = m->flight;
 	const struct flight_meeting *meeting, *end;
 	struct trace_rank *rank = m->ranks;
-	int r;
 
 	end = f->meetings + f->meetings_count;
-	for (r = 0; r < f->size && f->size > 1; r++, rank++) {
+	for (int r = 0; r < f->size && f->size > 1; r++, rank++) {
 		for (meeting = f->meetings; meeting < end; meeting++) {
 			if (meeting->joined < f->size)
 				continue;
@@ -159,17 +137,16 @@ static void find_late(struct trace_model *m, uint64_t *scratch)
 	}
 }
 
-/* ---- calls ------------------------------------------------------------ */
-
 static uint64_t sum(uint64_t a, uint64_t b)
 {
 	return b < UINT64_MAX - a ? a + b : UINT64_MAX;
 }
 
-/* When the calls of a rank that have been followed so far had ended. */
+/* The progress of follow() through the calls of a rank */
 struct walk {
-	uint64_t busy_until_ns; /* those whose end is on record */
-	bool is_bound;          /* or at some time before that */
+	uint64_t busy_until_ns; /* latest end so far */
+	/* that end is an upper bound, because it was observed late */
+	bool is_bound;
 	uint64_t drawn_until_ns;
 };
 
@@ -212,19 +189,17 @@ static struct trace_call follow(const struct trace_model *m,
 	return c;
 }
 
-/* Add the calls of a rank, and sum them up. */
 static void add_calls(struct trace_model *m, const struct flight_rank *r,
                       struct trace_rank *sums)
 {
 	struct walk w = { .busy_until_ns = 0 };
-	const struct flight_op *op;
 	struct trace_call c;
 
-	for (op = r->ops; op < r->ops + r->n; op++) {
+	for (const struct flight_op *op = r->ops; op < r->ops + r->n; op++) {
 		c = follow(m, r, op, &w);
 		m->calls[m->n_calls] = c;
 		sums->newest = &m->calls[m->n_calls++];
-		/* These follow one another, so no sum overflows. */
+		/* These times do not overlap, so the sums cannot overflow. */
 		sums->waiting_ns += c.drawn.joined_ns - c.drawn.begin_ns;
 		if (!op->r.finished_at_most)
 			sums->execution_ns +=
@@ -233,16 +208,14 @@ static void add_calls(struct trace_model *m, const struct flight_rank *r,
 	}
 }
 
-/* Find the first and the last time of all. */
 static void find_times(struct trace_model *m)
 {
 	const struct flight *f = m->flight;
 	const struct flight_op *op;
-	int r;
 
 	m->base_ns = UINT64_MAX;
 	m->now_ns = f->now_ns;
-	for (r = 0; r < f->size; r++) {
+	for (int r = 0; r < f->size; r++) {
 		m->n_calls += f->ranks[r].n;
 		for (op = f->ranks[r].ops; op < f->ranks[r].ops + f->ranks[r].n;
 		     op++) {
@@ -255,14 +228,13 @@ static void find_times(struct trace_model *m)
 		m->base_ns = 0;
 }
 
-/* ---- kinds and sites -------------------------------------------------- */
-
 static bool is_digit(char c)
 {
 	return c >= '0' && c <= '9';
 }
 
-/* The next character of a tag, in which a number counts as one character. */
+/* Return the next character of a tag and advance *@at. A whole number counts as
+ * the single character '0'. */
 static int next_of(const char **at)
 {
 	char c = **at;
@@ -287,8 +259,8 @@ static int compare_tags(const char *a, const char *b)
 	return (x > y) - (x < y);
 }
 
-/* Write '#' for each number in @tag that differs from that in @other; the tags
- * differ in numbers alone. */
+/* Replace each number in @tag that differs from the number in @other with '#'.
+ * The tags differ only in numbers. */
 static void join_tags(char *tag, const char *other)
 {
 	const char *from = tag, *number, *other_number;
@@ -311,7 +283,7 @@ static void join_tags(char *tag, const char *other)
 	*tag = '\0';
 }
 
-/* 0 if both calls are of one site. */
+/* Compare two calls by site. Return 0 if they belong to the same site. */
 static int compare_sites(const struct trace_call *a, const struct trace_call *b)
 {
 	const struct record *x = &a->op->r, *y = &b->op->r;
@@ -326,7 +298,8 @@ static int compare_sites(const struct trace_call *a, const struct trace_call *b)
 	return o ? o : strcmp(a->label, b->label);
 }
 
-/* 0 if both calls are of one kind, and so of one site. */
+/* Compare two calls by kind. Return 0 if they are of the same kind, which
+ * implies the same site. */
 static int compare_kinds(const struct trace_call *a, const struct trace_call *b)
 {
 	const struct record *x = &a->op->r, *y = &b->op->r;
@@ -340,7 +313,7 @@ static int compare_kinds(const struct trace_call *a, const struct trace_call *b)
 	return o ? o : strcmp(a->tag, b->tag);
 }
 
-/* Order by site, then by kind, rank and time. */
+/* Order calls by site, then by kind, rank and time. */
 static int by_kind(const void *a, const void *b)
 {
 	const struct trace_call *const *x = a, *const *y = b;
@@ -349,14 +322,12 @@ static int by_kind(const void *a, const void *b)
 	return order ? order : (*x > *y) - (*x < *y);
 }
 
-/* Compute the figures of a site from its @n calls. */
 static void add_site(struct trace_model *m, struct trace_call **calls, size_t n,
                      uint64_t *scratch)
 {
 	struct trace_site *s = &m->sites[m->n_sites];
 	const struct trace_call *c, *first = NULL;
 	size_t i, k;
-	int t;
 
 	for (i = 0; i < n; i++) {
 		c = calls[i];
@@ -369,7 +340,7 @@ static void add_site(struct trace_model *m, struct trace_call **calls, size_t n,
 		join_tags(s->tag, c->tag);
 		s->calls++;
 		s->bounded += c->op->r.finished_at_most;
-		for (t = TRACE_QUEUEING; t <= TRACE_EXECUTION; t++)
+		for (int t = TRACE_QUEUEING; t <= TRACE_EXECUTION; t++)
 			if (c->has[t])
 				s->total_ns = sum(s->total_ns, c->ns[t]);
 	}
@@ -377,7 +348,7 @@ static void add_site(struct trace_model *m, struct trace_call **calls, size_t n,
 		return;
 	s->op = first->op;
 	s->label = first->label;
-	for (t = 0; t < TRACE_TIMES; t++) {
+	for (int t = 0; t < TRACE_TIMES; t++) {
 		for (i = k = 0; i < n; i++)
 			if (calls[i]->has[t])
 				scratch[k++] = calls[i]->ns[t];
@@ -396,13 +367,13 @@ static int by_total(const void *a, const void *b)
 static void find_sites(struct trace_model *m, uint64_t *scratch)
 {
 	struct trace_call **sorted =
-		trace_need(calloc(m->n_calls + 1, sizeof(*sorted)));
-	size_t i, from = 0;
+		cli_need(calloc(m->n_calls + 1, sizeof(*sorted)));
+	size_t from = 0;
 
-	for (i = 0; i < m->n_calls; i++)
+	for (size_t i = 0; i < m->n_calls; i++)
 		sorted[i] = &m->calls[i];
 	qsort(sorted, m->n_calls, sizeof(*sorted), by_kind);
-	for (i = 0; i < m->n_calls; i++) {
+	for (size_t i = 0; i < m->n_calls; i++) {
 		if (!i || compare_kinds(sorted[i - 1], sorted[i]) != 0)
 			m->kinds[m->n_kinds++] = sorted[i];
 		sorted[i]->kind = m->n_kinds - 1;
@@ -416,40 +387,33 @@ static void find_sites(struct trace_model *m, uint64_t *scratch)
 	free(sorted);
 }
 
-/* ---- all of it -------------------------------------------------------- */
-
-static void find_verdict(struct trace_model *m)
-{
-	const struct flight *f = m->flight;
-
-	m->culprit = f->has_verdict ? f->verdict.rank : f->cause.rank;
-	if (!f->has_verdict && f->cause.status == COHORT_OK)
-		return;
-	m->verdict = cohort_verdict_text(f->has_verdict ? f->verdict.kind
-	                                                : f->cause.kind);
-	m->text = f->has_verdict ? f->text : f->cause.text;
-}
-
 void trace_model(struct trace_model *m, const struct trace *t)
 {
 	const struct flight *f = &t->flight;
 	uint64_t *scratch;
 	size_t room;
-	int r;
 
-	*m = (struct trace_model){ .trace = t, .flight = f };
-	find_verdict(m);
+	*m = (struct trace_model){
+		.trace = t,
+		.flight = f,
+		.culprit = f->has_verdict ? f->verdict.rank : f->cause.rank,
+	};
+	if (f->has_verdict || f->cause.status != COHORT_OK) {
+		m->verdict = cohort_verdict_text(
+			f->has_verdict ? f->verdict.kind : f->cause.kind);
+		m->text = f->has_verdict ? f->text : f->cause.text;
+	}
 	find_window(f, &m->window);
 	find_times(m);
 	room = m->n_calls + 1;
-	scratch = trace_need(calloc(room, sizeof(*scratch)));
-	m->ranks = trace_need(calloc((size_t)f->size, sizeof(*m->ranks)));
-	m->calls = trace_need(calloc(room, sizeof(*m->calls)));
-	m->kinds = trace_need(calloc(room, sizeof(struct trace_call *)));
-	m->sites = trace_need(calloc(room, sizeof(*m->sites)));
+	scratch = cli_need(calloc(room, sizeof(*scratch)));
+	m->ranks = cli_need(calloc((size_t)f->size, sizeof(*m->ranks)));
+	m->calls = cli_need(calloc(room, sizeof(*m->calls)));
+	m->kinds = cli_need(calloc(room, sizeof(struct trace_call *)));
+	m->sites = cli_need(calloc(room, sizeof(*m->sites)));
 	find_late(m, scratch);
 	m->n_calls = 0;
-	for (r = 0; r < f->size; r++)
+	for (int r = 0; r < f->size; r++)
 		add_calls(m, &f->ranks[r], &m->ranks[r]);
 	find_sites(m, scratch);
 	free(scratch);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The parts of the page of cohort trace --html as strings of the binary, for html.c
+ * Embeds files as strings: the page of cohort trace --html, for html.c, and the script of --pickle,
+ * for trace.c
  */
 
 	.section .rodata
@@ -12,15 +13,16 @@
 	.type \name, %object
 \name:
 	.irp file, \files
-	.incbin "page/\file"
+	.incbin "\file"
 	.endr
 	.byte 0
 	.size \name, . - \name
 	.endm
 
-	string page_html, page.html
-	string page_css, page.css
-	string page_js, data.js, tables.js, timeline.js, page.js
+	string page_html, page/page.html
+	string page_css, page/page.css
+	string page_js, page/data.js, page/tables.js, page/timeline.js, page/page.js
+	string fr2pickle_py, fr2pickle.py
 
 	/* No executable stack. */
 	.section .note.GNU-stack, "", %progbits

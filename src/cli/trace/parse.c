@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * The objects of a dump: the facts and stacks at its head, the heads of ranks,
- * and entries
- */
+/* Reads the objects of a dump: the facts and stacks in its head, the heads of
+ * ranks, and the entries */
 
 #ifdef HAVE_JSON_C
 
@@ -16,17 +14,14 @@
 
 typedef struct json_object object;
 
-/* Read an object that may be null. */
 static object *object_or_null(struct values *v, object *o, const char *key)
 {
 	return value_is_null(o, key) ? NULL
 	                             : value_of(v, o, key, json_type_object);
 }
 
-/* Read a text into the array @to. */
+/* Read a text into the array @to, without line feeds. */
 #define TEXT(v, o, key, to) value_text(v, o, key, to, sizeof(to), false)
-
-/* ---- facts ------------------------------------------------------------ */
 
 static const char *trigger_name(int trigger)
 {
@@ -39,27 +34,6 @@ static const char *trigger_name(int trigger)
 static int get_verdict(struct values *v, object *o)
 {
 	return value_name(v, o, "kind", cohort_verdict_text, 256, "verdict");
-}
-
-static void read_cause(struct values *v, struct flight *f, object *o)
-{
-	f->cause.status =
-		value_int(v, o, "status", INT32_MIN, INT32_MAX, COHORT_SYSTEM);
-	f->cause.kind = get_verdict(v, o);
-	f->cause.rank = value_rank(v, o, "rank", -1);
-	f->cause.collective = value_count(v, o, "collective");
-	TEXT(v, o, "text", f->cause.text);
-}
-
-static void read_verdict(struct values *v, struct flight *f, object *o)
-{
-	f->has_verdict = true;
-	f->verdict.kind = get_verdict(v, o);
-	f->verdict.rank = value_rank(v, o, "rank", -1);
-	f->verdict.collective = value_count(v, o, "collective");
-	value_ranks(v, o, "joined", f->verdict.joined);
-	value_ranks(v, o, "missing", f->verdict.missing);
-	value_text(v, o, "text", f->text, sizeof(f->text), true);
 }
 
 void parse_facts(struct values *v, object *o, struct flight *f)
@@ -82,15 +56,25 @@ void parse_facts(struct values *v, object *o, struct flight *f)
 	trigger = value_name(v, o, "trigger", trigger_name, 4, "trigger");
 	f->trigger = trigger < 0 ? NULL : trigger_name(trigger);
 	f->cause.rank = -1;
-	if (cause)
-		read_cause(v, f, cause);
-	if (verdict)
-		read_verdict(v, f, verdict);
+	if (cause) {
+		f->cause.status = value_int(v, cause, "status", INT32_MIN,
+		                            INT32_MAX, COHORT_SYSTEM);
+		f->cause.kind = get_verdict(v, cause);
+		f->cause.rank = value_rank(v, cause, "rank", -1);
+		f->cause.collective = value_count(v, cause, "collective");
+		TEXT(v, cause, "text", f->cause.text);
+	}
+	if (!verdict)
+		return;
+	f->has_verdict = true;
+	f->verdict.kind = get_verdict(v, verdict);
+	f->verdict.rank = value_rank(v, verdict, "rank", -1);
+	f->verdict.collective = value_count(v, verdict, "collective");
+	value_ranks(v, verdict, "joined", f->verdict.joined);
+	value_ranks(v, verdict, "missing", f->verdict.missing);
+	value_text(v, verdict, "text", f->text, sizeof(f->text), true);
 }
 
-/* ---- stacks ----------------------------------------------------------- */
-
-/* Read a text or null into @to. */
 static void read_text(struct values *v, object *o, const char *key, char *to,
                       size_t size)
 {
@@ -105,7 +89,7 @@ static void read_frames(struct values *v, object *o, struct trace_stack *s)
 	struct trace_frame *f;
 	size_t i = 0;
 
-	s->frames = trace_need(calloc(STACK_FRAMES, sizeof(*s->frames)));
+	s->frames = cli_need(calloc(STACK_FRAMES, sizeof(*s->frames)));
 	while (s->n < STACK_FRAMES &&
 	       (one = value_next(v, list, "frames", &i))) {
 		f = &s->frames[s->n++];
@@ -135,10 +119,10 @@ void parse_stacks(struct values *v, object *o, const char *process,
 	struct trace_stack *s;
 	size_t i = 0;
 
-	/* Dumps of earlier versions have none. */
+	/* Dumps of older versions have no stacks. */
 	if (json_object_object_get_ex(o, "stacks", NULL))
 		list = value_of(v, o, "stacks", json_type_array);
-	stacks->at = trace_need(calloc(STACKS, sizeof(*stacks->at)));
+	stacks->at = cli_need(calloc(STACKS, sizeof(*stacks->at)));
 	while (stacks->n < STACKS &&
 	       (one = value_next(v, list, "stacks", &i))) {
 		s = &stacks->at[stacks->n++];
@@ -146,8 +130,6 @@ void parse_stacks(struct values *v, object *o, const char *process,
 		snprintf(s->process, sizeof(s->process), "%s", process);
 	}
 }
-
-/* ---- ranks ------------------------------------------------------------ */
 
 struct flight_rank parse_rank(struct values *v, object *o)
 {
@@ -172,7 +154,8 @@ static const char *state_name(int state)
 	return flight_state_name((enum flight_state)state);
 }
 
-/* The number of a tag, which is added if it is new; 0 for no tag. */
+/* Return the number of the tag @text, which is added if it is new, or 0 if the
+ * tag is empty or there is no room. */
 static unsigned tag_number(struct flight_tag *tags, const char *text)
 {
 	unsigned i;
@@ -189,7 +172,6 @@ static unsigned tag_number(struct flight_tag *tags, const char *text)
 	return i + 1;
 }
 
-/* Read the values that describe the call. */
 static void read_call(struct values *v, object *o, struct record *r)
 {
 	int kind =
@@ -199,8 +181,7 @@ static void read_call(struct values *v, object *o, struct record *r)
 	TEXT(v, o, "call", call);
 	r->is_batch = strcmp(call, "batch") == 0;
 	r->from_host = cli_ends_with(call, "_host");
-	r->type =
-		value_name(v, o, "dtype", type_name, COHORT_F8E5M2 + 1, "type");
+	r->type = value_name(v, o, "dtype", type_name, COHORT_C128 + 1, "type");
 	r->n = value_count(v, o, "tensors");
 	r->count = value_count(v, o, "count");
 	r->bytes = value_count(v, o, "bytes");
@@ -229,7 +210,7 @@ bool parse_entry(struct values *v, struct flight_rank *r, object *o,
 	op->r.submitted_ns = value_uint(v, o, "submitted_ns", 1, VALUE_MOST, 0);
 	op->r.started_ns = value_count(v, o, "started_ns");
 	op->r.finished_ns = value_count(v, o, "finished_ns");
-	/* Missing from dumps of earlier versions. */
+	/* Dumps of older versions do not have this value. */
 	op->r.finished_at_most =
 		json_object_object_get_ex(o, "finished_at_most", NULL) &&
 		value_bool(v, o, "finished_at_most");

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The reader of dumps, and of what is left of damaged ones
+ * Reads dumps, intact or damaged
  *
- * A dump has its head on the first line and then one entry on each.  A file
- * that is not valid JSON is read line by line, so that its intact lines are
- * kept.
+ * The first line of a dump is its head, and each further line is an entry. If a
+ * file is not valid JSON, it is read line by line, so that its intact lines can
+ * be used.
  */
 
 #include "cli/trace/trace.h"
@@ -29,54 +29,54 @@
 
 typedef struct json_object object;
 
-/* The dump that facts or a rank are taken from. */
+/* The dump that provided the facts or a rank */
 struct source {
-	char process[96];          /* HOST.PID.SERIAL, or "" for no dump */
-	unsigned verdict;          /* its number; 0: the dump was requested */
-	char name[96 + DUMP_MARK]; /* the process with the mark of dump.h */
+	char process[96]; /* HOST.PID.SERIAL, or "" */
+	unsigned verdict; /* number of the verdict, or 0 if there is none */
+	/* @process with the mark of a dump (dump.h) */
+	char name[96 + DUMP_MARK];
 };
 
-/* A rank while its dumps are read. */
+/* A rank whose dumps are being read */
 struct part {
 	struct flight_rank rank;
-	size_t room;     /* for operations */
-	size_t recorded; /* operations that its file claims to have */
+	size_t room;     /* capacity of rank.ops */
+	size_t recorded; /* number of operations according to the file */
 	struct source source;
 };
 
 struct reader {
 	struct trace *trace;
-	struct source facts; /* where the trace's facts are from */
+	struct source facts; /* source of the trace's facts */
 	int n;
 	struct part *parts; /* room for COHORT_MAX_RANKS */
 
-	const char *chrome; /* a file of trace events, NULL: there was none */
+	/* a file of trace events, or NULL if there is none */
+	const char *chrome;
 
-	size_t most; /* operations of a rank in a merged file, 0: any number */
+	/* number of operations to read per rank of a merged file, or 0 for
+	 * all */
+	size_t most;
 
-	/* For the file that is being read. */
+	/* State of the file that is being read */
 	const char *file;
 	struct values values;
 	struct source source;
-	struct flight one; /* its facts */
+	struct flight one; /* facts of this file */
 	struct trace_stacks stacks;
 
-	/* The rank whose entries follow, if has_part; else entries are
-	 * dropped. */
+	/* Rank of the next entries if has_part is true. Otherwise the entries
+	 * are dropped. */
 	struct part now;
 	bool has_part;
 	bool is_whole;   /* the file is a dump of one rank, not a merged one */
-	size_t damaged;  /* lines */
-	size_t left_out; /* entries with wrong values */
+	size_t damaged;  /* number of damaged lines */
+	size_t left_out; /* number of entries left out for wrong values */
 };
 
-/* ---- problems --------------------------------------------------------- */
-
-/* Add a line about the file to the trace's problems. */
-static void add_problem(struct reader *r, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
-
-static void add_problem(struct reader *r, const char *format, ...)
+/* Add a line about the current file to the trace's problems. */
+__attribute__((format(printf, 2, 3))) static void
+add_problem(struct reader *r, const char *format, ...)
 {
 	struct trace *t = r->trace;
 	size_t size;
@@ -87,21 +87,21 @@ static void add_problem(struct reader *r, const char *format, ...)
 	vsnprintf(line, sizeof(line), format, args);
 	va_end(args);
 	size = strlen(r->file) + strlen(line) + sizeof(": ");
-	text = trace_need(malloc(size));
+	text = cli_need(malloc(size));
 	snprintf(text, size, "%s: %s", r->file, line);
 	t->problems =
-		trace_need(realloc(t->problems, ((size_t)t->n_problems + 1) *
-	                                                sizeof(*t->problems)));
+		cli_need(realloc(t->problems, ((size_t)t->n_problems + 1) *
+	                                              sizeof(*t->problems)));
 	t->problems[t->n_problems++] = text;
 }
 
-/* "s" unless @n is 1. */
 static const char *plural(size_t n)
 {
 	return n == 1 ? "" : "s";
 }
 
-/* Add lines for what was wrong in the file that has been read. */
+/* Add lines to the problems about wrong values and lines in the file that was
+ * read. */
 static void report_wrong(struct reader *r)
 {
 	const struct value_wrong *w = r->values.keys;
@@ -126,48 +126,25 @@ static void report_wrong(struct reader *r)
 		            plural(r->damaged));
 }
 
-/* ---- text ------------------------------------------------------------- */
-
-/* A larger file is not read. */
+/* Size above which files are not read */
 #define FILE_MOST ((size_t)1 << 30)
 
-/* Open without waiting for the writer of a FIFO, which counts as empty. */
-static int open_file(const char *file)
-{
-	int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-
-	if (fd >= 0)
-		fcntl(fd, F_SETFL, 0);
-	return fd;
-}
-
-/* A disk that lost power may leave zero bytes in a file: they must not end the
- * text. */
-static void replace_zeros(char *text, size_t n)
-{
-	char *zero;
-
-	while ((zero = memchr(text, '\0', n))) {
-		*zero = '\1';
-		n -= (size_t)(zero + 1 - text);
-		text = zero + 1;
-	}
-}
-
-/* Load a file, with a zero byte behind it.  NULL if it cannot be read, with
- * errno. */
+/* Load a file and append a zero byte. Return NULL, with errno, if it cannot be
+ * read. */
 static char *load_file(const char *file, size_t *n_out)
 {
-	int fd = open_file(file), err;
-	FILE *in = fd < 0 ? NULL : trace_need(fdopen(fd, "r"));
+	/* Do not wait for the writer of a FIFO, and treat it as empty. */
+	int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK), err;
+	FILE *in = fd < 0 ? NULL : cli_need(fdopen(fd, "r"));
 	size_t n = 0, room = 1 << 16, got;
-	char *text = NULL;
+	char *text = NULL, *zero;
 
 	if (!in)
 		return NULL;
+	fcntl(fd, F_SETFL, 0);
 	do {
 		room *= 2;
-		text = trace_need(realloc(text, room + 1));
+		text = cli_need(realloc(text, room + 1));
 		got = fread(text + n, 1, room - n, in);
 		n += got;
 	} while (n == room && n < FILE_MOST);
@@ -179,16 +156,20 @@ static char *load_file(const char *file, size_t *n_out)
 		return NULL;
 	}
 	text[n] = '\0';
-	replace_zeros(text, n);
+	/* Replace zero bytes, which would end the text. A disk that lost power
+	 * can leave them in a file. */
+	for (zero = text;
+	     (zero = memchr(zero, '\0', (size_t)(text + n - zero)));)
+		*zero = '\1';
 	*n_out = n;
 	return text;
 }
 
-/* Parse @n bytes of JSON that a zero byte follows; NULL if they are none.
- * @rest_out is what follows the JSON. */
+/* Parse @n bytes of JSON with a zero byte after them. Store the rest of the
+ * text in *@rest_out. Return NULL if the text is not JSON. */
 static object *parse_text(const char *text, size_t n, const char **rest_out)
 {
-	json_tokener *tokener = trace_need(json_tokener_new());
+	json_tokener *tokener = cli_need(json_tokener_new());
 	object *o = json_tokener_parse_ex(tokener, text, (int)n + 1);
 	size_t end = json_tokener_get_parse_end(tokener);
 
@@ -197,12 +178,12 @@ static object *parse_text(const char *text, size_t n, const char **rest_out)
 	return o;
 }
 
-/* Parse a line with @end behind it, which completes what the line only begins.
- * NULL if that is no object. */
+/* Parse a line with @end appended, which closes an object that only starts on
+ * this line. Return NULL if the result is not an object. */
 static object *parse_line(const char *line, const char *end)
 {
 	size_t n = strlen(line);
-	char *text = trace_need(malloc(n + strlen(end) + 1));
+	char *text = cli_need(malloc(n + strlen(end) + 1));
 	const char *rest;
 	object *o;
 
@@ -219,9 +200,7 @@ static object *parse_line(const char *line, const char *end)
 	return o;
 }
 
-/* ---- facts ------------------------------------------------------------ */
-
-/* Take the facts that are unknown in @f from @one. */
+/* Copy to @f all facts of @one that are unknown in @f. */
 static void add_facts(struct flight *f, const struct flight *one)
 {
 	if (!*f->group)
@@ -261,15 +240,17 @@ static struct source source_of(const struct flight *f)
 	return s;
 }
 
-/* The dump of an earlier verdict is better, a requested one is the worst. */
+/* Return whether @a is better than @b. The dump of an earlier verdict is
+ * better. A dump that was only requested is the worst. */
 static bool source_is_better(const struct source *a, const struct source *b)
 {
-	/* 0 less 1 is the greatest number. */
+	/* The verdict number 0 of a requested dump wraps to the largest
+	 * number. */
 	return a->verdict - 1 < b->verdict - 1;
 }
 
-/* Add the stacks of the file's head that the trace does not have: each file of
- * a dump has the same. */
+/* Add the stacks in the file's head that the trace does not have yet. Usually
+ * all files of a dump have the same stacks. */
 static void adopt_stacks(struct reader *r)
 {
 	struct trace_stacks *to = &r->trace->stacks;
@@ -285,14 +266,15 @@ static void adopt_stacks(struct reader *r)
 			free(s->frames);
 			continue;
 		}
-		to->at = trace_need(
+		to->at = cli_need(
 			realloc(to->at, ((size_t)to->n + 1) * sizeof(*s)));
 		to->at[to->n++] = *s;
 	}
 	r->stacks.n = 0;
 }
 
-/* Read the file's facts; false if they are of another group than the trace. */
+/* Read the group and the process that the file is about. Return false if the
+ * trace is about another group. */
 static bool read_facts(struct reader *r, object *o)
 {
 	struct flight *f = &r->trace->flight, *one = &r->one;
@@ -305,14 +287,13 @@ static bool read_facts(struct reader *r, object *o)
 	    (!one->generation || !f->generation ||
 	     one->generation == f->generation))
 		return true;
-	add_problem(r, "is from group \"%s\", generation %d: left out",
+	add_problem(r, "a dump of group \"%s\", generation %d: left out",
 	            one->group, one->generation);
 	return false;
 }
 
-/* Add the file's facts to the trace: only once a rank of the file counts,
- * because the verdict of a process whose ranks are left out is not that of the
- * others. */
+/* Copy what read_facts() has read to the trace. Call this only when a rank of the file is
+ * used: if the ranks of a process are left out, its verdict does not apply. */
 static void adopt_facts(struct reader *r)
 {
 	struct flight *f = &r->trace->flight, former = *f;
@@ -327,21 +308,18 @@ static void adopt_facts(struct reader *r)
 	}
 }
 
-/* ---- ranks ------------------------------------------------------------ */
-
 static struct part *find_part(struct reader *r, int rank)
 {
-	int i;
-
-	for (i = 0; i < r->n; i++)
+	for (int i = 0; i < r->n; i++)
 		if (r->parts[i].rank.rank == rank)
 			return &r->parts[i];
 	r->parts[r->n] = (struct part){ .rank = { .rank = rank } };
 	return &r->parts[r->n++];
 }
 
-/* True if @p is to be taken from the file's dump.  If @p is from another dump
- * already, complain, and drop the worse of both. */
+/* Return whether to read rank @p from this file. If another file with a
+ * different process or verdict has provided the rank, report that, and use the
+ * better of the two. */
 static bool choose_source(struct reader *r, struct part *p)
 {
 	const struct source *now = &r->source, *other = &p->source;
@@ -350,8 +328,11 @@ static bool choose_source(struct reader *r, struct part *p)
 
 	if (!*other->name || strcmp(now->name, other->name) == 0)
 		return true;
-	add_problem(r, "rank %d is from %s, not %s: %s left out", p->rank.rank,
-	            now->name, other->name, is_it ? "the latter is" : "it is");
+	add_problem(r,
+	            "rank %d is from %s, but from %s in an earlier file: %s "
+	            "left out",
+	            p->rank.rank, now->name, other->name,
+	            is_it ? "the earlier one is" : "this file is");
 	if (!is_it)
 		return false;
 	free(p->rank.ops);
@@ -359,7 +340,6 @@ static bool choose_source(struct reader *r, struct part *p)
 	return true;
 }
 
-/* The entries up to end_rank() belong to the rank that @o describes. */
 static void begin_rank(struct reader *r, object *o)
 {
 	struct values *v = &r->values;
@@ -369,8 +349,8 @@ static void begin_rank(struct reader *r, object *o)
 		return;
 	adopt_facts(r);
 	if (r->trace->flight.world && rank >= r->trace->flight.world)
-		add_problem(r, "is from rank %d, in a group of %d ranks", rank,
-		            r->trace->flight.world);
+		add_problem(r, "a dump of rank %d, but the group has %d ranks",
+		            rank, r->trace->flight.world);
 	r->has_part = true;
 	r->now = (struct part){
 		.rank = parse_rank(v, o),
@@ -388,26 +368,28 @@ static int by_ticket(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Sort the operations by ticket, and drop duplicates. */
+/* Sort the operations by ticket and drop duplicates. */
 static void sort_rank(struct reader *r)
 {
 	struct flight_rank *rank = &r->now.rank;
 	struct flight_op *ops = rank->ops;
-	size_t i, kept = 0;
+	size_t kept = 0;
 
 	if (rank->n)
 		qsort(ops, rank->n, sizeof(*ops), by_ticket);
-	for (i = 0; i < rank->n; i++)
+	for (size_t i = 0; i < rank->n; i++)
 		if (!kept || ops[kept - 1].r.ticket != ops[i].r.ticket)
 			ops[kept++] = ops[i];
 	if (kept < rank->n)
-		add_problem(r, "%zu operation%s of rank %d %s there twice",
+		add_problem(r,
+		            "%zu operation%s of rank %d %s in the file twice",
 		            rank->n - kept, plural(rank->n - kept), rank->rank,
 		            rank->n - kept == 1 ? "is" : "are");
 	rank->n = kept;
 }
 
-/* If several files have a rank, the one with most of its operations counts. */
+/* End the rank. If several files have the rank, keep the one with the most
+ * operations. */
 static void end_rank(struct reader *r)
 {
 	struct part *p;
@@ -437,7 +419,7 @@ static void add_entry(struct reader *r, object *o)
 		return;
 	if (p->rank.n == p->room) {
 		p->room = p->room ? 2 * p->room : 256;
-		p->rank.ops = trace_need(
+		p->rank.ops = cli_need(
 			realloc(p->rank.ops, p->room * sizeof(*p->rank.ops)));
 	}
 	if (parse_entry(&r->values, &p->rank, o, &p->rank.ops[p->rank.n]))
@@ -457,35 +439,29 @@ static void add_entries(struct reader *r, object *o)
 	r->left_out += i - n;
 }
 
-/* ---- lines ------------------------------------------------------------ */
-
-/* How the line of an entry begins. */
 #define ENTRY "{\"record_id\":"
 
-/* Read the ranks of a merged file. */
-static void read_ranks(struct reader *r, object *o)
+static void add_no_dump(struct reader *r, bool is_pytorch)
 {
-	object *ranks = value_of(&r->values, o, "ranks", json_type_array), *one;
-	size_t i = 0;
-
-	while ((one = value_next(&r->values, ranks, "ranks", &i))) {
-		begin_rank(r, one);
-		add_entries(r, one);
-		end_rank(r);
-	}
+	add_problem(r, "not a Cohort dump (fr_*.json)%s",
+	            is_pytorch ? "; it is a dump of PyTorch's flight recorder: "
+	                         "torchfrtrace reads it"
+	                       : "");
 }
 
-/* Read a head, or a whole file; false if the rest of the file is of no use. */
+/* Read the head, or a whole file. Return false if the rest of the file must not
+ * be read. */
 static bool read_head(struct reader *r, object *o)
 {
-	object *facts;
+	object *facts, *ranks, *one;
+	size_t i = 0;
 
 	if (json_object_object_get_ex(o, "traceEvents", NULL)) {
 		r->chrome = r->file;
 		return false;
 	}
 	if (!json_object_object_get_ex(o, "cohort", NULL)) {
-		add_problem(r, "is not a dump");
+		add_no_dump(r, json_object_object_get_ex(o, "pg_config", NULL));
 		return false;
 	}
 	facts = value_of(&r->values, o, "cohort", json_type_object);
@@ -495,21 +471,20 @@ static bool read_head(struct reader *r, object *o)
 	if (r->is_whole) {
 		begin_rank(r, facts);
 		add_entries(r, o);
-	} else {
-		read_ranks(r, o);
+		return true;
+	}
+	ranks = value_of(&r->values, o, "ranks", json_type_array);
+	while ((one = value_next(&r->values, ranks, "ranks", &i))) {
+		begin_rank(r, one);
+		add_entries(r, one);
+		end_rank(r);
 	}
 	return true;
 }
 
-static bool begins_with(const char *line, const char *begin)
-{
-	return strncmp(line, begin, strlen(begin)) == 0;
-}
-
-/* Read a line behind the head. */
 static void read_line(struct reader *r, const char *line)
 {
-	bool is_rank = !r->is_whole && begins_with(line, "{\"rank\":");
+	bool is_rank = !r->is_whole && cli_starts_with(line, "{\"rank\":");
 	bool is_end = *line == ']';
 	object *o = NULL;
 
@@ -517,8 +492,8 @@ static void read_line(struct reader *r, const char *line)
 		o = parse_line(line, is_rank ? "]}" : "");
 		r->damaged += !o;
 	}
-	/* A line that cannot be read may have begun another rank. */
-	if (is_rank || is_end || (!o && !begins_with(line, ENTRY)))
+	/* A damaged line may have started another rank. */
+	if (is_rank || is_end || (!o && !cli_starts_with(line, ENTRY)))
 		if (!r->is_whole)
 			end_rank(r);
 	if (o && is_rank)
@@ -528,25 +503,31 @@ static void read_line(struct reader *r, const char *line)
 	json_object_put(o);
 }
 
-/* Read what is intact of a file that is not valid JSON. */
-static void salvage(struct reader *r, char *text)
+/* Read the intact parts of a file that is not valid JSON. */
+static void salvage(struct reader *r, char *text, size_t n)
 {
+	/* PyTorch's own dumps are pickles. */
+	bool is_pytorch = memmem(text, n, "pg_config", 9),
+	     is_json = *text == '{';
 	char *line = strsep(&text, "\n");
 	object *head = parse_line(line, "]}");
 	bool keep = head && read_head(r, head);
 
-	if (!head)
-		add_problem(r, "its head cannot be read: left out");
+	if (!head && is_json)
+		add_problem(r, "its first line, the head of a dump, is "
+		               "damaged: left out");
+	else if (!head)
+		add_no_dump(r, is_pytorch);
 	json_object_put(head);
 	while (keep && text && (line = strsep(&text, "\n")))
 		read_line(r, line);
 	if (keep)
-		add_problem(r, "is damaged, or ends in the middle");
+		add_problem(r, "the file is damaged or cut short");
 }
 
-/* Take out the entries of each rank before its last @most.  Returns how long
- * the text is then.  A text without the lines of a merged file stays as it
- * is. */
+/* Remove all but the last @most entries of each rank. Return the length of the
+ * remaining text. A text that does not have the lines of a merged file is
+ * unchanged. */
 static size_t keep_last(char *text, size_t n, size_t most)
 {
 	char *end = text + n, *to = end, *line, *next;
@@ -555,7 +536,7 @@ static size_t keep_last(char *text, size_t n, size_t most)
 	for (next = end; next > text; next = line) {
 		line = memrchr(text, '\n', (size_t)(next - text) - 1);
 		line = line ? line + 1 : text;
-		run = begins_with(line, ENTRY) ? run + 1 : 0;
+		run = cli_starts_with(line, ENTRY) ? run + 1 : 0;
 		if (run > most)
 			continue;
 		to -= next - line;
@@ -577,10 +558,9 @@ static void read_text(struct reader *r, char *text, size_t n)
 		read_head(r, o);
 		if (rest[strspn(rest, " \t\r\n")])
 			add_problem(
-				r,
-				"has data behind its end, which are not read");
+				r, "data after the end of the dump is ignored");
 	} else {
-		salvage(r, text);
+		salvage(r, text, n);
 	}
 	json_object_put(o);
 	end_rank(r);
@@ -594,20 +574,15 @@ static void read_file(struct reader *r, const char *file)
 	r->file = file;
 	r->values = (struct values){ .n = 0 };
 	r->damaged = r->left_out = 0;
-	if (!text && errno == EISDIR)
-		add_problem(r, "is a directory: give the fr_*_merged.json "
-		               "of one dump in it");
-	else if (!text)
+	if (!text)
 		add_problem(r, "%s", strerror(errno));
 	else if (!n)
-		add_problem(r, "is empty");
+		add_problem(r, "the file is empty");
 	else
 		read_text(r, text, n);
 	report_wrong(r);
 	free(text);
 }
-
-/* ---- the trace -------------------------------------------------------- */
 
 static int by_rank(const void *a, const void *b)
 {
@@ -615,17 +590,15 @@ static int by_rank(const void *a, const void *b)
 	       ((const struct part *)b)->rank.rank;
 }
 
-/* Make the trace's flight from the parts. */
 static void make_flight(struct reader *r)
 {
 	struct flight *f = &r->trace->flight, facts = *f;
 	struct flight_op *ops;
 	size_t most = 1;
-	int i;
 
-	for (i = 0; i < r->n; i++)
+	for (int i = 0; i < r->n; i++)
 		most = MAX(most, r->parts[i].rank.n);
-	trace_need(flight_init(f, r->n, (unsigned)most) ? f->memory : NULL);
+	cli_need(flight_init(f, r->n, (unsigned)most) ? f->memory : NULL);
 	facts.size = f->size;
 	facts.slots = f->slots;
 	facts.ranks = f->ranks;
@@ -634,7 +607,7 @@ static void make_flight(struct reader *r)
 	facts.bytes = f->bytes;
 	*f = facts;
 	qsort(r->parts, (size_t)r->n, sizeof(*r->parts), by_rank);
-	for (i = 0; i < r->n; i++) {
+	for (int i = 0; i < r->n; i++) {
 		ops = f->ranks[i].ops;
 		if (r->parts[i].rank.n)
 			memcpy(ops, r->parts[i].rank.ops,
@@ -642,21 +615,7 @@ static void make_flight(struct reader *r)
 		f->ranks[i] = r->parts[i].rank;
 		f->ranks[i].ops = ops;
 	}
-	flight_meet(f);
-}
-
-/* Find the ranks without a dump. */
-static void find_missing(struct reader *r)
-{
-	struct trace *t = r->trace;
-	int rank, i;
-
-	for (rank = 0; rank < t->flight.world && rank < COHORT_MAX_RANKS;
-	     rank++)
-		rank_set_add(t->missing, rank);
-	for (i = 0; i < r->n; i++)
-		t->missing[r->parts[i].rank.rank / 64] &=
-			~(UINT64_C(1) << r->parts[i].rank.rank % 64);
+	flight_compute_meetings(f);
 }
 
 bool trace_gather(struct trace *trace, char *const *files, int n, size_t most)
@@ -664,23 +623,26 @@ bool trace_gather(struct trace *trace, char *const *files, int n, size_t most)
 	struct reader r = {
 		.trace = trace,
 		.most = most,
-		.parts = trace_need(calloc(COHORT_MAX_RANKS, sizeof(*r.parts))),
+		.parts = cli_need(calloc(COHORT_MAX_RANKS, sizeof(*r.parts))),
 	};
-	int i;
 
-	for (i = 0; i < n; i++)
+	for (int i = 0; i < n; i++)
 		read_file(&r, files[i]);
-	find_missing(&r);
+	for (int i = 0; i < trace->flight.world && i < COHORT_MAX_RANKS; i++)
+		rank_set_add(trace->missing, i);
+	for (int i = 0; i < r.n; i++)
+		trace->missing[r.parts[i].rank.rank / 64] &=
+			~(UINT64_C(1) << r.parts[i].rank.rank % 64);
 	if (r.n)
 		make_flight(&r);
 	trace->is_found = r.n > 0;
-	for (i = 0; i < r.n; i++)
+	for (int i = 0; i < r.n; i++)
 		free(r.parts[i].rank.ops);
 	free(r.parts);
 	trace_stacks_free(&r.stacks);
 	r.file = r.chrome;
 	if (!trace->is_found && r.chrome)
-		add_problem(&r, "has trace events for viewers: give the "
+		add_problem(&r, "has trace events for viewers; give the "
 		                "fr_*_merged.json of the same dump");
 	return trace->is_found;
 }
@@ -698,38 +660,30 @@ bool trace_gather(struct trace *trace, char *const *files, int n, size_t most)
 
 #endif
 
-bool trace_is_able(const char *command)
+bool trace_is_able(void)
 {
 #ifndef HAVE_JSON_C
-	cli_complain(command, "built without json-c: install libjson-c-dev "
-	                      "(Debian, Ubuntu) and pkg-config, then make "
-	                      "again");
+	cli_error("built without json-c: install libjson-c-dev "
+	          "(Debian, Ubuntu) and pkg-config, then run "
+	          "make again");
 	return false;
 #else
-	(void)command;
 	return true;
 #endif
 }
 
 int trace_read(struct trace *trace, char *const *files, int n)
 {
-	int i;
-
-	if (!trace_is_able("trace"))
-		return CLI_FAILED;
 	if (trace_gather(trace, files, n, 0))
 		return CLI_OK;
-	for (i = 0; i < trace->n_problems; i++)
-		cli_complain("trace", "%s", trace->problems[i]);
-	cli_complain("trace", "no file has operations of any rank");
-	return CLI_FAILED;
+	for (int i = 0; i < trace->n_problems; i++)
+		cli_error("%s", trace->problems[i]);
+	return cli_fail("none of the files has operations of a rank");
 }
 
 void trace_free(struct trace *trace)
 {
-	int i;
-
-	for (i = 0; i < trace->n_problems; i++)
+	for (int i = 0; i < trace->n_problems; i++)
 		free(trace->problems[i]);
 	free(trace->problems);
 	trace_stacks_free(&trace->stacks);
@@ -738,9 +692,7 @@ void trace_free(struct trace *trace)
 
 void trace_stacks_free(struct trace_stacks *s)
 {
-	int i;
-
-	for (i = 0; i < s->n; i++)
+	for (int i = 0; i < s->n; i++)
 		free(s->at[i].frames);
 	free(s->at);
 	*s = (struct trace_stacks){ .n = 0 };

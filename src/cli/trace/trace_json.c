@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The writer of JSON: cohort trace --json, and the data of the page of --html
+ * Writes the JSON of cohort trace --json, and the data of the page of --html
  *
- * The page's data has tables, each a list of its cells, row after row.  A row
- * of "ops" is a call, rank after rank.  What many calls share is a row of
- * "calls", to which they point.  Times are relative: to the rank's call before
- * ("submitted", at first to "base_ns"), to the own call ("started", "begin"),
- * to the begin ("joined"), and to the moment when all ranks had joined ("end").
+ * The page's data has tables. Each is a list of its cells, row after row. A row
+ * of "ops" is a call; the rows are sorted by rank, then by time. A row of
+ * "calls" has the values that several calls share; rows of "ops" refer to it by
+ * index. Times are relative: "submitted" to the previous call of the rank, or
+ * to "base_ns" for its first call; "started" and "begin" to "submitted";
+ * "joined" to "begin"; and "end" to "joined", when all ranks had joined.
  */
 
 #include "base/json.h"
@@ -15,9 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/common/cli.h"
 #include "cli/trace/trace.h"
-
-/* ---- shared by both writers ------------------------------------------- */
 
 static void put_spread(struct json *j, const char *key,
                        const struct trace_spread *s)
@@ -33,10 +33,9 @@ static void put_spread(struct json *j, const char *key,
 static void put_ranks(struct json *j, const struct trace_model *m)
 {
 	const struct flight_rank *r = m->flight->ranks;
-	int i;
 
 	json_open(j, "ranks", '[');
-	for (i = 0; i < m->flight->size; i++, r++) {
+	for (int i = 0; i < m->flight->size; i++, r++) {
 		json_open(j, NULL, '{');
 		json_int(j, "rank", r->rank);
 		json_uint(j, "operations", r->n);
@@ -49,15 +48,14 @@ static void put_ranks(struct json *j, const struct trace_model *m)
 	json_close(j, ']');
 }
 
-/* Write the sites; those of the page have their call in words, and the sum of
- * their times. */
+/* Write the sites. If @is_page is true, also write each site's call as text and
+ * its total time. */
 static void put_sites(struct json *j, const struct trace_model *m, bool is_page)
 {
 	static const char *const keys[TRACE_TIMES] = {
 		"queueing_ns", "waiting_ns", "execution_ns", "between_ns"
 	};
 	const struct trace_site *s;
-	int t;
 
 	json_open(j, "sites", '[');
 	for (s = m->sites; s < m->sites + m->n_sites; s++) {
@@ -70,7 +68,7 @@ static void put_sites(struct json *j, const struct trace_model *m, bool is_page)
 		json_string(j, "label", s->label);
 		json_uint(j, "calls", s->calls);
 		json_uint(j, "finished_at_most", s->bounded);
-		for (t = 0; t < TRACE_TIMES; t++)
+		for (int t = 0; t < TRACE_TIMES; t++)
 			put_spread(j, keys[t], &s->times[t]);
 		if (is_page) {
 			json_string(j, "text", trace_words(s->op).at);
@@ -80,8 +78,6 @@ static void put_sites(struct json *j, const struct trace_model *m, bool is_page)
 	}
 	json_close(j, ']');
 }
-
-/* ---- cohort trace --json ---------------------------------------------- */
 
 static void put_verdict(struct json *j, const struct trace_model *m)
 {
@@ -102,12 +98,11 @@ static void put_row(struct json *j, const struct flight *f, uint64_t number)
 {
 	const struct flight_meeting *m = flight_meeting(f, number);
 	const struct flight_op *op;
-	int r;
 
 	json_open(j, NULL, '{');
 	json_uint(j, "collective", number);
 	json_open(j, "ranks", '[');
-	for (r = 0; r < f->size; r++) {
+	for (int r = 0; r < f->size; r++) {
 		op = trace_find(&f->ranks[r], number);
 		if (!op || !m)
 			continue;
@@ -122,20 +117,8 @@ static void put_row(struct json *j, const struct flight *f, uint64_t number)
 	json_close(j, '}');
 }
 
-static void put_frame(struct json *j, const struct trace_frame *f)
-{
-	json_open(j, NULL, '{');
-	json_string(j, "function", *f->function ? f->function : NULL);
-	json_string(j, "path", *f->path ? f->path : NULL);
-	json_string(j, "build_id", *f->build_id ? f->build_id : NULL);
-	json_uint(j, "offset", f->offset);
-	json_close(j, '}');
-}
-
 static void put_stack(struct json *j, const struct trace_stack *s)
 {
-	int i;
-
 	json_open(j, NULL, '{');
 	if (s->rank >= 0)
 		json_int(j, "rank", s->rank);
@@ -147,8 +130,15 @@ static void put_stack(struct json *j, const struct trace_stack *s)
 	json_bool(j, "holds_interpreter_lock", s->holds_python);
 	json_string(j, "text", s->text);
 	json_open(j, "frames", '[');
-	for (i = 0; i < s->n; i++)
-		put_frame(j, &s->frames[i]);
+	for (const struct trace_frame *f = s->frames; f < s->frames + s->n;
+	     f++) {
+		json_open(j, NULL, '{');
+		json_string(j, "function", *f->function ? f->function : NULL);
+		json_string(j, "path", *f->path ? f->path : NULL);
+		json_string(j, "build_id", *f->build_id ? f->build_id : NULL);
+		json_uint(j, "offset", f->offset);
+		json_close(j, '}');
+	}
 	json_close(j, ']');
 	json_close(j, '}');
 }
@@ -158,8 +148,6 @@ void trace_json(FILE *out, const struct trace_model *m)
 	const struct trace_window *w = &m->window;
 	const struct trace *t = m->trace;
 	struct json json = { .out = out }, *j = &json;
-	uint64_t number;
-	int i;
 
 	json_open(j, NULL, '{');
 	json_string(j, "group", t->flight.group);
@@ -168,16 +156,16 @@ void trace_json(FILE *out, const struct trace_model *m)
 	put_verdict(j, m);
 	flight_put_set(j, "missing_ranks", t->missing);
 	json_open(j, "problems", '[');
-	for (i = 0; i < t->n_problems; i++)
+	for (int i = 0; i < t->n_problems; i++)
 		json_string(j, NULL, t->problems[i]);
 	json_close(j, ']');
 	json_uint(j, "stalled_at", w->is_stalled ? w->front : 0);
 	json_open(j, "window", '[');
-	for (number = w->first; number && number <= w->last; number++)
+	for (uint64_t number = w->first; number && number <= w->last; number++)
 		put_row(j, &t->flight, number);
 	json_close(j, ']');
 	json_open(j, "stacks", '[');
-	for (i = 0; i < t->stacks.n; i++)
+	for (int i = 0; i < t->stacks.n; i++)
 		put_stack(j, &t->stacks.at[i]);
 	json_close(j, ']');
 	put_ranks(j, m);
@@ -186,15 +174,12 @@ void trace_json(FILE *out, const struct trace_model *m)
 	putc('\n', out);
 }
 
-/* ---- the page's data -------------------------------------------------- */
-
 static void put_kinds(struct json *j, const struct trace_model *m)
 {
 	const struct trace_call *c;
-	size_t i;
 
 	json_open(j, "calls", '[');
-	for (i = 0; i < m->n_kinds; i++) {
+	for (size_t i = 0; i < m->n_kinds; i++) {
 		c = m->kinds[i];
 		json_string(j, NULL, record_name(&c->op->r));
 		json_string(j, NULL, trace_words(c->op).at);
@@ -211,13 +196,11 @@ static void put_calls(struct json *j, const struct trace_model *m)
 {
 	const struct trace_call *c = m->calls;
 	uint64_t before, called, started;
-	size_t i;
-	int r;
 
 	json_open(j, "ops", '[');
-	for (r = 0; r < m->flight->size; r++) {
+	for (int r = 0; r < m->flight->size; r++) {
 		before = m->base_ns;
-		for (i = 0; i < m->flight->ranks[r].n; i++, c++) {
+		for (size_t i = 0; i < m->flight->ranks[r].n; i++, c++) {
 			called = c->op->r.submitted_ns;
 			started = c->op->r.started_ns;
 			started = started ? started - called : UINT64_MAX;
@@ -237,9 +220,9 @@ static void put_calls(struct json *j, const struct trace_model *m)
 	json_close(j, ']');
 }
 
-/* Write the collectives from number "lowest" on: how many ranks have called,
- * the index of the last of them, when the first one called, and how long after
- * it the last one. */
+/* Write the collectives, starting with number "lowest". Each has the number of
+ * ranks that have called it, the index of the last of these ranks, the time of
+ * the first call, and the time from the first to the last call. */
 static void put_meetings(struct json *j, const struct trace_model *m)
 {
 	const struct flight *f = m->flight;
@@ -265,7 +248,7 @@ static void put_data(struct json *j, const struct trace_model *m)
 	snprintf(base, sizeof(base), "%llu", (unsigned long long)m->base_ns);
 	json_open(j, NULL, '{');
 	json_int(j, "format", 2);
-	/* As text: the script's numbers are exact to 2^53. */
+	/* As text, because numbers in the script are exact only up to 2^53. */
 	json_string(j, "base_ns", base);
 	json_uint(j, "now", m->now_ns - m->base_ns);
 	json_uint(j, "front", w->is_stalled ? w->front : 0);
@@ -284,11 +267,11 @@ void trace_page_data(FILE *out, const struct trace_model *m)
 {
 	char *text = NULL, *at, *mark;
 	size_t n = 0;
-	FILE *memory = trace_need(open_memstream(&text, &n));
+	FILE *memory = cli_need(open_memstream(&text, &n));
 
 	put_data(&(struct json){ .out = memory }, m);
-	trace_need(fclose(memory) ? NULL : text);
-	/* In JSON '<' is only in strings, where it may be escaped. */
+	cli_need(fclose(memory) ? NULL : text);
+	/* In JSON, '<' can only be in a string, where it may be escaped. */
 	for (at = text; (mark = strchr(at, '<')); at = mark + 1) {
 		fwrite(at, 1, (size_t)(mark - at), out);
 		fputs("\\u003c", out);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * The writer of text
- */
+/* Writes the text of cohort trace */
 
 #include "cli/trace/trace.h"
 
@@ -11,19 +9,25 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "base/util.h"
 #include "cli/common/cli.h"
 #include "core/cause.h"
 
 enum {
-	COLUMN = 10,     /* where texts begin */
-	CALL_WIDTH = 24, /* width of a call in a table */
-	CELL_WIDTH = 10, /* width of a rank's column, if there are few */
-	FEW_RANKS = 4,
+	COLUMN = 10,     /* where texts start */
+	CALL_WIDTH = 24, /* smallest width of the column of calls */
+	CELL_WIDTH = 10, /* width of a rank's column with times */
 	MOST_SITES = 12,
 };
 
-/* ---- words ------------------------------------------------------------ */
+struct table {
+	const struct trace_window *window;
+	int call_width;
+	/* a rank's cell has a time; otherwise it has one character */
+	bool has_times;
+};
 
 static void print_line(const char *label, const char *text)
 {
@@ -79,8 +83,6 @@ const char *trace_state(const struct flight_op *op)
 	                           : flight_state_name(op->state);
 }
 
-/* ---- the head --------------------------------------------------------- */
-
 static void print_head(const struct trace *t)
 {
 	const struct flight *f = &t->flight;
@@ -100,52 +102,46 @@ static void print_verdict(const struct trace_model *m)
 	const bool is_verdict = m->flight->has_verdict;
 
 	if (!m->verdict) {
-		print_line("verdict", "none: the group had not ended");
+		print_line("verdict",
+		           "none: the group had not ended when the dump was "
+		           "written");
 		return;
 	}
 	print_line(is_verdict ? "verdict" : "cause", m->verdict);
 	if (is_verdict)
-		cli_print_block(COLUMN, m->text);
+		cli_print_block(stdout, COLUMN, m->text);
 	else
 		print_line("", m->text);
 }
 
-/* A problem has the name of a file in it. */
-static void print_problem(const char *label, const char *problem)
-{
-	char *plain = trace_need(strdup(problem));
-
-	cli_plain(plain);
-	print_line(label, plain);
-	free(plain);
-}
-
 static void print_problems(const struct trace *t)
 {
-	char line[512] = "no dump of rank ";
+	char line[512] = "no dump of rank ", *plain;
 	struct text text = { line + strlen(line), sizeof(line) - strlen(line) };
-	int i;
 
 	if (!rank_set_is_empty(t->missing)) {
-		rank_set_spell(&text, t->missing);
+		rank_set_format(&text, t->missing);
 		print_line("missing", line);
 	}
-	for (i = 0; i < t->n_problems; i++)
-		print_problem(i ? "" : "problems", t->problems[i]);
-	for (i = 0; i < t->flight.size; i++) {
+	for (int i = 0; i < t->n_problems; i++) {
+		/* A problem contains the name of a file. */
+		plain = cli_need(strdup(t->problems[i]));
+		cli_sanitize(plain);
+		print_line(i ? "" : "problems", plain);
+		free(plain);
+	}
+	for (int i = 0; i < t->flight.size; i++) {
 		if (!t->flight.ranks[i].lost)
 			continue;
 		snprintf(line, sizeof(line),
 		         "rank %d: %" PRIu64
-		         " operations before the first here",
+		         " operations before the first one here",
 		         t->flight.ranks[i].rank, t->flight.ranks[i].lost);
 		print_line("lost", line);
 	}
 }
 
-/* ---- side by side ----------------------------------------------------- */
-
-/* True if @op is another call than @first. */
+/* Return whether @op is a different call than @first. */
 static bool differs(const struct flight_op *op, const struct flight_op *first)
 {
 	return op->r.kind != first->r.kind || op->r.type != first->r.type ||
@@ -154,8 +150,9 @@ static bool differs(const struct flight_op *op, const struct flight_op *first)
 	       op->r.is_batch != first->r.is_batch;
 }
 
-/* The letter of an operation: '#' done, '>' running, '=' queued or in the call,
- * '!' another call or failed, '.' not called, '?' not on record. */
+/* Return the mark of an operation: '#' done, '>' running, '=' queued or inside
+ * the call, '!' failed or a different call, '.' not called, '?' not
+ * recorded. */
 static char letter(const struct flight_rank *r, uint64_t number,
                    const struct flight_op *op, const struct flight_op *first)
 {
@@ -168,112 +165,118 @@ static char letter(const struct flight_rank *r, uint64_t number,
 	                                     : '=';
 }
 
-/* Print when a rank came after the first one, and how far it is. */
-static void print_cell(const struct flight *f, const struct flight_rank *r,
-                       uint64_t number, const struct flight_op *first)
+/* Print each rank's mark, and how long after the first rank it called. */
+static void print_row(const struct table *t, const struct flight *f,
+                      uint64_t number)
 {
+	const bool is_front =
+		t->window->is_stalled && number == t->window->front;
+	const struct flight_op *first = trace_first(f, number), *op;
 	const struct flight_meeting *m = flight_meeting(f, number);
-	const struct flight_op *op = trace_find(r, number);
-	char mark = letter(r, number, op, first);
-
-	if (f->size > FEW_RANKS)
-		putchar(mark);
-	else if (op && m)
-		printf(" %c%*s", mark, CELL_WIDTH - 1,
-		       trace_time(op->r.submitted_ns - m->first_ns).at);
-	else
-		printf(" %c%*s", mark, CELL_WIDTH - 1, "");
-}
-
-static void print_row(const struct flight *f, uint64_t number, bool is_front)
-{
-	const struct flight_op *first = trace_first(f, number);
-	int r;
+	const struct flight_rank *r = f->ranks;
 
 	printf("%c%-8" PRIu64 " %-*.*s ", is_front ? '>' : ' ', number,
-	       CALL_WIDTH, CALL_WIDTH,
+	       t->call_width, t->call_width,
 	       first ? trace_words(first).at : "not on record");
-	for (r = 0; first && r < f->size; r++)
-		print_cell(f, &f->ranks[r], number, first);
+	for (; first && r < f->ranks + f->size; r++) {
+		op = trace_find(r, number);
+		if (t->has_times)
+			putchar(' ');
+		putchar(letter(r, number, op, first));
+		if (t->has_times)
+			printf("%*s", CELL_WIDTH - 1,
+			       op && m ? trace_time(op->r.submitted_ns -
+			                            m->first_ns)
+			                         .at
+			               : "");
+	}
 	putchar('\n');
 }
 
-static void print_ranks(const struct flight *f)
+static void print_heads(const struct table *t, const struct flight *f)
 {
 	char name[32];
-	int r;
 
-	printf("\n %-8s %-*s ", "number", CALL_WIDTH, "collective");
-	for (r = 0; r < f->size && f->size <= FEW_RANKS; r++) {
+	printf("\n %-8s %-*s ", "number", t->call_width, "collective");
+	for (int r = 0; r < f->size && t->has_times; r++) {
 		snprintf(name, sizeof(name), "rank %d", f->ranks[r].rank);
 		printf(" %*s", CELL_WIDTH, name);
 	}
-	if (f->size > FEW_RANKS)
+	if (!t->has_times)
 		printf("ranks %d to %d", f->ranks[0].rank,
 		       f->ranks[f->size - 1].rank);
 	putchar('\n');
 }
 
-static void print_window(const struct trace *t, const struct trace_window *w)
+/* Choose a layout that fits the terminal. Show times if there are few ranks.
+ * The call gets the remaining width. */
+static struct table lay_out(const struct flight *f,
+                            const struct trace_window *w)
 {
-	uint64_t number;
+	enum { NUMBER = 10, RANKS = 18 }; /* "ranks 1022 to 1023" */
+	const int room = cli_columns(STDOUT_FILENO) - NUMBER - 1;
+	const int times = f->size * (CELL_WIDTH + 1);
+	struct table t = { .window = w };
+	int longest = CALL_WIDTH;
+
+	t.has_times = CALL_WIDTH + times <= room;
+	for (uint64_t number = w->first; number <= w->last; number++)
+		longest = MAX(
+			longest,
+			(int)strlen(trace_words(trace_first(f, number)).at));
+	t.call_width = room - (t.has_times ? times : MAX(f->size, RANKS));
+	t.call_width = MAX(CALL_WIDTH, MIN(t.call_width, longest));
+	return t;
+}
+
+static void print_window(const struct flight *f, const struct trace_window *w)
+{
+	const struct table t = lay_out(f, w);
 
 	if (!w->front) {
 		printf("\nno collective is on record\n");
 		return;
 	}
-	print_ranks(&t->flight);
-	for (number = w->first; number <= w->last; number++)
-		print_row(&t->flight, number,
-		          w->is_stalled && number == w->front);
-	printf(" # done, > running, = queued, . not called, ! another call or "
+	print_heads(&t, f);
+	for (uint64_t number = w->first; number <= w->last; number++)
+		print_row(&t, f, number);
+	printf(" # done, > running, = queued, . not called, ! different call "
+	       "or "
 	       "failed,\n ? not on record%s\n",
-	       t->flight.size > FEW_RANKS
-	               ? ""
-	               : "; times: behind the first rank's call");
+	       t.has_times ? "; times: after the first rank's call" : "");
 }
 
-/* Print a name beside the call, if the line has room for both. */
-static void print_name(const char *call, const char *what, const char *name)
+/* Print a name beside the call, or below it if the line is too short. */
+static void print_name(const char *call, const char *what, const char *name,
+                       int room)
 {
+	enum { PUNCTUATION = 9 };
+	const bool fits =
+		(int)(strlen(call) + strlen(name)) + PUNCTUATION <= room;
+
 	if (*name)
-		printf("%s %s \"%s\"",
-		       strlen(call) + strlen(name) > 38 ? "\n               "
-		                                        : ",",
-		       what, name);
+		printf("%s %s \"%s\"", fits ? "," : "\n               ", what,
+		       name);
 }
 
 static void print_last(const struct trace_model *m)
 {
+	enum { BEFORE = 33 };
+	const int room = cli_columns(STDOUT_FILENO) - BEFORE;
 	const struct flight_rank *r = m->flight->ranks;
 	const struct trace_call *c;
 	struct trace_words call;
-	int i;
 
 	printf("\n %-5s %-8s %-16s last call\n", "rank", "thread", "state");
-	for (i = 0; i < m->flight->size; i++, r++) {
+	for (int i = 0; i < m->flight->size; i++, r++) {
 		c = m->ranks[i].newest;
 		call = trace_words(c ? c->op : NULL);
-		printf(" %-5d %-8d %-16s %.46s", r->rank, r->tid,
-		       trace_state(c ? c->op : NULL), call.at);
-		print_name(call.at, "tag", c ? c->tag : "");
-		print_name(call.at, "label", c ? c->label : "");
+		printf(" %-5d %-8d %-16s %.*s", r->rank, r->tid,
+		       trace_state(c ? c->op : NULL), room, call.at);
+		print_name(call.at, "tag", c ? c->tag : "", room);
+		print_name(call.at, "label", c ? c->label : "", room);
 		printf("\n");
 	}
-}
-
-/* ---- stacks ----------------------------------------------------------- */
-
-/* Print a path as one word of a shell. */
-static void print_path(const char *path)
-{
-	const char *plain = "abcdefghijklmnopqrstuvwxyz"
-			    "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+=:,@";
-
-	if (path[strspn(path, plain)])
-		cli_put_quoted(stdout, path);
-	else
-		printf("%s", path);
 }
 
 static bool is_unnamed(const struct trace_frame *f)
@@ -281,10 +284,13 @@ static bool is_unnamed(const struct trace_frame *f)
 	return !*f->function && *f->path == '/';
 }
 
-/* Print the command that names the frames in the same file as frame @i, if that
- * is the first of them. */
+/* Print the command that names the frames in the file of frame @i, if @i is the
+ * first frame in that file. */
 static void print_command(const struct trace_stack *s, int i)
 {
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyz"
+				    "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				    "0123456789/._-+=:,@";
 	const struct trace_frame *f = &s->frames[i];
 	int k;
 
@@ -293,7 +299,10 @@ static void print_command(const struct trace_stack *s, int i)
 		    strcmp(s->frames[k].path, f->path) == 0)
 			return;
 	printf("   addr2line -e ");
-	print_path(f->path);
+	if (f->path[strspn(f->path, plain)])
+		cli_put_quoted(stdout, f->path);
+	else
+		printf("%s", f->path);
 	printf(" -f -C");
 	for (; k < s->n; k++)
 		if (is_unnamed(&s->frames[k]) &&
@@ -301,28 +310,23 @@ static void print_command(const struct trace_stack *s, int i)
 			printf(" 0x%" PRIx64, s->frames[k].offset);
 	printf("\n");
 	if (f->is_other_build)
-		printf("     (with the file of build ID %s: this one is "
-		       "another)\n",
+		printf("     (with the file of build ID %s: this file is of "
+		       "another build)\n",
 		       *f->build_id ? f->build_id : "\"\"");
 }
 
 static void print_frame(const struct trace_frame *f)
 {
-	const char *slash = strrchr(f->path, '/');
-
 	if (*f->function)
 		printf("   %s\n", f->function);
 	else if (*f->path)
-		printf("   %s+0x%" PRIx64 "\n", slash ? slash + 1 : f->path,
-		       f->offset);
+		printf("   %s+0x%" PRIx64 "\n", basename(f->path), f->offset);
 	else
 		printf("   0x%" PRIx64 "\n", f->offset);
 }
 
 static void print_stack(const struct trace_stack *s)
 {
-	int i;
-
 	if (s->rank >= 0)
 		printf("\n stack of rank %d, thread %d \"%s\"", s->rank, s->tid,
 		       s->thread);
@@ -332,23 +336,20 @@ static void print_stack(const struct trace_stack *s)
 	       s->holds_python ? "; it holds Python's interpreter lock" : "");
 	if (!s->n)
 		printf("   %s\n", s->text);
-	for (i = 0; i < s->n; i++)
+	for (int i = 0; i < s->n; i++)
 		print_frame(&s->frames[i]);
-	for (i = 0; i < s->n; i++)
+	for (int i = 0; i < s->n; i++)
 		if (is_unnamed(&s->frames[i]))
 			print_command(s, i);
 }
 
-/* ---- figures ---------------------------------------------------------- */
-
 static void print_late(const struct trace_model *m)
 {
 	const struct trace_rank *r = m->ranks;
-	int i;
 
 	printf("\n %-5s %9s %7s   %s\n", "rank", "came last", "of all",
-	       "behind the first: p50, p95, most");
-	for (i = 0; i < m->flight->size; i++, r++) {
+	       "behind the first: p50, p95, max");
+	for (int i = 0; i < m->flight->size; i++, r++) {
 		printf(" %-5d %9zu %6.1f%%", m->flight->ranks[i].rank, r->last,
 		       trace_share(r));
 		if (r->last)
@@ -359,59 +360,52 @@ static void print_late(const struct trace_model *m)
 	}
 }
 
-static void print_spread(const char *name, const struct trace_spread *s)
-{
-	if (s->n)
-		printf("   %-24s %10s %10s %10s\n", name, trace_time(s->p50).at,
-		       trace_time(s->p95).at, trace_time(s->max).at);
-}
-
 static void print_site(const struct trace_site *s)
 {
 	static const char *const names[TRACE_TIMES] = {
-		"behind others (queueing)", "for the last rank", "execution",
-		"idle before the call"
+		"queued behind others", "waiting for the last rank",
+		"execution", "idle before the call"
 	};
-	int t;
 
 	printf("\n %s%s%s%s%s%s%s, %zu call%s\n", trace_words(s->op).at,
 	       *s->tag ? ", tag \"" : "", s->tag, *s->tag ? "\"" : "",
 	       *s->label ? ", label \"" : "", s->label, *s->label ? "\"" : "",
 	       s->calls, s->calls == 1 ? "" : "s");
-	for (t = 0; t < TRACE_TIMES; t++)
-		print_spread(names[t], &s->times[t]);
+	for (int t = 0; t < TRACE_TIMES; t++)
+		if (s->times[t].n)
+			printf("   %-25s %10s %10s %10s\n", names[t],
+			       trace_time(s->times[t].p50).at,
+			       trace_time(s->times[t].p95).at,
+			       trace_time(s->times[t].max).at);
 	if (s->bounded)
-		printf("   without the execution of %zu, whose end nobody "
+		printf("   execution leaves out %zu call%s whose end was not "
 		       "observed\n",
-		       s->bounded);
+		       s->bounded, s->bounded == 1 ? "" : "s");
 }
 
 static void print_sites(const struct trace_model *m)
 {
-	size_t i;
-
 	if (m->n_sites)
-		printf("\n %-26s %10s %10s %10s\n", "time of a call", "p50",
-		       "p95", "most");
-	for (i = 0; i < m->n_sites && i < MOST_SITES; i++)
+		printf("\n %-27s %10s %10s %10s\n", "time of a call", "p50",
+		       "p95", "max");
+	for (size_t i = 0; i < m->n_sites && i < MOST_SITES; i++)
 		print_site(&m->sites[i]);
 	if (m->n_sites > MOST_SITES)
-		printf("\n and %zu more kinds of calls, which took less: "
-		       "--json\n",
+		printf("\n and %zu more kinds of calls, which took less time: "
+		       "see --json\n",
 		       m->n_sites - MOST_SITES);
 }
 
 void trace_print(const struct trace_model *m)
 {
 	const struct trace *t = m->trace;
-	int i;
 
 	print_head(t);
 	print_verdict(m);
 	print_problems(t);
-	print_window(t, &m->window);
+	print_window(m->flight, &m->window);
 	print_last(m);
-	for (i = 0; i < t->stacks.n; i++)
+	for (int i = 0; i < t->stacks.n; i++)
 		print_stack(&t->stacks.at[i]);
 	if (m->flight->size > 1)
 		print_late(m);

@@ -16,17 +16,12 @@
 
 typedef struct json_object object;
 
-/* A value in words. */
 struct found {
 	char text[64];
 };
 
-/* ---- what is wrong ---------------------------------------------------- */
-
-static void wrong(struct values *v, const char *key, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
-
-static void wrong(struct values *v, const char *key, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static void
+wrong(struct values *v, const char *key, const char *format, ...)
 {
 	struct value_wrong *w = v->keys, *end = v->keys + v->n;
 	va_list args;
@@ -45,12 +40,6 @@ static void wrong(struct values *v, const char *key, const char *format, ...)
 	va_end(args);
 }
 
-static void copy_plain(char *to, size_t size, const char *from)
-{
-	text_copy(to, size, from);
-	cli_plain(to);
-}
-
 static struct found found(object *o)
 {
 	enum json_type type = json_object_get_type(o);
@@ -63,7 +52,8 @@ static struct found found(object *o)
 		return (struct found){ "an object" };
 	if (type == json_type_null)
 		return (struct found){ "null" };
-	copy_plain(text, sizeof(text), json_object_get_string(o));
+	text_copy(text, sizeof(text), json_object_get_string(o));
+	cli_sanitize(text);
 	snprintf(f.text, sizeof(f.text),
 	         type == json_type_string ? "the string \"%s\"" : "%s", text);
 	return f;
@@ -77,8 +67,6 @@ static const char *wanted(enum json_type type)
 	       : type == json_type_boolean ? "true or false"
 	                                   : "a whole number";
 }
-
-/* ---- types ------------------------------------------------------------ */
 
 object *value_of(struct values *v, object *o, const char *key,
                  enum json_type type)
@@ -102,12 +90,12 @@ bool value_is_null(object *o, const char *key)
 	return json_object_object_get_ex(o, key, &value) && !value;
 }
 
-/* @value as a number, or @otherwise after a complaint if it is out of range.
- * It may be NULL. */
+/* Return @value as a number. If it is NULL or out of range, return @otherwise.
+ * Record a number out of range as wrong. */
 static int64_t number(struct values *v, const char *key, object *value,
                       int64_t min, int64_t max, int64_t otherwise)
 {
-	/* json-c returns the nearest limit for a number that does not fit. */
+	/* If a number does not fit, json-c returns the nearest limit. */
 	int64_t x = json_object_get_int64(value);
 
 	if (!value)
@@ -158,28 +146,25 @@ void value_text(struct values *v, object *o, const char *key, char *to,
 	for (line = to; has_lines && (end = strchr(line, '\n'));
 	     line = end + 1) {
 		*end = '\0';
-		cli_plain(line);
+		cli_sanitize(line);
 		*end = '\n';
 	}
-	cli_plain(line);
+	cli_sanitize(line);
 }
 
 int value_name(struct values *v, object *o, const char *key,
                const char *(*name_of)(int), int n, const char *what)
 {
 	object *value = value_of(v, o, key, json_type_string);
-	int i;
 
-	for (i = 0; value && i < n; i++)
+	for (int i = 0; value && i < n; i++)
 		if (strcmp(json_object_get_string(value), name_of(i)) == 0)
 			return i;
 	if (value)
-		wrong(v, key, "\"%s\" is %s, which is no %s", key,
+		wrong(v, key, "\"%s\" is %s, which is not a %s", key,
 		      found(value).text, what);
 	return -1;
 }
-
-/* ---- lists ------------------------------------------------------------ */
 
 static object *value_at(struct values *v, object *list, const char *key,
                         size_t i, enum json_type type)
@@ -188,7 +173,7 @@ static object *value_at(struct values *v, object *list, const char *key,
 
 	if (json_object_is_type(value, type))
 		return value;
-	wrong(v, key, "\"%s\" has %s in it, where %s belongs", key,
+	wrong(v, key, "\"%s\" contains %s instead of %s", key,
 	      found(value).text, wanted(type));
 	return NULL;
 }

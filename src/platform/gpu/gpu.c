@@ -3,10 +3,10 @@
 /*
  * The gpu platform: NCCL and the CUDA runtime, opened at run time
  *
- * Nothing of them is needed to build or to start; "not installed" is a normal
- * outcome with its own code and a text that names what was looked for.  The
- * libraries are opened once and never closed: code of theirs may still run in
- * threads that had to be left behind.
+ * Neither is needed to build or to load this library.  If one is not installed,
+ * opening the platform returns an error that names it.  NCCL and the runtime
+ * are opened once and never closed, because abandoned threads may still be
+ * running their code.
  */
 
 #include "platform/gpu/gpu.h"
@@ -18,7 +18,8 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Unless NCCL_RUNTIME_CONNECT says otherwise; messages always. */
+/* Always true: the first message of two ranks connects them in the call, and so
+ * does the first collective unless NCCL_RUNTIME_CONNECT is 0. */
 static bool connects_late(void)
 {
 	return true;
@@ -29,7 +30,7 @@ static void uncounted(bool begins)
 	(void)begins;
 }
 
-/* Guarded by lock; constant once opened is set. */
+/* Guarded by lock; constant once opened is true. */
 static bool opened;
 static struct gpu_libraries libraries;
 static struct platform table = {
@@ -38,15 +39,20 @@ static struct platform table = {
 	.has_captures = true,
 	.connects_late = connects_late,
 	.uncounted = uncounted,
-	/* Not measured.  NVIDIA/nccl#725 reports a group of 980 reduce-scatters
-	 * of 21 MiB together, about 21 KiB each, that took 70 times as long as
-	 * one of all (NCCL 2.13.4), and NVIDIA's advice there is to
-	 * concatenate; packing many small tensors and limiting groups follows
-	 * it.  25 MiB is the size of PyTorch's buckets. */
+	/* These limits are not measured.  In NVIDIA/nccl#725, a group of 980
+	 * reduce-scatters of about 21 KiB each took 70 times as long as a
+	 * single one of all 21 MiB (NCCL 2.13.4), and NVIDIA advises to
+	 * concatenate.  25 MiB is the size of PyTorch's buckets. */
 	.lists = { .group_most = 64,
 	           .flat_below = (size_t)64 << 10,
 	           .flat_from = 32,
 	           .flat_most = (size_t)25 << 20 },
+	/* Launching the copies and the collective of a chunk takes tens of
+	 * microseconds, in which a copy engine moves half a megabyte.  Chunks
+	 * of eight times that size make this overhead small.  Even larger
+	 * chunks would cost time, because copying in the first chunk and
+	 * copying out the last one overlap with nothing. */
+	.chunk_bytes = (size_t)4 << 20,
 };
 
 bool gpu_platform_present(void)
@@ -91,10 +97,9 @@ static int count_devices(int *devices_out)
 	}
 }
 
-static int open_locked(int *devices_out,
-                       int (*join)(const struct host_knobs *knobs))
+static int open_locked(int *devices_out)
 {
-	int rc = gpu_load_cuda(&libraries, &table, join);
+	int rc = gpu_load_cuda(&libraries, &table);
 
 	if (rc == COHORT_OK)
 		rc = count_devices(devices_out);
@@ -103,18 +108,18 @@ static int open_locked(int *devices_out,
 	if (rc == COHORT_OK)
 		rc = gpu_find_marks(&libraries, &table);
 	if (rc == COHORT_OK)
-		/* Of optional functions that are missing. */
+		/* Clear CUDA's last error, which looking for an optional
+		 * function may have set. */
 		table.cudaGetLastError();
 	return rc;
 }
 
-int gpu_platform_open(const struct platform **out, int *devices_out,
-                      int (*join)(const struct host_knobs *knobs))
+int gpu_platform_open(const struct platform **out, int *devices_out)
 {
 	int rc, devices = 0;
 
 	pthread_mutex_lock(&lock);
-	rc = opened ? count_devices(&devices) : open_locked(&devices, join);
+	rc = opened ? count_devices(&devices) : open_locked(&devices);
 	opened = opened || rc == COHORT_OK;
 	pthread_mutex_unlock(&lock);
 	if (rc != COHORT_OK)
@@ -127,8 +132,8 @@ int gpu_platform_open(const struct platform **out, int *devices_out,
 void gpu_platform_describe(struct cohort_platform_info *info)
 {
 	pthread_mutex_lock(&lock);
-	/* Without devices NCCL was not opened; but whoever looks for what is
-	 * wrong wants to know about both. */
+	/* Without devices NCCL was not opened, but a diagnosis needs both
+	 * libraries. */
 	if (libraries.cudart && !libraries.nccl)
 		gpu_load_nccl(&libraries, &table);
 	info->nccl_file = libraries.nccl_file;

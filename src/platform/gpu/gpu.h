@@ -2,43 +2,46 @@
 #ifndef PLATFORM_GPU_GPU_H
 #define PLATFORM_GPU_GPU_H
 
-/*
- * What the sources of the gpu platform have in common
- */
+/* Declarations shared by the sources of the gpu platform */
 
 #include "platform/platform.h"
 
 /* The libraries, as far as they could be opened. */
 struct gpu_libraries {
-	void *cudart, *nccl;                 /* handles of dlopen(), or NULL */
-	const char *cudart_file, *nccl_file; /* for diagnostics only, or NULL */
-	int cudart_version, nccl_version;    /* 0: not known */
-	bool are_ours;                       /* the drop-in libraries */
-	bool runs_nvidia;                    /* ours, with NVIDIA's NCCL */
-	const struct host_knobs *knobs; /* of the drop-in libraries, or NULL */
+	void *cudart, *nccl;                 /* from dlopen(), or NULL */
+	const char *cudart_file, *nccl_file; /* for diagnostics, or NULL */
+	int cudart_version, nccl_version;    /* 0 if not known */
+	bool are_ours;                       /* drop-in libraries (drop_in.h) */
+	bool runs_nvidia;                    /* these run NVIDIA's NCCL */
+	const struct host_knobs *knobs;      /* NULL if no drop-in libraries */
 };
 
-/* Open the CUDA runtime, or NCCL, and fill its part of @table.  On an error
- * @libraries has what could be found.  @join: see platform.h. */
-int gpu_load_cuda(struct gpu_libraries *libraries, struct platform *table,
-                  int (*join)(const struct host_knobs *knobs));
+/* Open the CUDA runtime and fill in its part of @table.  Even on an error
+ * @libraries describes what was found. */
+int gpu_load_cuda(struct gpu_libraries *libraries, struct platform *table);
+
+/* Open NCCL and fill in its part of @table.  Even on an error @libraries
+ * describes what was found. */
 int gpu_load_nccl(struct gpu_libraries *libraries, struct platform *table);
 
-/* COHORT_UNSUPPORTED if the library is too old, or only looks like CUDA or
- * NCCL. */
+/* Return COHORT_UNSUPPORTED if the CUDA runtime is too old. */
 int gpu_check_cuda(const struct gpu_libraries *libraries);
+
+/* Return COHORT_UNSUPPORTED if NCCL is too old, or the library only looks like
+ * NCCL. */
 int gpu_check_nccl(const struct gpu_libraries *libraries);
 
-/* Open a library of NVIDIA's, the driver or else NCCL.  Returns its file; NULL:
- * there is none. */
+/* Try to open the driver's library, otherwise NCCL.  Return its file, or NULL
+ * if there is none. */
 const char *gpu_find_library(void);
 
-/* Sentences about libraries that can be used; "": there is nothing to say.  One
- * thread at a time; the text stays as the first call made it. */
+/* Return notes on the open libraries as sentences, or "" if there are none.
+ * Only one thread at a time may call this.  Later calls return the text of the
+ * first. */
 const char *gpu_notes(const struct gpu_libraries *libraries,
                       const struct platform *table);
 
-/* Fill in the driver's functions, and the marks; after the CUDA runtime. */
+/* Fill in the driver's functions and the marks, after gpu_load_cuda(). */
 int gpu_find_marks(struct gpu_libraries *libraries, struct platform *table);
 
 #endif

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * Marks on a GPU: the driver's stream memory operations, which the runtime
- * hands out
- */
+/* Marks on a GPU, by the driver's stream memory operations, which are obtained
+ * through the runtime */
 
 #include <dlfcn.h>
 
@@ -11,10 +9,10 @@
 #include "platform/drop_in.h"
 #include "platform/gpu/gpu.h"
 
-/* The driver's stream memory operations, in their second version
- * (DRIVER_VERSION).  Those of 32 bits work on every device and have no
- * attribute: there are attributes for the first version (92) and for 64 bits
- * (122).  CUresult is int, CUstream is cudaStream_t, CUdeviceptr is 64 bits. */
+/* Type of the driver's stream memory operations, in their second version
+ * (DRIVER_VERSION).  The 32-bit operations work on every device; only the first
+ * version (92) and the 64-bit operations (122) have a device attribute.
+ * CUresult is int, CUstream is cudaStream_t, CUdeviceptr has 64 bits. */
 typedef int (*stream_value_fn)(cudaStream_t stream, unsigned long long address,
                                uint32_t value, unsigned int flags);
 
@@ -24,7 +22,7 @@ typedef int (*stream_value_fn)(cudaStream_t stream, unsigned long long address,
 /* Constant once the platform is open. */
 static stream_value_fn write_value, wait_value;
 
-/* CUresult is cast to cudaError_t: a code that both have is the same. */
+/* A CUresult can be cast to cudaError_t, because shared codes are equal. */
 static cudaError_t gpu_mark(cudaStream_t stream, uint32_t *word, uint32_t value)
 {
 	return (cudaError_t)write_value(stream, (uintptr_t)word, value,
@@ -41,7 +39,7 @@ static cudaError_t gpu_await_mark(cudaStream_t stream, uint32_t *word,
 static void gpu_progress(int device, cudaStream_t stream, const uint32_t *word,
                          uint32_t value, uint64_t until_ns)
 {
-	/* The device needs no help. */
+	/* A GPU runs its streams by itself. */
 	(void)device;
 	(void)stream;
 	(void)word;
@@ -51,20 +49,20 @@ static void gpu_progress(int device, cudaStream_t stream, const uint32_t *word,
 
 static void gpu_flush(int device, cudaStream_t stream)
 {
-	/* What is queued on a GPU has begun. */
 	(void)device;
 	(void)stream;
 }
 
-/* How the runtime hands out the driver's functions: from 12.5 on by version,
- * before that by its own version, which is new enough. */
+/* Types of the runtime's functions that return a function of the driver.  From
+ * 12.5 on, the caller specifies the function's version.  An older runtime
+ * returns the version of its own release, which is new enough. */
 typedef cudaError_t (*by_version_fn)(const char *symbol, void **function,
                                      unsigned int version,
                                      unsigned long long flags, int *result);
 typedef cudaError_t (*by_name_fn)(const char *symbol, void **function,
                                   unsigned long long flags, int *result);
 
-#define DRIVER_VERSION 12000 /* of the signatures above */
+#define DRIVER_VERSION 12000 /* version of the signatures above */
 
 static cudaError_t ask_driver(void *cudart, const char *name, void **function)
 {
@@ -106,7 +104,7 @@ int gpu_find_marks(struct gpu_libraries *l, struct platform *table)
 	    !find_in_driver(l->cudart, "cuStreamWaitValue32", &wait_value))
 		return error_set(COHORT_NO_SYMBOL,
 		                 "the CUDA driver has no cuStreamWriteValue32 "
-		                 "and cuStreamWaitValue32");
+		                 "or cuStreamWaitValue32");
 	table->mark = gpu_mark;
 	table->await_mark = gpu_await_mark;
 	table->progress = gpu_progress;
@@ -119,7 +117,7 @@ int gpu_find_marks(struct gpu_libraries *l, struct platform *table)
 		table->flush = l->knobs->flush;
 		table->uncounted = l->knobs->uncounted;
 	}
-	/* NVIDIA's NCCL on these libraries connects as on a GPU. */
+	/* NVIDIA's NCCL on the drop-in libraries connects as on a GPU. */
 	if (l->knobs && !l->runs_nvidia)
 		table->connects_late = l->knobs->connects_late;
 	return COHORT_OK;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Opening NCCL and the CUDA runtime, and filling the table from them
+ * Open NCCL and the CUDA runtime, and fill the table from them
  *
- * What the process has loaded already is taken first: a program that brings its
- * own must not get a second one beside it.  COHORT_GPU_LIBRARIES names a folder
- * that is searched instead of all that.  Functions with a version are optional:
- * where one is missing, its entry answers an error and the table says so.
+ * Libraries that the process has already loaded come first: a program that
+ * brings its own must not get a second copy.  If COHORT_GPU_LIBRARIES names a
+ * folder, only that folder is searched.  Functions with a version in
+ * functions.h are optional: if one is missing, its entry returns an error, and
+ * platform_has() returns false for it.
  */
 
 #include <dlfcn.h>
@@ -25,10 +26,8 @@ static const char *const cudart_names[] = { "libcudart.so.13",
 	                                    NULL };
 static const char *const nccl_names[] = { "libnccl.so.2", "libnccl.so", NULL };
 
-/* ---- libraries -------------------------------------------------------- */
-
-/* Open the first of @names that is there, with @flags; NULL: none is, and @why
- * says why not the first. */
+/* Open the first of @names that exists.  Return NULL if none does, with the
+ * reason for the first one in @why. */
 static void *open_any(const char *folder, const char *const *names, int flags,
                       char why[256])
 {
@@ -74,8 +73,8 @@ static const char *file_of(void *library)
 	return dlinfo(library, RTLD_DI_LINKMAP, &map) == 0 ? map->l_name : NULL;
 }
 
-/* The file of NVIDIA's NCCL if @library runs that one on the simulator, or
- * NULL. */
+/* Return the file of NVIDIA's NCCL if @library runs it on the simulator,
+ * otherwise NULL. */
 static const char *file_within(void *library)
 {
 	const char *(*file)(void);
@@ -84,20 +83,20 @@ static const char *file_within(void *library)
 	return file ? file() : NULL;
 }
 
-static bool is_ours(void *library)
+static bool is_drop_in(void *library)
 {
 	return dlsym(library, "cohort_drop_in");
 }
 
-/* What the drop-in libraries have and NVIDIA's have not; NULL for those of
- * another version of cohort. */
+/* Return the additional functions of a drop-in library, or NULL if it belongs
+ * to another version of Cohort. */
 static const struct host_knobs *find_knobs(void *library)
 {
 	const char *(*version)(void);
 	const struct host_knobs *(*knobs)(void);
 
 	*(void **)&version = dlsym(library, "cohort_drop_in");
-	/* Also found in what a library needs. */
+	/* dlsym() also searches the libraries that @library depends on. */
 	*(void **)&knobs = dlsym(library, "cohort_host_knobs");
 	if (!knobs || strcmp(version(), cohort_version()) != 0)
 		return NULL;
@@ -113,23 +112,21 @@ const char *gpu_find_library(void)
 	if (library)
 		return file_of(library);
 	if (open_library(cudart_names, &library) == COHORT_OK &&
-	    open_library(nccl_names, &nccl) == COHORT_OK && !is_ours(library) &&
-	    !is_ours(nccl))
+	    open_library(nccl_names, &nccl) == COHORT_OK &&
+	    !is_drop_in(library) && !is_drop_in(nccl))
 		return file_of(nccl);
 	return NULL;
 }
 
-/* ---- functions -------------------------------------------------------- */
-
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
-/* The entries of functions that are missing. */
+/* Entries for missing functions: each returns an error. */
 #define ABSENT(answer, result, name, parameters)                                 \
 	static result absent_##name parameters                                   \
 	{                                                                        \
 		return _Generic((result)0,                                     \
-			const char *: "not there",                             \
+			const char *: "missing",                               \
 			default: answer); \
 	}
 #define ABSENT_NCCL(since, result, name, parameters, arguments)                \
@@ -141,11 +138,12 @@ CUDA_FUNCTIONS(ABSENT_CUDA)
 
 #pragma GCC diagnostic pop
 
-/* By number; constant once the platform is open. */
+/* True for each missing function; constant once the platform is open. */
 static bool lacks[FUNCTIONS];
 
-/* Store the address of @name in @entry, which is a pointer to a function.
- * COHORT_NO_SYMBOL if it is missing, unless it is optional (@since). */
+/* Store the address of function @name in @entry, a pointer to a function
+ * pointer.  Return COHORT_NO_SYMBOL if the function is missing, but not
+ * optional (@since is 0). */
 static int find(void *library, const char *soname, const char *name, int since,
                 enum platform_function function, void *entry)
 {
@@ -160,7 +158,6 @@ static int find(void *library, const char *soname, const char *name, int since,
 	return COHORT_OK;
 }
 
-/* Fill one entry, unless one before it failed. */
 #define FIND(soname, library, since, name)                                     \
 	table->name = absent_##name;                                           \
 	if (rc == COHORT_OK)                                                   \
@@ -189,8 +186,7 @@ static int find_nccl(void *library, struct platform *table)
 	return rc;
 }
 
-/* Call @name, a function that stores a version; 0 if there is none, or it
- * fails. */
+/* Return the version that function @name reports, or 0 if this fails. */
 static int ask_version(void *library, const char *name)
 {
 	int (*get)(int *version);
@@ -200,10 +196,7 @@ static int ask_version(void *library, const char *name)
 	return get && get(&version) == 0 ? version : 0;
 }
 
-/* ---- both ------------------------------------------------------------- */
-
-int gpu_load_cuda(struct gpu_libraries *l, struct platform *table,
-                  int (*join)(const struct host_knobs *knobs))
+int gpu_load_cuda(struct gpu_libraries *l, struct platform *table)
 {
 	int rc = open_library(cudart_names, &l->cudart);
 
@@ -211,11 +204,11 @@ int gpu_load_cuda(struct gpu_libraries *l, struct platform *table,
 		return rc;
 	table->lacks = lacks;
 	l->cudart_file = file_of(l->cudart);
-	l->are_ours = is_ours(l->cudart);
+	l->are_ours = is_drop_in(l->cudart);
 	if (l->are_ours)
 		l->knobs = find_knobs(l->cudart);
 	if (l->knobs)
-		rc = join(l->knobs);
+		rc = host_platform_join(l->knobs);
 	if (rc != COHORT_OK)
 		return rc;
 	l->cudart_version = ask_version(l->cudart, "cudaRuntimeGetVersion");
@@ -234,12 +227,13 @@ int gpu_load_nccl(struct gpu_libraries *l, struct platform *table)
 	if (!l->nccl_file)
 		l->nccl_file = file_of(l->nccl);
 	l->nccl_version = ask_version(l->nccl, "ncclGetVersion");
-	if (is_ours(l->nccl) != l->are_ours)
-		return error_set(COHORT_UNSUPPORTED,
-		                 "%s is a drop-in library of the host platform "
-		                 "and %s is not",
-		                 l->are_ours ? l->cudart_file : l->nccl_file,
-		                 l->are_ours ? l->nccl_file : l->cudart_file);
+	if (is_drop_in(l->nccl) != l->are_ours)
+		return error_set(
+			COHORT_UNSUPPORTED,
+			"%s is a drop-in library of the host platform, "
+			"but %s is not: load both or neither",
+			l->are_ours ? l->cudart_file : l->nccl_file,
+			l->are_ours ? l->nccl_file : l->cudart_file);
 	rc = gpu_check_nccl(l);
 	return rc == COHORT_OK ? find_nccl(l->nccl, table) : rc;
 }

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * Which versions of NCCL and CUDA can be used, notes on those that can
- * (known.c), and libraries that only look like NCCL
- */
+/* Check the versions of NCCL and CUDA, recognize libraries that only look like
+ * NCCL, and compile notes on usable versions (known.c) */
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -16,7 +14,7 @@
 
 const char *nccl_version_text(int version, char text[VERSION_TEXT_SIZE])
 {
-	/* Up to 2.8 the minor number had one digit. */
+	/* Up to NCCL 2.8 the minor number had one digit. */
 	int unit = version < 10000 ? 1000 : 10000;
 
 	snprintf(text, VERSION_TEXT_SIZE, "%d.%d.%d", version / unit,
@@ -36,15 +34,16 @@ static bool has(void *library, const char *symbol)
 	return dlsym(library, symbol);
 }
 
-/* What a library that only looks like NCCL is, or NULL. */
-static const char *lookalike(const struct gpu_libraries *l)
+/* Return a description of a library that only imitates NCCL, or NULL if it is
+ * NCCL. */
+static const char *imitation_of_nccl(const struct gpu_libraries *l)
 {
-	/* Also found in what a library needs. */
+	/* dlsym() also searches the dependencies of the library. */
 	if (has(l->nccl, "hipGetDeviceCount"))
 		return "RCCL, for AMD's devices";
 	/* NCCL's own versions have been above this since 2015. */
 	if (l->nccl_version > 0 && l->nccl_version < 1000)
-		return "not NCCL: MSCCL++ has such version numbers";
+		return "not NCCL, but probably MSCCL++";
 	return NULL;
 }
 
@@ -54,7 +53,7 @@ int gpu_check_cuda(const struct gpu_libraries *l)
 
 	if (!l->cudart_version)
 		return error_set(COHORT_NO_SYMBOL,
-		                 "libcudart (%s) does not tell its version",
+		                 "libcudart (%s) does not report its version",
 		                 l->cudart_file);
 	if (l->cudart_version >= OLDEST_CUDA)
 		return COHORT_OK;
@@ -67,7 +66,7 @@ int gpu_check_cuda(const struct gpu_libraries *l)
 int gpu_check_nccl(const struct gpu_libraries *l)
 {
 	char is[VERSION_TEXT_SIZE], oldest[VERSION_TEXT_SIZE];
-	const char *truth = lookalike(l);
+	const char *truth = imitation_of_nccl(l);
 
 	if (truth)
 		return error_set(COHORT_UNSUPPORTED,
@@ -75,7 +74,7 @@ int gpu_check_nccl(const struct gpu_libraries *l)
 		                 l->nccl_file, truth, l->nccl_version);
 	if (!l->nccl_version)
 		return error_set(COHORT_NO_SYMBOL,
-		                 "libnccl (%s) does not tell its version",
+		                 "libnccl (%s) does not report its version",
 		                 l->nccl_file);
 	if (l->nccl_version >= OLDEST_NCCL)
 		return COHORT_OK;
@@ -90,7 +89,6 @@ static void add_note(struct text *t, const char *notes, const char *note)
 	text_add(t, "%s%s", *notes ? " " : "", note);
 }
 
-/* Name the functions of NCCL that are missing. */
 static void add_lacks(struct text *t, const struct platform *table)
 {
 	const char *before = "It has no";

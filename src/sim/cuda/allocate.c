@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * CUDA's functions that allocate, free and describe memory, over memory_table.h
+ * Implements CUDA's functions that allocate, free and query memory
  *
- * A free waits for the work of the device, as it may still use the memory; the
- * frees in the order of a stream are in pool.c.
+ * cudaFree() and cudaFreeHost() wait for the device's work, because the work
+ * might use the memory.  Stream-ordered frees are in pool.c.
  */
 
 #include <stdint.h>
@@ -12,7 +12,6 @@
 
 #include "sim/cuda/cuda_device.h"
 #include "sim/cuda/memory_table.h"
-#include "sim/cuda/pool.h"
 #include "sim/cuda/stream_capture.h"
 #include "sim/cuda/stream_handle.h"
 #include "sim/cuda/sync.h"
@@ -22,7 +21,6 @@
 
 #define PITCH 512
 
-/* Those that cudaFree() takes. */
 #define FREE_KINDS (1U << MEMORY_DEVICE | 1U << MEMORY_MANAGED)
 
 static cudaError_t allocate(void **memory, size_t bytes, enum memory_kind kind,
@@ -70,7 +68,7 @@ static cudaError_t release(void *memory, unsigned int kinds)
 		return device_error(cudaErrorInvalidValue);
 	sync_memory();
 	stream_wait_device(m.device, false);
-	if (!memory_take(memory, kinds, &m))
+	if (!memory_remove(memory, kinds, &m))
 		return device_error(cudaErrorInvalidValue);
 	pool_returned(&m);
 	memory_discard(&m);
@@ -132,7 +130,7 @@ cudaError_t host_cudaFreeHost(void *memory)
 	return release(memory, 1U << MEMORY_PINNED);
 }
 
-/* ---- the program's own ------------------------------------------------ */
+/* ---- registered memory ------------------------------------------------ */
 
 cudaError_t host_cudaHostRegister(void *memory, size_t bytes,
                                   unsigned int flags)
@@ -176,14 +174,15 @@ cudaError_t host_cudaHostUnregister(void *memory)
 	if (error != cudaSuccess)
 		return device_error(error);
 	sync_memory();
-	if (!memory_take(memory, 1U << MEMORY_REGISTERED, &m))
+	if (!memory_remove(memory, 1U << MEMORY_REGISTERED, &m))
 		return device_error(cudaErrorHostMemoryNotRegistered);
 	return device_error(fault_sticky(device_current()));
 }
 
-/* ---- what it is ------------------------------------------------------- */
+/* ---- queries ---------------------------------------------------------- */
 
-/* Memory of the host that devices may use. */
+/* Find live host memory that devices may use.  Return false if @p does not
+ * point into such memory. */
 static bool find_pinned(const void *p, struct memory *m)
 {
 	return memory_find(p, m) && !m->freed &&
@@ -226,7 +225,7 @@ static enum cudaMemoryType type_of(enum memory_kind kind)
 	return cudaMemoryTypeHost;
 }
 
-/* What CUDA 12 knows of these. */
+/* Size of struct cudaPointerAttributes in CUDA 12. */
 #define ATTRIBUTES_12 offsetof(struct cudaPointerAttributes, reserved)
 
 static cudaError_t get_attributes(struct cudaPointerAttributes *a, size_t bytes,
@@ -266,9 +265,8 @@ host12_cudaPointerGetAttributes(struct cudaPointerAttributes *attributes,
 	return get_attributes(attributes, ATTRIBUTES_12, p);
 }
 
-/* ---- advice, which changes nothing ------------------------------------ */
+/* ---- advice, which has no effect -------------------------------------- */
 
-/* Where memory may be: -1 or a device, as CUDA 12 says it. */
 static bool location_is_valid(struct cudaMemLocation l)
 {
 	switch (l.type) {
@@ -300,7 +298,8 @@ static bool range_is_valid(const void *p, size_t bytes)
 
 	if (!p || !bytes)
 		return false;
-	/* Else it is pageable, which these devices can use. */
+	/* Memory that is not in the table is pageable, and simulated devices
+	 * can access pageable memory. */
 	return !memory_find(p, &m) ||
 	       (m.kind == MEMORY_MANAGED && memory_is_known(p, bytes));
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Handing out addresses (see arena.h) */
+/* Allocates device memory from reserved address ranges (see arena.h) */
 
 #include "sim/cuda/arena.h"
 
@@ -16,14 +16,16 @@
 #include "base/status.h"
 #include "base/util.h"
 
-#define ALIGNMENT ((size_t)256) /* as cudaMalloc() */
+/* Alignment of a small allocation, as in cudaMalloc(). */
+#define ALIGNMENT ((size_t)256)
 #define LARGE ((size_t)2 * 1024 * 1024)
 
-/* Atomic; written by the first arena_init() that succeeds.  Relaxed: constants
- * after that. */
+/* Atomic; set by the first arena_init() that succeeds.  Neither changes
+ * afterwards.  The release of is_initialized publishes is_shared to a thread
+ * that initializes at the same time. */
 static atomic_bool is_shared, is_initialized;
 
-/* How many processes a launcher has started, by its environment. */
+/* Environment variables in which launchers set the number of processes. */
 static const char *const sizes[] = { "COHORT_PROCESSES", "OMPI_COMM_WORLD_SIZE",
 	                             "WORLD_SIZE",       "SLURM_STEP_NUM_TASKS",
 	                             "PMI_SIZE",         "JAX_NUM_PROCESSES" };
@@ -46,14 +48,14 @@ int arena_init(void)
 	const char *text = getenv("COHORT_HOST_SHARED");
 	const bool is_set = text && *text;
 
-	if (load_relaxed(&is_initialized))
+	if (load_acquire(&is_initialized))
 		return COHORT_OK;
 	if (is_set && strcmp(text, "0") != 0 && strcmp(text, "1") != 0)
 		return error_set(COHORT_INVALID,
 		                 "COHORT_HOST_SHARED is \"%s\", not 0 or 1",
 		                 text);
 	store_relaxed(&is_shared, is_set ? *text == '1' : are_several());
-	store_relaxed(&is_initialized, true);
+	store_release(&is_initialized, true);
 	return COHORT_OK;
 }
 
@@ -94,14 +96,16 @@ bool arena_has(const void *p, size_t bytes)
 
 #else
 
-/* How much is reserved at a time: addresses alone.  A larger allocation has a
- * reservation of its own. */
+/* Size of a reservation in bytes.  A reservation uses address space but no
+ * memory.  A larger allocation gets its own reservation. */
 #define RESERVED ((size_t)64 * 1024 * 1024 * 1024)
 
-/* What is freed and larger than that goes back to the system, as by free(). */
-#define KEPT_BYTES ((size_t)32 * 1024 * 1024)
+/* Maximum number of freed bytes that are kept for the next allocations instead
+ * of being returned to the system.  The first touch of new pages takes longer
+ * than a collective that uses them. */
+#define KEPT_BYTES ((size_t)256 * 1024 * 1024)
 
-/* Addresses, sorted. */
+/* A list of address ranges, sorted by address. */
 struct ranges {
 	struct range {
 		uintptr_t start;
@@ -110,11 +114,15 @@ struct ranges {
 	size_t used, room;
 };
 
-/* Guarded by the table's lock: what is reserved, and what of it is free, in two
- * parts, so that small pieces do not break up large ones. */
+/* The reserved ranges, and the free ranges in them.  Small and large
+ * allocations have separate free lists, so that small allocations do not
+ * fragment large ranges.  Guarded by memory_table.c's lock. */
 static struct ranges reserved, free_small, free_large;
 
-/* How many ranges start at or below @p. */
+/* Estimated number of freed bytes that still use memory.  arena_get() assumes
+ * that it reuses such bytes first.  Guarded by memory_table.c's lock. */
+static size_t kept_bytes;
+
 static size_t ranges_below(const struct ranges *r, uintptr_t p)
 {
 	size_t low = 0, high = r->used;
@@ -130,7 +138,6 @@ static size_t ranges_below(const struct ranges *r, uintptr_t p)
 	return low;
 }
 
-/* Room for one more; false without memory. */
 static bool ranges_grow(struct ranges *r)
 {
 	return array_grow(&r->of, NULL, r->used, &r->room, sizeof(*r->of));
@@ -142,7 +149,8 @@ static void ranges_remove(struct ranges *r, size_t i)
 	memmove(&r->of[i], &r->of[i + 1], (r->used - i) * sizeof(*r->of));
 }
 
-/* Add a range, for which there is room, and join it with its neighbours. */
+/* Insert a range, for which there must be room, and merge it with its
+ * neighbors. */
 static void ranges_add(struct ranges *r, uintptr_t start, size_t bytes)
 {
 	size_t i = ranges_below(r, start);
@@ -160,7 +168,8 @@ static void ranges_add(struct ranges *r, uintptr_t start, size_t bytes)
 	}
 }
 
-/* Take @bytes from the first range that has them; 0: none has. */
+/* Take @bytes from the first range that is large enough.  Return the address,
+ * or 0 if no range is large enough. */
 static uintptr_t ranges_take(struct ranges *r, size_t bytes)
 {
 	uintptr_t start;
@@ -180,12 +189,13 @@ static uintptr_t ranges_take(struct ranges *r, size_t bytes)
 
 /* ---- memory that other processes can map ------------------------------ */
 
-/* The size of the file, of which only what is touched takes memory; and how
- * much of it is for small pieces. */
+/* Size of the shared file, which uses memory only for touched pages, and size
+ * of the part for small allocations. */
 #define SHARED_BYTES (4 * RESERVED)
 #define SHARED_SMALL (RESERVED / 16)
 
-/* Guarded by the table's lock. */
+/* The shared file, and the process that created it.  Guarded by
+ * memory_table.c's lock. */
 static struct arena_share shared = { .fd = -1 };
 static pid_t shared_by;
 
@@ -194,7 +204,8 @@ bool arena_is_shared(void)
 	return load_relaxed(&is_shared);
 }
 
-/* The child of a fork has its parent's memory, and gives out none of it. */
+/* Forget the parent's file after a fork: the child inherits the memory, but
+ * must not allocate from the file. */
 static void forget_parent(void)
 {
 	if (shared.fd >= 0)
@@ -203,7 +214,6 @@ static void forget_parent(void)
 	free_small.used = free_large.used = 0;
 }
 
-/* The file, of the size that it is to have, and mapped; false without. */
 static bool map_shared(void)
 {
 	int fd = memfd_create("cohort-device-memory", MFD_CLOEXEC);
@@ -221,7 +231,7 @@ static bool map_shared(void)
 	return true;
 }
 
-/* Have it, once, before anything is given out. */
+/* Create the shared file, unless this process has it or shares no memory. */
 static void prepare_shared(void)
 {
 	const pid_t self = arena_is_shared() ? getpid() : 0;
@@ -251,7 +261,7 @@ bool arena_share(struct arena_share *out)
 	return shared.fd >= 0;
 }
 
-/* Give the memory back to the system, but not the addresses. */
+/* Return the memory to the system, but keep the addresses. */
 static void forget(void *memory, size_t bytes)
 {
 	const uintptr_t at = (uintptr_t)memory - shared.start;
@@ -265,7 +275,6 @@ static void forget(void *memory, size_t bytes)
 
 /* ---- the arena -------------------------------------------------------- */
 
-/* Reserve @n bytes of addresses for @r. */
 static bool reserve(struct ranges *r, size_t n)
 {
 	const size_t all = n + LARGE;
@@ -309,10 +318,12 @@ void *arena_get(size_t bytes)
 		return NULL;
 	prepare_shared();
 	p = ranges_take(r, n);
-	/* A system that counts addresses as memory may not have so many. */
+	/* If the large reservation fails, try a small one, because a system
+	 * that limits address space can refuse only the large one. */
 	if (!p &&
 	    (reserve(r, MAX(n, RESERVED)) || reserve(r, ROUND_UP(n, LARGE))))
 		p = ranges_take(r, n);
+	kept_bytes -= MIN(kept_bytes, n);
 	return (void *)p;
 }
 
@@ -320,12 +331,14 @@ void arena_put(void *memory, size_t bytes)
 {
 	struct ranges *r = part_of(&bytes);
 
-	/* In the child of a fork, which owns nothing of it. */
+	/* After a fork, the child does not own this memory. */
 	if (arena_is_shared() && shared_by != getpid())
 		return;
-	if (bytes > KEPT_BYTES)
+	if (kept_bytes + bytes > KEPT_BYTES)
 		forget(memory, bytes);
-	/* Without memory for the note, the addresses are lost. */
+	else
+		kept_bytes += bytes;
+	/* If the list cannot grow, the addresses are leaked. */
 	if (ranges_grow(r))
 		ranges_add(r, (uintptr_t)memory, bytes);
 }

@@ -3,16 +3,16 @@
 #define SIM_CUDA_ARENA_H
 
 /*
- * Where the simulated devices' memory comes from: addresses that nothing else
- * has
+ * Allocates the memory of the simulated devices, in reserved address ranges
  *
- * So an address that was freed, or that lies behind the end of an allocation,
- * is known for what it is: memory of the program's own is never there.  An
- * address sanitizer sees such uses by itself, and wants its own allocator: with
- * one, memory comes from that, and no address is the arena's.
+ * The program's own memory never lies in these ranges.  An address that is in
+ * these ranges but in no allocation is therefore freed or out of bounds.
  *
- * The table of memory (memory_table.c) calls these functions with its lock
- * held.
+ * With an address or thread sanitizer, memory comes from the heap instead, so
+ * that the sanitizer can detect such errors itself.
+ *
+ * The caller of arena_get(), arena_put(), arena_share() and arena_has() holds
+ * the lock of memory_table.c.
  */
 
 #include <stdbool.h>
@@ -27,37 +27,40 @@
 #endif
 #endif
 
-/* Memory of @bytes, which are not 0: at a multiple of 256 or, if it is 2 MiB or
- * more, of 2 MiB, with large pages if the system has them.  NULL if there is
- * none. */
+/* Allocate @bytes, which must not be 0.  The memory is aligned to 256 bytes or,
+ * if it is 2 MiB or larger, to 2 MiB, with huge pages if the system has them.
+ * Return NULL if out of memory. */
 void *arena_get(size_t bytes);
 
-/* Give back what arena_get(@bytes) has returned. */
+/* Free memory from arena_get(@bytes). */
 void arena_put(void *memory, size_t bytes);
 
 /*
- * Memory that other processes can map
+ * A memory file that other processes can map
  *
- * It has no large pages, unless the system has them for shared memory
- * (/sys/kernel/mm/transparent_hugepage/shmem_enabled), so that a process has it
- * only if COHORT_HOST_SHARED=1 or a launcher's environment says that there are
- * several.
+ * It gets no huge pages, unless the system enables them for shared memory
+ * (/sys/kernel/mm/transparent_hugepage/shmem_enabled).  A process therefore
+ * uses such a file only if COHORT_HOST_SHARED=1 or if its environment says that
+ * a launcher has started several processes.
  */
 struct arena_share {
-	int fd; /* the arena's own */
+	int fd; /* owned by the arena */
 	uintptr_t start;
 	size_t bytes;
 };
 
-/* Read COHORT_HOST_SHARED.  Returns COHORT_OK or COHORT_INVALID. */
+/* Read COHORT_HOST_SHARED.  Return COHORT_OK or COHORT_INVALID. */
 int arena_init(void);
 
-/* True if this process's memory is to be such; and store what it is.  False if
- * there is none. */
+/* Return true if other processes can map this process's device memory. */
 bool arena_is_shared(void);
+
+/* Store the memory file, creating it if needed.  Returns false if the process
+ * has no such file. */
 bool arena_share(struct arena_share *out);
 
-/* True if some of [@p, @p + @bytes), which does not wrap, is the arena's. */
+/* Return true if any byte of [@p, @p + @bytes) is in the arena.  The range must
+ * not wrap around. */
 bool arena_has(const void *p, size_t bytes);
 
 #endif

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Devices and versions of the host platform's CUDA part
+ * Implements the simulator's devices, and CUDA's functions for versions and
+ * errors
  *
- * A device is a number: memory and streams remember which they belong to, and
- * each thread has a current one.  How many there are is settled when the
- * platform is first used and stays so for the life of the process.
+ * A device is a number.  Memory and streams belong to a device, and each thread
+ * has a current device.  The number of devices is fixed when the simulator is
+ * first used.
  */
 
 #include "sim/cuda/cuda_device.h"
@@ -17,29 +18,33 @@
 #include "base/atomics.h"
 #include "base/scoped_lock.h"
 #include "base/status.h"
+#include "base/util.h"
 #include "sim/host.h"
+#include "sim/strict/fault.h"
 
 #define DEFAULT_DEVICES 8
 #define CUDA_VERSION 13000
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Guarded by lock; 0: not set. */
+/* Number set by device_request_count(), or 0.  Guarded by lock. */
 static int wanted;
 
-/* Atomic; written once by device_init() under lock, read by anyone; 0: the
- * platform has not been used.  Relaxed: a number that never changes again. */
+/* Atomic; the number of devices, or 0 before device_init() has set it.
+ * Relaxed, because it never changes afterwards. */
 static atomic_int devices;
 
-/* Atomic; the current device of threads that have not set one.  Relaxed: a
- * number. */
+/* Atomic; the current device of threads that have not set a device.  Relaxed,
+ * because it guards no other data. */
 static atomic_int first_device;
 
-static _Thread_local int current = -1; /* -1: not set */
+/* the thread's current device, or -1 if it has not set one */
+static _Thread_local int current = -1;
 
-/* The driver's context on the current device, NULL: the primary one; and true
- * if a call has used the first device while none was set. */
+/* The driver API's current context, or NULL for the device's primary
+ * context. */
 static _Thread_local struct CUctx_st *current_context;
+/* True if the thread has used the first device without setting a device. */
 static _Thread_local bool uses_first;
 
 int device_count(void)
@@ -55,7 +60,7 @@ static int check_number(const char *what, long n)
 	                 COHORT_SIM_MAX_DEVICES);
 }
 
-int device_want(int n)
+int device_request_count(int n)
 {
 	int rc = check_number("n", n);
 
@@ -72,13 +77,13 @@ int device_want(int n)
 	return rc;
 }
 
-int device_wanted(void)
+int device_requested_count(void)
 {
 	SCOPED_LOCK(&lock);
 	return wanted;
 }
 
-/* Called with lock held. */
+/* Store the number of devices to use.  The caller holds lock. */
 static int number_wanted(int *out)
 {
 	const char *text = getenv("COHORT_HOST_DEVICES");
@@ -120,7 +125,8 @@ bool device_is_valid(int device)
 	return device >= 0 && device < device_count();
 }
 
-/* Atomic; by device.  Relaxed: nothing else goes with it. */
+/* Atomic; true if the primary context of the device is active.  Relaxed,
+ * because it guards no other data. */
 static atomic_bool has_context[COHORT_SIM_MAX_DEVICES];
 
 static void make_context(int device)
@@ -223,7 +229,7 @@ cudaError_t host_cudaSetValidDevices(int *list, int n)
 	return cudaSuccess;
 }
 
-/* ---- what the runtime keeps of each thread ----------------------------- */
+/* ---- the runtime's state of each thread ------------------------------- */
 
 static _Thread_local cudaError_t last_error;
 
@@ -249,4 +255,55 @@ void device_forbid_calls(bool forbidden)
 cudaError_t stream_permits_calls(void)
 {
 	return in_host_function ? cudaErrorNotPermitted : cudaSuccess;
+}
+
+/* ---- errors ------------------------------------------------------------ */
+
+cudaError_t host_cudaPeekAtLastError(void)
+{
+	const cudaError_t sticky = fault_sticky(device_current());
+
+	return sticky != cudaSuccess ? sticky : *device_last_error();
+}
+
+cudaError_t host_cudaGetLastError(void)
+{
+	const cudaError_t error = host_cudaPeekAtLastError();
+
+	*device_last_error() = cudaSuccess;
+	return error;
+}
+
+#define ENTRY(name, value, driver, text) { name, #name, text },
+#define ENTRY_OF_RUNTIME(name, value, text) { name, #name, text },
+static const struct text {
+	cudaError_t error;
+	const char *name;
+	const char *text;
+} texts[] = { CUDA_ERRORS(ENTRY, ENTRY_OF_RUNTIME) };
+
+static const struct text *find(cudaError_t error)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(texts); i++)
+		if (texts[i].error == error)
+			return &texts[i];
+	return NULL;
+}
+
+#define UNKNOWN "unrecognized error code"
+
+const char *host_cudaGetErrorName(cudaError_t error)
+{
+	const struct text *t = find(error);
+
+	return t ? t->name : UNKNOWN;
+}
+
+const char *host_cudaGetErrorString(cudaError_t error)
+{
+	const struct text *t = find(error);
+
+	return t ? t->text : UNKNOWN;
 }

@@ -2,71 +2,70 @@
 #ifndef SIM_CUDA_CUDA_DEVICE_H
 #define SIM_CUDA_CUDA_DEVICE_H
 
-/*
- * Devices, and what the CUDA runtime keeps of each thread
- */
-
 #include "platform/platform.h"
 
-/* What cohort_sim_set_devices() does in this process's simulator alone
- * (knobs.c); and the number that it was told before the first use, or 0. */
-int device_want(int n);
-int device_wanted(void);
+/* Set the number of devices of this process's simulator, for
+ * cohort_sim_set_devices() (knobs.c). */
+int device_request_count(int n);
 
-/* Settle the number of devices: device_want(), else
- * COHORT_HOST_DEVICES, else 8.  COHORT_INVALID names a bad value. */
+/* Return the number set by device_request_count(), or 0. */
+int device_requested_count(void);
+
+/* Determine the number of devices.  It is the number set by
+ * device_request_count(), otherwise the value of COHORT_HOST_DEVICES, otherwise
+ * 8.  Return COHORT_INVALID with a message if the value is bad. */
 int device_init(void);
 
-/* The number of devices; 0 before device_init(). */
+/* Return the number of devices, or 0 before device_init(). */
 int device_count(void);
 bool device_is_valid(int device);
 
-/* The calling thread's current device. */
 int device_current(void);
 
 struct CUctx_st;
 
-/*
- * The calling thread's device for the driver: -1 if it has neither set one nor
- * used one; and set it, -1: none.  @context is the driver's, NULL for the
- * device's primary one, which cudaSetDevice() sets, too.
- */
+/* Return the device that the driver API sees as current for the calling thread,
+ * or -1 if the thread has neither set nor used a device.  Store the device's
+ * context, or NULL for its primary context. */
 int device_bound(struct CUctx_st **context);
+
+/* Make @device current for the calling thread, or no device if it is -1.
+ * @context is a context of the driver API, or NULL for the device's primary
+ * context. */
 void device_bind(int device, struct CUctx_st *context);
 
-/* The driver's cuDevicePrimaryCtxGetState().  A context is made by
- * cudaSetDevice(), and by the first call that needs a device in a thread that
- * has set none; cudaDeviceReset() ends it (device_end_context()).  There are no
- * flags. */
+/* Implement cuDevicePrimaryCtxGetState().  The primary context of a device
+ * becomes active when cudaSetDevice() selects the device, or when a thread that
+ * has set no device makes its first call that needs one. */
 int device_context_state(int device, unsigned int *flags, int *active);
+
+/* Make the primary context of @device inactive, as cudaDeviceReset() does. */
 void device_end_context(int device);
 
-/* Remember @error as the calling thread's last CUDA error unless it is
- * cudaSuccess, and return it. */
+/* Store @error as the calling thread's last CUDA error, unless it is
+ * cudaSuccess, and return @error. */
 cudaError_t device_error(cudaError_t error);
 
-/* The calling thread's last CUDA error, to read and to reset. */
 cudaError_t *device_last_error(void);
 
-/* Say that the calling thread is about to run a host function or a callback of
- * a stream, or has run it. */
+/* Forbid CUDA calls in the calling thread if @forbidden, because it is about to
+ * run a host function or callback of a stream; otherwise, allow them again. */
 void device_forbid_calls(bool forbidden);
 
-/* cudaErrorNotPermitted if the calling thread runs a host function or callback
- * of a stream, which must not call CUDA; else cudaSuccess. */
+/* Return cudaErrorNotPermitted if the calling thread is running a host function
+ * or callback of a stream, which must not call CUDA; otherwise cudaSuccess. */
 cudaError_t stream_permits_calls(void);
 
-/* Store the value of a device attribute; false if there is none of that
- * number. */
+/* Store the value of a device attribute.  Return false if @attribute is
+ * unknown. */
 bool device_attribute(int *value, int attribute, int device);
 
-/* How much memory each device has. */
 size_t device_memory_bytes(void);
 
-/* The priority that a stream asked to have @priority gets. */
+/* Clamp a requested stream priority to the valid range. */
 int device_priority(int priority);
 
-/* On which bus of PCI domain 0 a device is. */
+/* PCI bus number of a device, in domain 0. */
 #define DEVICE_PCI_BUS(device) ((device) + 1)
 
 #endif

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What is set and asked per device: peers, flags, limits, PCI addresses
+ * Implements the settings and queries of devices: peers, flags, limits, PCI
+ * addresses
  *
- * Every device reaches the memory of every other device at all times, as all of
- * it is the host's.  That peer access was enabled is remembered only to answer
- * as CUDA does.
+ * Every device can always access the memory of every other device, because the
+ * memory of all devices is host memory.  Peer access is recorded only to return
+ * what CUDA returns.
  */
 
 #include <pthread.h>
@@ -25,14 +26,16 @@
 
 struct settings {
 	unsigned int flags;
-	bool peers[COHORT_SIM_MAX_DEVICES]; /* access was enabled to */
-	bool limited;                       /* limits were set */
+	/* devices to which peer access is enabled */
+	bool peers[COHORT_SIM_MAX_DEVICES];
+	/* true once limits is initialized */
+	bool limited;
 	size_t limits[LIMITS];
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Guarded by lock; by device. */
+/* The settings of each device.  Guarded by lock. */
 static struct settings settings[COHORT_SIM_MAX_DEVICES];
 
 /* ---- peers ------------------------------------------------------------ */
@@ -47,7 +50,8 @@ cudaError_t host_cudaDeviceCanAccessPeer(int *can, int device, int peer)
 	return cudaSuccess;
 }
 
-/* Set peer access to @enabled; returns @error at once if it is so already. */
+/* Set whether the current device may access @peer.  Return @error if this
+ * changes nothing. */
 static cudaError_t set_peer(int peer, bool enabled, cudaError_t error)
 {
 	bool *is = &settings[device_current()].peers[peer];
@@ -167,7 +171,7 @@ static cudaError_t check_limit(enum cudaLimit limit)
 {
 	if ((int)limit < 0 || (int)limit >= LIMITS)
 		return device_error(cudaErrorInvalidValue);
-	/* Compute capability 9.0 does not have it any more. */
+	/* CUDA supports this limit only before compute capability 9.0. */
 	if (limit == cudaLimitDevRuntimeSyncDepth)
 		return device_error(cudaErrorUnsupportedLimit);
 	return cudaSuccess;
@@ -193,7 +197,7 @@ cudaError_t host_cudaDeviceSetLimit(enum cudaLimit limit, size_t value)
 	if (limit == cudaLimitMaxL2FetchGranularity && value > 128)
 		value = 128;
 	if (limit == cudaLimitPersistingL2CacheSize)
-		value = 0; /* there is no such cache */
+		value = 0; /* the simulated devices have no such cache */
 	SCOPED_LOCK(&lock);
 	limits_locked(device_current())[limit] = value;
 	return cudaSuccess;
@@ -249,7 +253,8 @@ cudaError_t host_cudaDeviceGetPCIBusId(char *id, int length, int device)
 	return cudaSuccess;
 }
 
-/* domain:bus:device.function, domain:bus:device or bus:device.function. */
+/* Parse domain:bus:device.function, domain:bus:device or
+ * bus:device.function. */
 static bool parse_pci(const char *id, unsigned int *bus)
 {
 	unsigned int domain = 0, device, function = 0;
@@ -279,7 +284,7 @@ cudaError_t host_cudaDeviceGetByPCIBusId(int *device, const char *id)
 	return device_error(cudaErrorInvalidDevice);
 }
 
-/* ---- the end ---------------------------------------------------------- */
+/* ---- reset ------------------------------------------------------------ */
 
 cudaError_t host_cudaDeviceReset(void)
 {

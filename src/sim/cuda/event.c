@@ -1,29 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Events
+ * Implements events
  *
- * An event is a position of a stream: it has happened when that position is
- * done.  To wait for an event is to wait for the position that it has at the
- * call, so that recording it again changes nothing for streams that wait
- * already.  As streams, events are never given back to the allocator: work in a
- * stream may still refer to a destroyed one.
+ * Recording an event stores a position in a stream, and the event is complete
+ * when the stream reaches that position.  A wait uses the position at the time
+ * of the call, so streams that already wait are not affected if the event is
+ * recorded again.
  *
- * If other processes may have opened an event, its last recording may be
- * theirs.  Such a recording has a number instead of a position
- * (shared_event.h).
+ * The memory of an event is never freed, because queued work can refer to a
+ * destroyed event.
  */
 
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "base/backoff.h"
 #include "base/clock.h"
 #include "base/list.h"
 #include "base/scoped_lock.h"
-#include "sim/cuda/arena.h"
 #include "sim/cuda/cuda_device.h"
-#include "sim/cuda/shared_event.h"
 #include "sim/cuda/stream_capture.h"
 #include "sim/cuda/stream_handle.h"
 #include "sim/exec/stream_queue.h"
@@ -31,42 +26,34 @@
 #include "sim/strict/census.h"
 #include "sim/strict/fault.h"
 
-struct event {
-	/* Guarded by lock. */
-	pthread_mutex_t lock;
-	bool live;
-	bool timed;
-	int device;            /* whose streams may record it */
-	struct stream *stream; /* where it was recorded, or NULL */
-	uint64_t position;
-	uint64_t version; /* counts the recordings */
-	uint64_t time_ns; /* when the last one happened; 0: not yet */
-
-	/* What other processes see of it, or NULL; and which of its recordings
-	 * position is of, 0: none. */
-	struct shared_event *shared;
-	uint64_t recording;
-
-	/* Where it was last recorded if that was in a capture, else id 0. */
-	struct capture_point point;
-
-	/* Guarded by table_lock. */
-	struct event *next; /* of all */
-	struct event *next_free;
-};
-
-/* Where and when an event was last recorded. */
+/* An event and its last recording. */
 struct moment {
 	bool live;
 	bool timed;
+	/* the event's device; only its streams may record the event */
 	int device;
-	struct stream *stream;
+	struct stream *stream; /* stream of the last recording, or NULL */
 	uint64_t position;
+	/* time at which the last recording happened, or 0 if it has not */
 	uint64_t time_ns;
-	unsigned long long capture; /* its id, or 0 */
+	unsigned long long
+		capture; /* only in copies: id of the capture, or 0 */
 };
 
-/* Forget where an event was captured. */
+struct event {
+	/* The following members are guarded by lock. */
+	pthread_mutex_t lock;
+	struct moment now;
+	uint64_t version; /* number of recordings so far */
+
+	/* The last recording, if it was captured; otherwise, its id is 0. */
+	struct capture_point point;
+
+	/* Guarded by table_lock. */
+	struct event *next; /* in the list of all events */
+	struct event *next_free;
+};
+
 static void forget_point_locked(struct event *e)
 {
 	free(e->point.after);
@@ -84,136 +71,43 @@ static enum step record_step(struct stream *s, struct work *w,
 	(void)d;
 	SCOPED_LOCK(&e->lock);
 	if (e->version == w->record.version)
-		e->time_ns = clock_now();
+		e->now.time_ns = clock_now();
 	return STEP_DONE;
 }
 
-/* A recording that is being queued. */
-struct begun {
-	struct work work;
-	struct shared_event *shared; /* a use of it, or NULL */
-	uint64_t version;
-};
-
-/* Begin a recording in @s; false if too many streams have one of the event on
- * its way, which is shared. */
-static bool record_begin(struct event *e, const struct stream *s,
-                         struct begun *out)
+static void event_record(struct event *e, struct stream *s)
 {
-	SCOPED_LOCK(&e->lock);
-	if (e->shared && !shared_event_record(e->shared, s, &out->work))
-		return false;
-	forget_point_locked(e);
-	out->version = ++e->version;
-	out->shared = e->shared ? shared_event_get(e->shared) : NULL;
-	if (!e->shared)
-		out->work = (struct work){
-			.step = record_step,
-			.record = { .event = e, .version = e->version },
-		};
-	e->time_ns = 0;
-	return true;
-}
-
-/* The recording is queued.  Only then may others wait for it. */
-static void record_end(struct event *e, struct stream *s, const struct begun *b,
-                       uint64_t position)
-{
-	pthread_mutex_lock(&e->lock);
-	if (e->version == b->version) {
-		e->stream = s;
-		e->position = position;
-		if (b->shared)
-			e->recording = b->work.shared.recording;
-	}
-	if (b->shared)
-		shared_event_publish(b->shared, s, b->work.shared.recording);
-	pthread_mutex_unlock(&e->lock);
-	if (b->shared)
-		shared_event_put(b->shared);
-}
-
-/* Record @e in @s; false if recordings in too many streams are on their way,
- * and other processes may have opened the event. */
-static bool event_record(struct event *e, struct stream *s)
-{
-	struct begun b;
+	struct work w = { .step = record_step, .record = { .event = e } };
 	uint64_t position;
 
-	if (!record_begin(e, s, &b))
-		return false;
-	stream_push(s, &b.work, &position);
-	record_end(e, s, &b, position);
-	return true;
+	pthread_mutex_lock(&e->lock);
+	forget_point_locked(e);
+	w.record.version = ++e->version;
+	e->now.time_ns = 0;
+	pthread_mutex_unlock(&e->lock);
+	stream_push(s, &w, &position);
+	SCOPED_LOCK(&e->lock);
+	/* Other threads may wait for the recording only once it is queued. */
+	if (e->version == w.record.version) {
+		e->now.stream = s;
+		e->now.position = position;
+	}
 }
 
 /* ---- waiting ---------------------------------------------------------- */
 
-/* A use of what is shared of @e, if the last recording is another process's:
- * stores that.  NULL if it is this one's, or there is none. */
-static struct shared_event *elsewhere(struct event *e, uint64_t *recording_out)
+static void event_wait(const struct moment *m, struct stream *s)
 {
-	SCOPED_LOCK(&e->lock);
-	*recording_out = e->shared ? shared_event_last(e->shared) : 0;
-	return *recording_out > e->recording ? shared_event_get(e->shared)
-	                                     : NULL;
-}
-
-/* Let @s wait for the last recording, which is @m unless another process has
- * recorded the event since. */
-static void event_wait(struct event *e, const struct moment *m,
-                       struct stream *s)
-{
-	uint64_t recording;
-	struct shared_event *shared = elsewhere(e, &recording);
-	struct work w;
-
-	if (shared) {
-		w = shared_event_wait(shared, recording);
-		stream_push(s, &w, NULL);
-	} else if (m->stream) {
-		stream_push_wait(s, m->stream, m->position);
-		stream_go(s);
-	}
-}
-
-/* Help the stream of the last recording, and say whether it has come there. */
-static bool event_has_happened(struct event *e, const struct moment *m)
-{
-	uint64_t recording;
-	struct shared_event *shared = elsewhere(e, &recording);
-	bool has;
-
-	if (shared) {
-		has = shared_event_has(shared, recording);
-		shared_event_put(shared);
-		return has;
-	}
 	if (!m->stream)
-		return true;
-	stream_help(m->stream, m->position);
-	return stream_is_done(m->stream, m->position);
-}
-
-/* Wait until the last recording has happened. */
-static void event_await(struct event *e, const struct moment *m)
-{
-	struct backoff b = BACKOFF;
-	uint64_t recording;
-	struct shared_event *shared = elsewhere(e, &recording);
-
-	if (shared) {
-		while (!shared_event_has(shared, recording))
-			backoff_wait(&b, UINT64_MAX);
-		shared_event_put(shared);
-	} else if (m->stream) {
-		stream_wait(m->stream, m->position);
-	}
+		return;
+	stream_push_wait(s, m->stream, m->position);
+	stream_drive_cheap(s);
 }
 
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Guarded by table_lock. */
+/* List of all events, and list of the events that can be reused.  Guarded by
+ * table_lock. */
 static struct event *all;
 static struct event *unused;
 
@@ -240,7 +134,7 @@ size_t event_live(void)
 	SCOPED_LOCK(&table_lock);
 	for (e = all; e; e = e->next) {
 		SCOPED_LOCK(&e->lock);
-		n += e->live;
+		n += e->now.live;
 	}
 	return n;
 }
@@ -253,21 +147,12 @@ static struct moment event_moment(cudaEvent_t handle)
 	if (!e)
 		return m;
 	SCOPED_LOCK(&e->lock);
-	m = (struct moment){
-		.live = e->live,
-		.timed = e->timed,
-		.device = e->device,
-		.stream = e->stream,
-		.position = e->position,
-		.time_ns = e->time_ns,
-		.capture = e->point.id,
-	};
+	m = e->now;
+	m.capture = e->point.id;
 	return m;
 }
 
-/* An event of the current device; @shared is the event's then. */
-static cudaError_t create(bool timed, struct shared_event *shared,
-                          cudaEvent_t *out)
+static cudaError_t create(bool timed, cudaEvent_t *out)
 {
 	struct event *e = event_get();
 
@@ -275,28 +160,12 @@ static cudaError_t create(bool timed, struct shared_event *shared,
 		return cudaErrorMemoryAllocation;
 	*out = (cudaEvent_t)e;
 	SCOPED_LOCK(&e->lock);
-	e->live = true;
-	e->timed = timed;
-	e->device = device_current();
-	e->stream = NULL;
-	e->time_ns = 0;
-	e->shared = shared;
-	e->recording = 0;
+	e->now = (struct moment){
+		.live = true,
+		.timed = timed,
+		.device = device_current(),
+	};
 	return cudaSuccess;
-}
-
-static cudaError_t create_shared(struct shared_event *shared, cudaEvent_t *out)
-{
-	cudaError_t error;
-
-	if (!shared)
-		return cudaErrorMemoryAllocation;
-	error = create(false, shared, out);
-	if (error != cudaSuccess) {
-		shared_event_end(shared);
-		shared_event_put(shared);
-	}
-	return error;
 }
 
 cudaError_t host_cudaEventCreateWithFlags(cudaEvent_t *event,
@@ -312,11 +181,7 @@ cudaError_t host_cudaEventCreateWithFlags(cudaEvent_t *event,
 		return device_error(cudaErrorInvalidValue);
 	if (fault_sticky(device_current()) != cudaSuccess)
 		return device_error(fault_sticky(device_current()));
-	if ((flags & cudaEventInterprocess) && arena_is_shared())
-		return device_error(
-			create_shared(shared_event_create(), event));
-	return device_error(
-		create(!(flags & cudaEventDisableTiming), NULL, event));
+	return device_error(create(!(flags & cudaEventDisableTiming), event));
 }
 
 cudaError_t host_cudaEventCreate(cudaEvent_t *event)
@@ -328,33 +193,27 @@ cudaError_t host_cudaEventDestroy(cudaEvent_t event)
 {
 	struct event *e = (struct event *)event;
 	const struct moment m = event_moment(event);
-	struct shared_event *shared;
 
 	if (!m.live)
 		return device_error(cudaErrorInvalidResourceHandle);
 	pthread_mutex_lock(&e->lock);
-	e->live = false;
-	e->version++; /* a recording that is still queued is void */
+	e->now.live = false;
+	e->version++; /* void a recording that is still queued */
 	forget_point_locked(e);
-	shared = e->shared;
-	e->shared = NULL;
 	pthread_mutex_unlock(&e->lock);
-	if (shared) {
-		shared_event_end(shared);
-		shared_event_put(shared);
-	}
 	SCOPED_LOCK(&table_lock);
 	e->next_free = unused;
 	unused = e;
 	return device_error(fault_sticky(m.device));
 }
 
-/* ---- in a capture ----------------------------------------------------- */
+/* ---- events in graphs ------------------------------------------------- */
 
 static bool replay_record(const struct work *w, struct stream *s)
 {
-	return !event_moment((cudaEvent_t)w->record.event).live ||
-	       event_record(w->record.event, s);
+	if (event_moment((cudaEvent_t)w->record.event).live)
+		event_record(w->record.event, s);
+	return true;
 }
 
 static bool replay_wait(const struct work *w, struct stream *s)
@@ -362,7 +221,7 @@ static bool replay_wait(const struct work *w, struct stream *s)
 	const struct moment m = event_moment((cudaEvent_t)w->record.event);
 
 	if (m.live)
-		event_wait(w->record.event, &m, s);
+		event_wait(&m, s);
 	return true;
 }
 
@@ -389,7 +248,6 @@ static const struct graph_kind wait_kind = {
 	.replay = replay_wait,
 };
 
-/* A record or wait that happens when the graph runs. */
 static cudaError_t capture_external(struct event *e, struct stream *s,
                                     const struct graph_kind *kind)
 {
@@ -400,7 +258,7 @@ static cudaError_t capture_external(struct event *e, struct stream *s,
 	return device_error(stream_submit(s, &w, kind, NULL));
 }
 
-/* ---- the calls -------------------------------------------------------- */
+/* ---- recording, querying and waiting ---------------------------------- */
 
 cudaError_t host_cudaEventRecordWithFlags(cudaEvent_t event,
                                           cudaStream_t stream,
@@ -423,13 +281,13 @@ cudaError_t host_cudaEventRecordWithFlags(cudaEvent_t event,
 	error = capture_point(s, &point);
 	if (error != cudaSuccess)
 		return device_error(error);
-	if (!point.id)
-		return device_error(event_record(e, s)
-		                            ? cudaSuccess
-		                            : cudaErrorMemoryAllocation);
+	if (!point.id) {
+		event_record(e, s);
+		return cudaSuccess;
+	}
 	SCOPED_LOCK(&e->lock);
 	forget_point_locked(e);
-	/* A recording that is still queued is not the last one any more. */
+	/* Void a recording that is still queued. */
 	e->version++;
 	e->point = point;
 	return cudaSuccess;
@@ -441,8 +299,8 @@ cudaError_t host_cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 	                                     cudaEventRecordDefault);
 }
 
-/* The error that keeps the calling thread from asking about an event;
- * cudaSuccess if nothing does. */
+/* Return the error that prevents the calling thread from querying an event, or
+ * cudaSuccess. */
 static cudaError_t check_question(const struct moment *m)
 {
 	if (!m->live)
@@ -462,7 +320,11 @@ cudaError_t host_cudaEventQuery(cudaEvent_t event)
 
 	if (error != cudaSuccess)
 		return device_error(error);
-	return device_error(event_has_happened((struct event *)event, &m)
+	if (!m.stream)
+		return cudaSuccess;
+	/* Do the work that this thread can do now. */
+	stream_help(m.stream, m.position);
+	return device_error(stream_is_done(m.stream, m.position)
 	                            ? cudaSuccess
 	                            : cudaErrorNotReady);
 }
@@ -474,7 +336,8 @@ cudaError_t host_cudaEventSynchronize(cudaEvent_t event)
 
 	if (error != cudaSuccess)
 		return device_error(error);
-	event_await((struct event *)event, &m);
+	if (m.stream)
+		stream_wait(m.stream, m.position);
 	return device_error(fault_of_device(m.device));
 }
 
@@ -499,7 +362,7 @@ cudaError_t host_cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event,
 	error = capture_wait(s, &e->point, &captured);
 	pthread_mutex_unlock(&e->lock);
 	if (error == cudaSuccess && !captured)
-		event_wait(e, &m, s);
+		event_wait(&m, s);
 	return device_error(error);
 }
 
@@ -521,44 +384,4 @@ cudaError_t host_cudaEventElapsedTime(float *ms, cudaEvent_t start,
 		return device_error(cudaErrorNotReady);
 	*ms = (float)((double)(int64_t)(b.time_ns - a.time_ns) / 1e6);
 	return cudaSuccess;
-}
-
-/* ---- for other processes ---------------------------------------------- */
-
-cudaError_t host_cudaIpcGetEventHandle(cudaIpcEventHandle_t *handle,
-                                       cudaEvent_t event)
-{
-	struct event *e = (struct event *)event;
-	const struct moment m = event_moment(event);
-
-	if (!handle)
-		return device_error(cudaErrorInvalidValue);
-	if (!m.live)
-		return device_error(cudaErrorInvalidResourceHandle);
-	if (!arena_is_shared())
-		return device_error(cudaErrorNotSupported);
-	SCOPED_LOCK(&e->lock);
-	if (!e->shared || shared_event_is_foreign(e->shared))
-		return device_error(cudaErrorInvalidResourceHandle);
-	if (!shared_event_give(e->shared, handle))
-		return device_error(cudaErrorNotSupported);
-	return device_error(fault_sticky(m.device));
-}
-
-cudaError_t host_cudaIpcOpenEventHandle(cudaEvent_t *event,
-                                        cudaIpcEventHandle_t handle)
-{
-	struct shared_event *shared;
-	cudaError_t error;
-
-	if (!event)
-		return device_error(cudaErrorInvalidValue);
-	if (!arena_is_shared())
-		return device_error(cudaErrorNotSupported);
-	error = fault_sticky(device_current());
-	if (error == cudaSuccess)
-		error = shared_event_open(&handle, &shared);
-	if (error == cudaSuccess)
-		error = create_shared(shared, event);
-	return device_error(error);
 }

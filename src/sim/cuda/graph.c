@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Graphs (see graph.h), and CUDA's functions on them
+ * Implements graphs (see graph.h) and CUDA's functions on them
  */
 
 #include "sim/cuda/graph.h"
@@ -13,7 +13,6 @@
 #include "base/scoped_lock.h"
 #include "sim/cuda/cuda_device.h"
 #include "sim/cuda/stream_capture.h"
-#include "sim/cuda/user_object.h"
 #include "sim/host.h"
 
 /* ---- graphs ----------------------------------------------------------- */
@@ -122,10 +121,10 @@ cudaError_t host_cudaGraphDestroy(cudaGraph_t graph)
 	return cudaSuccess;
 }
 
-/* ---- what is in them -------------------------------------------------- */
+/* ---- listing nodes ---------------------------------------------------- */
 
-/* Store the nodes that are wanted as CUDA does: their number if @nodes is NULL;
- * else as many as there is place for, and NULL behind them. */
+/* List nodes as CUDA does: if @nodes is NULL, store their number; otherwise
+ * store up to *@count nodes, and set unused entries to NULL. */
 static cudaError_t list_nodes(const struct graph *g, cudaGraphNode_t *nodes,
                               size_t *count, bool only_roots)
 {
@@ -168,7 +167,7 @@ cudaError_t host_cudaGraphNodeGetType(cudaGraphNode_t node,
 	return cudaSuccess;
 }
 
-/* ---- what a program adds by hand, also while streams are captured into the graph  */
+/* ---- nodes added by the program, even during a capture into the graph - */
 
 bool graph_has(const struct graph *g, struct node *const *nodes, size_t count)
 {
@@ -194,8 +193,8 @@ cudaError_t host_cudaGraphAddEventRecordNode(cudaGraphNode_t *node,
 	SCOPED_LOCK(&capture_lock);
 	if (!graph_has(g, nodes, count))
 		return device_error(cudaErrorInvalidValue);
-	/* In a lane of its own, where only what comes behind it waits for
-	 * it. */
+	/* Use a new lane, so that only dependent nodes wait for the new
+	 * node. */
 	like.lane = g->lanes;
 	n = graph_add(g, &like, nodes, count);
 	if (!n)
@@ -204,7 +203,6 @@ cudaError_t host_cudaGraphAddEventRecordNode(cudaGraphNode_t *node,
 	return cudaSuccess;
 }
 
-/* Let @to come behind @from, too. */
 static cudaError_t depend(struct node *from, struct node *to)
 {
 	struct node **bigger;
@@ -213,7 +211,8 @@ static cudaError_t depend(struct node *from, struct node *to)
 	for (i = 0; i < to->after_count; i++)
 		if (to->after[i] == from)
 			return cudaErrorInvalidValue;
-	/* Nodes are launched in the order in which they were added. */
+	/* Nodes run in the order in which they were added, so a node cannot
+	 * depend on a later one. */
 	if (from->index >= to->index)
 		return cudaErrorNotSupported;
 	bigger = realloc(to->after, (to->after_count + 1) * sizeof(*bigger));
@@ -236,7 +235,7 @@ cudaError_t host_cudaGraphAddDependencies(cudaGraph_t graph,
 	cudaError_t error = cudaSuccess;
 	size_t i;
 
-	(void)edges; /* all edges are plain */
+	(void)edges; /* no edge has data */
 	if (!g || (count && (!from || !to)))
 		return device_error(cudaErrorInvalidValue);
 	SCOPED_LOCK(&capture_lock);

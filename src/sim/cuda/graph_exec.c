@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Executable graphs
+ * Implements executable graphs
  *
- * An executable graph is a copy of a graph with a stream per lane.  A launch
- * queues all of it at once: every lane waits for the stream it is launched in
- * and for the launch before, and that stream waits for all lanes.
+ * An executable graph is a copy of a graph with one stream per lane.  A launch
+ * queues the whole graph at once.  Every lane waits for the launching stream
+ * and for the previous launch.  The launching stream then waits for all lanes.
  */
 
 #include <stdlib.h>
@@ -17,23 +17,21 @@
 #include "sim/cuda/stream_capture.h"
 #include "sim/cuda/stream_handle.h"
 #include "sim/cuda/sync.h"
-#include "sim/cuda/user_object.h"
 #include "sim/host.h"
 #include "sim/strict/fault.h"
 
 struct exec {
-	/* Constant. */
+	/* The following members are constant. */
 	struct graph *graph;
 	unsigned long long flags;
 
-	/* Guarded by lock; by lane: its own stream. */
+	/* The stream of each lane.  Guarded by lock. */
 	pthread_mutex_t lock;
 	struct stream **streams;
 };
 
 /* ---- executable graphs ------------------------------------------------ */
 
-/* Let @to wait for all that is queued on the lanes. */
 static void wait_for_lanes(const struct exec *e, struct stream *to)
 {
 	int i;
@@ -44,7 +42,8 @@ static void wait_for_lanes(const struct exec *e, struct stream *to)
 			                 e->streams[i]->queued);
 }
 
-/* The stream's own thread may call the program's functions. */
+/* Release the references to user objects.  Runs on the stream's worker thread,
+ * because no other thread may call functions of the program. */
 static enum step drop_uses_step(struct stream *s, struct work *w,
                                 const struct drive *d)
 {
@@ -56,7 +55,6 @@ static enum step drop_uses_step(struct stream *s, struct work *w,
 	return STEP_DONE;
 }
 
-/* Give back the uses of user objects once the last launch is over. */
 static void drop_uses_later(struct exec *e)
 {
 	const struct work w = {
@@ -72,7 +70,7 @@ static void drop_uses_later(struct exec *e)
 		return;
 	wait_for_lanes(e, s);
 	stream_push(s, &w, NULL);
-	stream_go(s);
+	stream_drive_cheap(s);
 	e->graph->uses = NULL;
 }
 
@@ -92,7 +90,6 @@ static void exec_free(struct exec *e)
 	free(e);
 }
 
-/* Create a stream for each lane, on the device of its work. */
 static bool make_streams(struct exec *e)
 {
 	const struct graph *g = e->graph;
@@ -162,7 +159,7 @@ cudaError_t host_cudaGraphExecGetFlags(cudaGraphExec_t exec,
 	return cudaSuccess;
 }
 
-/* Its streams finish what is queued. */
+/* Destroy the graph.  Its streams still finish the queued work. */
 cudaError_t host_cudaGraphExecDestroy(cudaGraphExec_t exec)
 {
 	if (!exec)
@@ -182,8 +179,9 @@ static enum step nothing_step(struct stream *s, struct work *w,
 	return STEP_DONE;
 }
 
-/* The position where a launch in @s begins: behind all that is queued there. */
-static uint64_t enter(struct stream *s)
+/* Return a position in @s after all work queued so far.  A launch starts
+ * there. */
+static uint64_t order_after_queued(struct stream *s)
 {
 	const struct work w = { .step = nothing_step };
 	uint64_t position;
@@ -216,7 +214,7 @@ static bool replay_node(const struct exec *e, struct node *n)
 static bool replay_locked(struct exec *e, struct stream *s)
 {
 	const struct graph *g = e->graph;
-	const uint64_t start = enter(s);
+	const uint64_t start = order_after_queued(s);
 	bool ok = true;
 	size_t i;
 	int l;
@@ -229,7 +227,7 @@ static bool replay_locked(struct exec *e, struct stream *s)
 	for (i = 0; ok && i < g->count; i++)
 		ok = replay_node(e, g->nodes[i]);
 	wait_for_lanes(e, s);
-	stream_go(s);
+	stream_drive_cheap(s);
 	return ok;
 }
 
@@ -252,7 +250,7 @@ cudaError_t host_cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
 	                                        : cudaErrorMemoryAllocation);
 }
 
-/* There is nowhere to upload it to. */
+/* Do nothing, because there is no device memory to upload to. */
 cudaError_t host_cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t stream)
 {
 	if (!exec)

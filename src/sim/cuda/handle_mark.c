@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Marks (exec/stream_mark.h) on the streams that handles stand for
+ * Implements marks, which are words that a stream writes or waits for
+ * (exec/stream_mark.h), on streams given by handle
  */
 
 #include "sim/cuda/handle_mark.h"
+
+#include <limits.h>
 
 #include "sim/cuda/cuda_device.h"
 #include "sim/cuda/memory_table.h"
@@ -14,13 +17,17 @@
 
 static const struct graph_kind mark_kind = { .type = GRAPH_MEMORY_OPERATION };
 
-static cudaError_t push_mark(cudaStream_t stream, step_fn step, uint32_t *word,
-                             uint32_t value, enum compare compare)
+static cudaError_t push_mark(cudaStream_t stream, step_fn step, void *word,
+                             uint64_t value, unsigned int bits,
+                             unsigned int compare)
 {
 	struct stream *s = stream_find(stream);
-	struct work w = {
+	const struct work w = {
 		.step = step,
-		.mark = { .word = word, .value = value, .compare = compare },
+		.mark = { .word = word,
+		          .value = value,
+		          .bits = bits,
+		          .compare = compare },
 	};
 
 	if (!word)
@@ -28,7 +35,7 @@ static cudaError_t push_mark(cudaStream_t stream, step_fn step, uint32_t *word,
 	if (!s)
 		return cudaErrorInvalidResourceHandle;
 	if (step == mark_step && capture_none() && stream_is_idle(s)) {
-		mark_set(word, value);
+		mark_set(&w);
 		stream_settle();
 		return cudaSuccess;
 	}
@@ -37,79 +44,41 @@ static cudaError_t push_mark(cudaStream_t stream, step_fn step, uint32_t *word,
 
 cudaError_t stream_mark(cudaStream_t stream, uint32_t *word, uint32_t value)
 {
-	return device_error(push_mark(stream, mark_step, word, value, 0));
+	return device_error(push_mark(stream, mark_step, word, value, 32, 0));
 }
 
 cudaError_t stream_await_mark(cudaStream_t stream, uint32_t *word,
                               uint32_t value)
 {
-	return device_error(
-		push_mark(stream, mark_await_step, word, value, COMPARE_GEQ));
+	return device_error(push_mark(stream, mark_await_step, word, value, 32,
+	                              COMPARE_GEQ));
 }
 
-/* ---- the driver's ----------------------------------------------------- */
+/* ---- stream memory operations of the driver API ----------------------- */
 
-/* True if the driver takes the word at @address: it is in memory that a device
- * may use. */
-static bool word_is_valid(uint64_t address, size_t size, bool write)
+/* Return true if @p is aligned and lies in allocated or registered memory that
+ * a device may access. */
+static bool word_is_valid(const void *p, size_t size, bool write)
 {
-	const void *p = (const void *)(uintptr_t)address;
-
-	return address % size == 0 && memory_is_known(p, size) &&
+	return (uintptr_t)p % size == 0 && memory_is_known(p, size) &&
 	       memory_may_use(p, size, write);
 }
 
-cudaError_t stream_write_value(cudaStream_t stream, uint64_t address,
-                               uint32_t value)
+cudaError_t stream_write_value(cudaStream_t stream, void *word, uint64_t value,
+                               unsigned int bits)
 {
-	if (!word_is_valid(address, sizeof(value), true))
+	if (!word_is_valid(word, bits / CHAR_BIT, true))
 		return cudaErrorInvalidValue;
-	return push_mark(stream, mark_step, (uint32_t *)(uintptr_t)address,
-	                 value, 0);
+	return push_mark(stream, mark_step, word, value, bits, 0);
 }
 
-cudaError_t stream_wait_value(cudaStream_t stream, uint64_t address,
-                              uint32_t value, unsigned int compare)
+cudaError_t stream_wait_value(cudaStream_t stream, void *word, uint64_t value,
+                              unsigned int bits, unsigned int compare)
 {
 	if (compare > COMPARE_NOR ||
-	    !word_is_valid(address, sizeof(value), false))
+	    !word_is_valid(word, bits / CHAR_BIT, false))
 		return cudaErrorInvalidValue;
-	return push_mark(stream, mark_poll_step, (uint32_t *)(uintptr_t)address,
-	                 value, compare);
-}
-
-static cudaError_t push_wide_mark(cudaStream_t stream, step_fn step,
-                                  uint64_t address, uint64_t value,
-                                  unsigned int compare)
-{
-	const struct work w = {
-		.step = step,
-		.wide_mark = { .word = (uint64_t *)(uintptr_t)address,
-		               .value = value,
-		               .compare = compare },
-	};
-	struct stream *s;
-
-	if (compare > COMPARE_NOR ||
-	    !word_is_valid(address, sizeof(value), step == mark_wide_step))
-		return cudaErrorInvalidValue;
-	s = stream_find(stream);
-	if (!s)
-		return cudaErrorInvalidResourceHandle;
-	return stream_submit(s, &w, &mark_kind, NULL);
-}
-
-cudaError_t stream_write_wide_value(cudaStream_t stream, uint64_t address,
-                                    uint64_t value)
-{
-	return push_wide_mark(stream, mark_wide_step, address, value, 0);
-}
-
-cudaError_t stream_wait_wide_value(cudaStream_t stream, uint64_t address,
-                                   uint64_t value, unsigned int compare)
-{
-	return push_wide_mark(stream, mark_wide_poll_step, address, value,
-	                      compare);
+	return push_mark(stream, mark_poll_step, word, value, bits, compare);
 }
 
 void stream_progress(int device, cudaStream_t stream, const uint32_t *word,
@@ -127,7 +96,7 @@ void stream_progress(int device, cudaStream_t stream, const uint32_t *word,
 	if (!s || load_relaxed(&s->blocked))
 		return;
 	if (until_ns) {
-		stream_attend(s, &d);
+		stream_poll_for_waiter(s, &d);
 		return;
 	}
 	stream_leave(s);
@@ -141,5 +110,5 @@ void stream_flush(int device, cudaStream_t stream)
 	struct stream *s = stream_find_on(device, stream);
 
 	if (s)
-		stream_go_by_itself(s);
+		stream_flush_to_worker(s);
 }

@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Handles of memory for other processes (for those of events see
- * shared_event.h)
+ * Implements handles with which other processes open device memory
+ *
+ * Device memory that other processes can map lies in one unnamed file of its
+ * process (arena.h).  Another process opens the file through /proc.
  */
 
+#include <fcntl.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/list.h"
 #include "base/scoped_lock.h"
 #include "sim/cuda/arena.h"
 #include "sim/cuda/cuda_device.h"
-#include "sim/cuda/ipc_place.h"
 #include "sim/cuda/memory_table.h"
 #include "sim/cuda/stream_capture.h"
 #include "sim/cuda/sync.h"
@@ -23,39 +28,56 @@
 
 #define MAGIC UINT32_C(0x43496d31)
 
-/* What a handle holds. */
+/* The contents of a handle: a process, its file, and a range in the file. */
 struct content {
 	uint32_t magic;
+	int32_t pid, fd;
 	uint32_t reserved;
-	struct ipc_place place;
+	/* the file's st_dev and st_ino, from fstat() */
+	uint64_t file_device, file;
+	uint64_t offset, bytes;
 };
 
 _Static_assert(sizeof(struct content) <= sizeof(cudaIpcMemHandle_t),
                "it is a handle's content");
 
-/* Memory that was opened.  A handle that is opened again gives the same
- * address. */
+/* Memory of another process that this process has opened.  Opening the same
+ * handle again returns the same address. */
 struct opened {
 	struct opened *next;
 	struct content content;
 	struct memory memory;
-	struct ipc_map map;
+	void *pages; /* the mapping, which starts at a page */
+	size_t page_bytes;
 	int users;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Guarded by lock. */
+/* List of opened memory.  Guarded by lock. */
 static struct opened *all;
 
-/* ---- giving ----------------------------------------------------------- */
+/* ---- creating handles ------------------------------------------------- */
 
-static bool give(const struct memory *m, cudaIpcMemHandle_t *handle)
+static bool export_handle(const struct memory *m, cudaIpcMemHandle_t *handle)
 {
-	struct content c = { .magic = MAGIC };
+	struct arena_share share;
+	struct content c;
+	struct stat s;
 
-	if (!ipc_place_of(m->start, m->bytes, &c.place))
+	if (!arena_is_shared() || !memory_share(&share) ||
+	    fstat(share.fd, &s) ||
+	    (uintptr_t)m->start - share.start >= share.bytes)
 		return false;
+	c = (struct content){
+		.magic = MAGIC,
+		.pid = getpid(),
+		.fd = share.fd,
+		.file_device = s.st_dev,
+		.file = s.st_ino,
+		.offset = (uintptr_t)m->start - share.start,
+		.bytes = m->bytes,
+	};
 	memset(handle, 0, sizeof(*handle));
 	memcpy(handle, &c, sizeof(c));
 	return true;
@@ -68,34 +90,67 @@ cudaError_t host_cudaIpcGetMemHandle(cudaIpcMemHandle_t *handle, void *memory)
 	if (!handle || !memory_find(memory, &m) || m.freed ||
 	    m.kind != MEMORY_DEVICE)
 		return device_error(cudaErrorInvalidValue);
-	if (m.pool || !give(&m, handle))
+	if (m.pool || !export_handle(&m, handle))
 		return device_error(cudaErrorNotSupported);
 	return device_error(fault_sticky(m.device));
 }
 
 /* ---- opening ---------------------------------------------------------- */
 
-/* Map what the handle speaks of; false without memory, or if it is gone. */
+/* Open the file of a handle, which can contain anything.  Return -1 if the
+ * process has no such file, or if the range lies outside the file. */
+static int open_file(const struct content *c)
+{
+	char path[48];
+	struct stat s;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", c->pid, c->fd);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	if (!fstat(fd, &s) && s.st_dev == c->file_device &&
+	    s.st_ino == c->file && s.st_size >= 0 && c->bytes &&
+	    c->bytes <= (uint64_t)s.st_size &&
+	    c->offset <= (uint64_t)s.st_size - c->bytes)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+/* Map the memory of a handle.  Return false if out of memory or if the memory
+ * no longer exists. */
 static bool map(struct opened *o)
 {
-	if (!ipc_map(&o->content.place, &o->map))
+	const struct content *c = &o->content;
+	const size_t before = c->offset % (size_t)sysconf(_SC_PAGESIZE);
+	const int fd = open_file(c);
+
+	if (fd < 0)
+		return false;
+	o->page_bytes = before + c->bytes;
+	o->pages = mmap(NULL, o->page_bytes, PROT_READ | PROT_WRITE,
+	                MAP_SHARED | MAP_NORESERVE, fd,
+	                (off_t)(c->offset - before));
+	close(fd);
+	if (o->pages == MAP_FAILED)
 		return false;
 	o->memory = (struct memory){
-		.start = o->map.start,
-		.bytes = o->content.place.bytes,
+		.start = (char *)o->pages + before,
+		.bytes = c->bytes,
 		.kind = MEMORY_MAPPED,
 		.device = device_current(),
 	};
-	if (!memory_reserve(o->map.pages, o->map.page_bytes))
+	if (!memory_reserve(o->pages, o->page_bytes))
 		goto err_after_map;
 	if (!memory_enter(&o->memory))
 		goto err_after_reserve;
 	return true;
 
 err_after_reserve:
-	memory_unreserve(o->map.pages);
+	memory_unreserve(o->pages);
 err_after_map:
-	ipc_unmap(&o->map);
+	munmap(o->pages, o->page_bytes);
 	return false;
 }
 
@@ -140,8 +195,8 @@ cudaError_t host_cudaIpcOpenMemHandle(void **memory, cudaIpcMemHandle_t handle,
 	memcpy(&c, &handle, sizeof(c));
 	if (c.magic != MAGIC)
 		return device_error(cudaErrorInvalidResourceHandle);
-	/* As CUDA answers where the handle was made. */
-	if (c.place.pid == getpid())
+	/* CUDA returns this error for a handle of the same process. */
+	if (c.pid == getpid())
 		return device_error(cudaErrorDeviceUninitialized);
 	error = capture_permits_unsafe();
 	if (error == cudaSuccess)
@@ -166,9 +221,9 @@ static bool close_locked(const void *memory)
 	if (--o->users)
 		return true;
 	list_remove(all, o, next);
-	memory_take(memory, 1U << MEMORY_MAPPED, &taken);
-	memory_unreserve(o->map.pages);
-	ipc_unmap(&o->map);
+	memory_remove(memory, 1U << MEMORY_MAPPED, &taken);
+	memory_unreserve(o->pages);
+	munmap(o->pages, o->page_bytes);
 	free(o);
 	return true;
 }
@@ -184,7 +239,7 @@ cudaError_t host_cudaIpcCloseMemHandle(void *memory)
 	error = capture_permits_unsafe();
 	if (error != cudaSuccess)
 		return device_error(error);
-	/* Work may still use it. */
+	/* Wait for work that might still use the memory. */
 	sync_memory();
 	SCOPED_LOCK(&lock);
 	return device_error(close_locked(memory)

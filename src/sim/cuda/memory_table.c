@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The table of memory
+ * Implements the table of CUDA's memory (see memory_table.h)
  *
- * All of it is plain memory, from the arena (arena.h).
+ * Allocated memory is host memory from the arena (arena.h).
  */
 
 #include "sim/cuda/memory_table.h"
@@ -23,22 +23,22 @@
 #include "sim/strict/census.h"
 #include "sim/strict/strict.h"
 
-/* How much freed memory strict mode keeps. */
+/* Limits on the freed memory that strict mode keeps. */
 #define KEPT_BYTES ((size_t)64 * 1024 * 1024)
 #define KEPT_PIECES 1024
 
-/* Functions whose name ends in _locked are called with it held. */
+/* Guards everything in this file.  Functions whose name ends in _locked are
+ * called with the lock held. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Guarded by lock; sorted by start. */
+/* The table, sorted by address.  Guarded by lock. */
 static struct memory *table;
 static size_t used, room;
 
-/* Guarded by lock: how much of each device's memory is used. */
+/* Number of used bytes of each device's memory.  Guarded by lock. */
 static size_t used_bytes[COHORT_SIM_MAX_DEVICES];
 
-/* Guarded by lock: addresses that are the devices' without being the
- * arena's. */
+/* Addresses reserved for devices outside the arena.  Guarded by lock. */
 struct span {
 	const char *start;
 	size_t bytes;
@@ -46,11 +46,12 @@ struct span {
 };
 static struct span *spans;
 
-/* Guarded by lock: where what is kept starts, oldest first, in a ring. */
+/* A ring buffer with the start addresses of the freed memory that strict mode
+ * keeps, oldest first.  Guarded by lock. */
 static char *kept[KEPT_PIECES];
 static size_t kept_first, kept_count, kept_bytes;
 
-/* The number of pieces that start at or below @p. */
+/* Return the number of entries that start at or below @p. */
 static size_t find_locked(const void *p)
 {
 	size_t low = 0, high = used;
@@ -66,7 +67,6 @@ static size_t find_locked(const void *p)
 	return low;
 }
 
-/* The piece that @p points into, or NULL. */
 static struct memory *at_locked(const void *p)
 {
 	size_t i = find_locked(p);
@@ -102,7 +102,7 @@ bool memory_enter(const struct memory *m)
 	return enter_locked(m);
 }
 
-/* ---- the size of devices ---------------------------------------------- */
+/* ---- the memory size of devices --------------------------------------- */
 
 static bool claim_locked(int device, size_t bytes)
 {
@@ -132,7 +132,7 @@ size_t memory_unused(int device)
 	return device_memory_bytes() - used_bytes[device];
 }
 
-/* How much of its device's memory an allocation takes. */
+/* Return the number of bytes that an allocation uses of its device's memory. */
 static size_t claim_of(const struct memory *m)
 {
 	return m->kind == MEMORY_DEVICE || m->kind == MEMORY_MANAGED ? m->bytes
@@ -159,22 +159,7 @@ bool memory_share(struct arena_share *out)
 	return arena_share(out);
 }
 
-void *memory_share_more(size_t bytes)
-{
-	struct arena_share share;
-	void *p;
-
-	SCOPED_LOCK(&lock);
-	p = arena_share(&share) ? arena_get(bytes) : NULL;
-	/* The arena goes on elsewhere once the file is full. */
-	if (p && (uintptr_t)p - share.start >= share.bytes) {
-		arena_put(p, bytes);
-		p = NULL;
-	}
-	return p ? memset(p, 0, bytes) : NULL;
-}
-
-/* ---- what is where ---------------------------------------------------- */
+/* ---- queries ---------------------------------------------------------- */
 
 bool memory_find(const void *p, struct memory *out)
 {
@@ -213,7 +198,7 @@ bool memory_overlaps(const void *p, size_t bytes)
 	return false;
 }
 
-/* ---- what devices may use --------------------------------------------- */
+/* ---- access by devices ------------------------------------------------ */
 
 bool memory_reserve(const void *start, size_t bytes)
 {
@@ -264,8 +249,8 @@ bool memory_set_sync(const void *p, bool sync)
 	return true;
 }
 
-/* True if memory of the program's own may be in the range, which the table does
- * not know. */
+/* Return true if the range, no part of which is in the table, lies outside the
+ * address ranges that belong to devices. */
 static bool is_of_program_locked(const char *p, size_t bytes)
 {
 	const uintptr_t first = (uintptr_t)p;
@@ -280,7 +265,8 @@ static bool is_of_program_locked(const char *p, size_t bytes)
 	return true;
 }
 
-/* How many of the @bytes at @p the table does not know. */
+/* Return the number of bytes, starting at @p and at most @bytes, that are not
+ * in the table. */
 static size_t gap_locked(const char *p, size_t bytes)
 {
 	const size_t next = find_locked(p);
@@ -292,8 +278,8 @@ static size_t gap_locked(const char *p, size_t bytes)
 	return before < bytes ? before : bytes;
 }
 
-/* How many of the @bytes at @p a device may use, from there on; 0 if it must
- * not. */
+/* Return the number of bytes, starting at @p and at most @bytes, that a device
+ * may access. */
 static size_t usable_locked(const char *p, size_t bytes, bool write)
 {
 	const struct memory *m = at_locked(p);
@@ -340,14 +326,14 @@ size_t memory_kept(void)
 #endif
 }
 
-/* ---- the end ---------------------------------------------------------- */
+/* ---- freeing ---------------------------------------------------------- */
 
 static bool is_in(const struct memory *m, unsigned int kinds)
 {
 	return kinds >> m->kind & 1;
 }
 
-/* The live piece that starts at @p, or NULL. */
+/* Return the live entry that starts at @p and is of one of @kinds, or NULL. */
 static struct memory *live_locked(const void *p, unsigned int kinds)
 {
 	struct memory *m = at_locked(p);
@@ -367,8 +353,7 @@ static void forget_oldest_locked(void)
 	remove_locked(m);
 }
 
-/* Keep a piece that is freed. */
-static void keep_locked(struct memory *m)
+static void quarantine_locked(struct memory *m)
 {
 	char *p = m->start;
 
@@ -381,7 +366,6 @@ static void keep_locked(struct memory *m)
 		forget_oldest_locked();
 }
 
-/* True if the table did not allocate the memory. */
 static bool is_foreign(const struct memory *m)
 {
 	return m->kind == MEMORY_REGISTERED || m->kind == MEMORY_MAPPED;
@@ -392,7 +376,7 @@ static bool is_kept(const struct memory *m)
 	return strict_is_on() && !is_foreign(m);
 }
 
-bool memory_take(const void *p, unsigned int kinds, struct memory *out)
+bool memory_remove(const void *p, unsigned int kinds, struct memory *out)
 {
 	struct memory *m;
 
@@ -403,7 +387,7 @@ bool memory_take(const void *p, unsigned int kinds, struct memory *out)
 	*out = *m;
 	used_bytes[m->device] -= claim_of(m);
 	if (is_kept(out))
-		keep_locked(m);
+		quarantine_locked(m);
 	else
 		remove_locked(m);
 	return true;
@@ -429,7 +413,8 @@ bool memory_end(const void *p, unsigned int kinds)
 	return true;
 }
 
-/* The first piece of @device that a reset frees. */
+/* Return the address of the first memory of @device that a reset must free, or
+ * NULL if there is none. */
 static const void *of_device_locked(int device)
 {
 	size_t i;
@@ -452,7 +437,7 @@ void memory_reset(int device)
 		pthread_mutex_unlock(&lock);
 		if (!p)
 			break;
-		if (memory_take(p, ~0U, &m))
+		if (memory_remove(p, ~0U, &m))
 			memory_discard(&m);
 	}
 }

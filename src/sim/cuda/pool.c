@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Memory pools, and memory that is allocated and freed in the order of a stream
+ * Implements memory pools and stream-ordered allocation
  *
- * A pool keeps nothing back: what is freed goes to the allocator at once, so
- * that a pool is only a count with limits and settings.  Memory is usable as
- * soon as the call returns, which is earlier than a stream promises, and is
- * freed when the stream gets there.
+ * A pool caches nothing: freed memory returns to the allocator at once.  So a
+ * pool is only a counter with limits and settings.  Memory is usable as soon as
+ * the allocating call returns, which is earlier than CUDA promises, and is
+ * freed when the stream reaches the free.
  */
 
-#include "sim/cuda/pool.h"
+#include "sim/cuda/memory_table.h"
 
 #include <pthread.h>
 #include <stdint.h>
@@ -24,26 +24,27 @@
 #include "sim/strict/fault.h"
 
 struct pool {
-	/* Constant. */
+	/* The following members are constant. */
 	int device;
 	bool is_default;
-	size_t max_bytes; /* 0: no limit */
+	size_t max_bytes; /* limit on the pool's size; 0 if unlimited */
 
-	/* Guarded by lock. */
-	bool destroyed; /* and to be freed when it is empty */
-	size_t pieces;  /* given out and not returned */
+	/* The following members are guarded by lock. */
+	bool destroyed; /* true if the pool must be freed once it is empty */
+	size_t pieces;  /* number of live allocations */
 	uint64_t used, used_high;
 	uint64_t reserved_high;
 	uint64_t threshold;
-	int reuse[3]; /* by attribute */
+	int reuse[3]; /* indexed by attribute - 1 */
 	enum cudaMemAccessFlags access[COHORT_SIM_MAX_DEVICES];
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Guarded by lock; by device. */
+/* The default pool and the current pool of each device.  Guarded by lock. */
 static struct pool *defaults[COHORT_SIM_MAX_DEVICES];
-static struct pool *currents[COHORT_SIM_MAX_DEVICES]; /* NULL: default */
+/* NULL if the current pool is the default pool */
+static struct pool *currents[COHORT_SIM_MAX_DEVICES];
 
 /* ---- pools ------------------------------------------------------------ */
 
@@ -61,7 +62,6 @@ static struct pool *pool_create(int device, bool is_default, size_t max_bytes)
 	return p;
 }
 
-/* The default pool of @device, or NULL without memory. */
 static struct pool *default_locked(int device)
 {
 	if (!defaults[device])
@@ -153,7 +153,7 @@ cudaError_t host_cudaDeviceSetMemPool(int device, cudaMemPool_t pool)
 	return cudaSuccess;
 }
 
-/* It keeps nothing back. */
+/* Do nothing, because a pool caches nothing. */
 cudaError_t host_cudaMemPoolTrimTo(cudaMemPool_t pool, size_t bytes)
 {
 	(void)bytes;
@@ -241,7 +241,7 @@ cudaError_t host_cudaMemPoolGetAttribute(cudaMemPool_t pool,
 		get_attribute_locked((struct pool *)pool, attribute, value));
 }
 
-/* ---- access, which every device has to all memory --------------------- */
+/* ---- access, which every device always has ---------------------------- */
 
 static cudaError_t check_access(const struct pool *p,
                                 const struct cudaMemAccessDesc *d)
@@ -253,7 +253,7 @@ static cudaError_t check_access(const struct pool *p,
 		return cudaErrorInvalidValue;
 	if (!device_is_valid(d->location.id))
 		return cudaErrorInvalidDevice;
-	/* The pool's own device keeps it. */
+	/* A pool's own device always has access. */
 	return d->location.id == p->device &&
 	                       d->flags != cudaMemAccessFlagsProtReadWrite
 	               ? cudaErrorInvalidDevice
@@ -302,8 +302,9 @@ static void max(uint64_t *high, uint64_t value)
 		*high = value;
 }
 
-/* Count @bytes more; false if that would exceed the limit. */
-static bool pool_give(struct pool *p, size_t bytes)
+/* Count an allocation of @bytes.  Return false if the pool would exceed its
+ * limit. */
+static bool pool_charge(struct pool *p, size_t bytes)
 {
 	SCOPED_LOCK(&lock);
 	if (p->max_bytes &&
@@ -343,7 +344,7 @@ static cudaError_t allocate(void **memory, size_t bytes, struct pool *p)
 		*memory = NULL;
 		return cudaSuccess;
 	}
-	if (!pool_give(p, bytes))
+	if (!pool_charge(p, bytes))
 		return device_error(cudaErrorMemoryAllocation);
 	if (!memory_allocate(&m)) {
 		pool_returned(&m);
@@ -392,7 +393,7 @@ static enum step free_step(struct stream *s, struct work *w,
 
 	(void)s;
 	(void)d;
-	if (memory_take(w->set.memory, 1U << MEMORY_DEVICE, &m)) {
+	if (memory_remove(w->set.memory, 1U << MEMORY_DEVICE, &m)) {
 		pool_returned(&m);
 		memory_discard(&m);
 	}

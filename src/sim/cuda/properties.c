@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What the host platform says its devices are: a device of compute capability
- * 9.0 without anything that kernels would need, whose memory is the host's,
- * shared out among all
+ * Implements the properties of the simulated devices
+ *
+ * A device reports compute capability 9.0, but cannot run kernels.  Its memory
+ * is an equal share of the host's.
  */
 
 #include <stdio.h>
@@ -33,7 +34,6 @@ size_t device_memory_bytes(void)
 	return share_of_pages(_SC_PHYS_PAGES);
 }
 
-/* What a compute capability of 9.0 means. */
 static void fill_compute(struct cudaDeviceProp12 *p)
 {
 	p->major = 9;
@@ -95,7 +95,7 @@ static void fill_textures(struct cudaDeviceProp12 *p)
 	set3(p->maxTexture3DAlt, 8192, 8192, 32768);
 }
 
-/* What it can do, as its memory is the host's. */
+/* Set the properties that follow from using host memory as device memory. */
 static void fill_memory(struct cudaDeviceProp12 *p)
 {
 	p->totalGlobalMem = device_memory_bytes();
@@ -113,7 +113,6 @@ static void fill_memory(struct cudaDeviceProp12 *p)
 	p->hostRegisterReadOnlySupported = 1;
 	p->canUseHostPointerForRegisteredMem = 1;
 	p->memoryPoolsSupported = 1;
-	p->ipcEventSupported = arena_is_shared();
 }
 
 static void fill_12(struct cudaDeviceProp12 *p, int device)
@@ -124,7 +123,7 @@ static void fill_12(struct cudaDeviceProp12 *p, int device)
 	p->uuid.bytes[15] = (char)device;
 	p->pciBusID = DEVICE_PCI_BUS(device);
 	p->clockRate = 1000000;
-	/* As an H100 has, the device of that capability. */
+	/* as in the H100, which has compute capability 9.0 */
 	p->multiProcessorCount = 132;
 	p->deviceOverlap = p->asyncEngineCount = 1;
 	p->concurrentKernels = 1;
@@ -134,7 +133,7 @@ static void fill_12(struct cudaDeviceProp12 *p, int device)
 	fill_memory(p);
 }
 
-/* What is dropped from @p is not in @q. */
+/* Convert properties from CUDA 12 to CUDA 13, which has dropped some fields. */
 static void fill_13(struct cudaDeviceProp *q, const struct cudaDeviceProp12 *p)
 {
 	memset(q, 0, sizeof(*q));
@@ -147,7 +146,6 @@ static void fill_13(struct cudaDeviceProp *q, const struct cudaDeviceProp12 *p)
 	q->deviceNumaId = q->hostNumaId = -1;
 }
 
-/* Store as much as there is place for. */
 static cudaError_t get_12(struct cudaDeviceProp12 *out, size_t bytes,
                           int device)
 {
@@ -168,7 +166,7 @@ cudaError_t host12_cudaGetDeviceProperties_v2(struct cudaDeviceProp12 *p,
 	return get_12(p, sizeof(*p), device);
 }
 
-/* By this name it has the layout of CUDA 11, with which that of 12 begins. */
+/* Get the properties in CUDA 11's structure, which is a prefix of CUDA 12's. */
 cudaError_t host12_cudaGetDeviceProperties(struct cudaDeviceProp12 *p,
                                            int device)
 {
@@ -225,7 +223,8 @@ cudaError_t host_cudaDeviceGetAttribute(int *value,
 	               : device_error(cudaErrorInvalidValue);
 }
 
-/* All devices are the same, whichever layout of properties is asked for. */
+/* Choose any device.  All devices are alike, so the properties do not
+ * matter. */
 cudaError_t host_cudaChooseDevice(int *device,
                                   const struct cudaDeviceProp *properties)
 {
@@ -235,7 +234,7 @@ cudaError_t host_cudaChooseDevice(int *device,
 	return cudaSuccess;
 }
 
-/* What is free on the device is so only as far as the host has it. */
+/* The free memory of a device is limited by the free memory of the host. */
 cudaError_t host_cudaMemGetInfo(size_t *free, size_t *total)
 {
 	size_t unused;

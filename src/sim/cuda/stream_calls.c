@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * CUDA's functions on streams, over exec/stream_queue.h; and what a stream is:
- * flags, priority, number, device and attributes, which the host platform
- * remembers and has no other use for
+ * Implements CUDA's functions on streams
+ *
+ * The flags, priority, id and device of a stream have no effect, except that the
+ * program can query them.
  */
 
-#include <string.h>
-
-#include "base/scoped_lock.h"
 #include "sim/cuda/cuda_device.h"
 #include "sim/cuda/memory_table.h"
 #include "sim/cuda/stream_capture.h"
@@ -16,39 +14,6 @@
 #include "sim/exec/stream_queue.h"
 #include "sim/host.h"
 #include "sim/strict/fault.h"
-
-/* What cudaStreamSetAttribute() sets, as exec keeps it for a stream. */
-struct attributes {
-	bool is_set; /* false: all have CUDA's defaults */
-	struct cudaAccessPolicyWindow accessPolicyWindow;
-	enum cudaSynchronizationPolicy syncPolicy;
-	cudaLaunchMemSyncDomainMap memSyncDomainMap;
-	cudaLaunchMemSyncDomain memSyncDomain;
-	int priority;
-};
-
-_Static_assert(sizeof(struct attributes) <= STREAM_ATTRIBUTES,
-               "a stream has room for its attributes");
-
-/* The attributes of @s, whose lock is held. */
-static struct attributes *attributes_locked(struct stream *s)
-{
-	struct attributes *a = (struct attributes *)s->attributes;
-
-	if (!a->is_set)
-		*a = (struct attributes){
-			.is_set = true,
-			.syncPolicy = cudaSyncPolicyAuto,
-			.memSyncDomainMap = { .remote = 1 },
-		};
-	return a;
-}
-
-static void set_priority(struct stream *s, int priority)
-{
-	SCOPED_LOCK(&s->lock);
-	attributes_locked(s)->priority = device_priority(priority);
-}
 
 cudaError_t host_cudaStreamCreateWithPriority(cudaStream_t *stream,
                                               unsigned int flags, int priority)
@@ -65,7 +30,7 @@ cudaError_t host_cudaStreamCreateWithPriority(cudaStream_t *stream,
 	s = stream_create(device_current(), !(flags & cudaStreamNonBlocking));
 	if (!s)
 		return device_error(cudaErrorMemoryAllocation);
-	set_priority(s, priority);
+	s->priority = device_priority(priority);
 	handle = stream_handle_create(s);
 	if (!handle) {
 		stream_destroy(s);
@@ -100,14 +65,14 @@ cudaError_t host_cudaStreamDestroy(cudaStream_t stream)
 	error = capture_permits(s);
 	if (error != cudaSuccess)
 		return device_error(error);
-	error = fault_sticky(s->device); /* it may be another device's soon */
+	error = fault_sticky(s->device); /* read it before @s can be reused */
 	stream_handle_destroy(stream);
 	stream_destroy(s);
 	return device_error(error);
 }
 
-/* The error that keeps the calling thread from asking about @s or waiting for
- * it; cudaSuccess if nothing does. */
+/* Return the error that prevents the calling thread from querying @s or waiting
+ * for it, or cudaSuccess. */
 static cudaError_t check_question(const struct stream *s)
 {
 	cudaError_t error = capture_permits(s);
@@ -115,8 +80,8 @@ static cudaError_t check_question(const struct stream *s)
 	return error != cudaSuccess || !s ? error : fault_of_device(s->device);
 }
 
-/* As the legacy default stream orders itself behind the blocking streams and
- * they behind it, it is idle when all of them are. */
+/* Return true if the legacy default stream is idle.  It is idle only if all
+ * blocking streams are idle, because it waits for them and they wait for it. */
 static bool legacy_is_idle(struct stream *s)
 {
 	struct stream *other = NULL;
@@ -179,7 +144,7 @@ cudaError_t host_cudaDeviceSynchronize(void)
 	return device_error(fault_of_device(device_current()));
 }
 
-/* It changes nothing here: managed memory can be used everywhere. */
+/* Has no effect, because managed memory can be used everywhere. */
 cudaError_t host_cudaStreamAttachMemAsync(cudaStream_t stream, void *memory,
                                           size_t bytes, unsigned int flags)
 {
@@ -204,8 +169,8 @@ cudaError_t host_cudaStreamAttachMemAsync(cudaStream_t stream, void *memory,
 	return cudaSuccess;
 }
 
-/* The stream of a handle for a function that stores something in @out; NULL if
- * there is none or @out is NULL. */
+/* Find the stream of a handle, for a query that stores its result in @out.
+ * Return an error if the handle is invalid or @out is NULL. */
 static cudaError_t stream_fact(cudaStream_t stream, const void *out,
                                struct stream **found)
 {
@@ -233,11 +198,9 @@ cudaError_t host_cudaStreamGetPriority(cudaStream_t stream, int *priority)
 	struct stream *s;
 	cudaError_t error = stream_fact(stream, priority, &s);
 
-	if (error != cudaSuccess)
-		return error;
-	SCOPED_LOCK(&s->lock);
-	*priority = attributes_locked(s)->priority;
-	return cudaSuccess;
+	if (error == cudaSuccess)
+		*priority = s->priority;
+	return error;
 }
 
 cudaError_t host_cudaStreamGetId(cudaStream_t stream, unsigned long long *id)
@@ -250,7 +213,7 @@ cudaError_t host_cudaStreamGetId(cudaStream_t stream, unsigned long long *id)
 	return error;
 }
 
-/* In a capture the question makes it invalid. */
+/* As in CUDA, a query during a capture invalidates the capture. */
 cudaError_t host_cudaStreamGetDevice(cudaStream_t stream, int *device)
 {
 	struct stream *s;
@@ -263,88 +226,74 @@ cudaError_t host_cudaStreamGetDevice(cudaStream_t stream, int *device)
 	return error;
 }
 
-/* ---- attributes ------------------------------------------------------- */
+/* ---- functions of the program that a stream calls ----------------------- */
 
-cudaError_t host_cudaStreamCopyAttributes(cudaStream_t dst, cudaStream_t src)
+static enum step host_step(struct stream *s, struct work *w,
+                           const struct drive *d)
 {
-	struct stream *to = stream_find(dst), *from = stream_find(src);
-	struct attributes attributes;
+	(void)s;
+	if (d->effort != EFFORT_OWN)
+		return STEP_LATER;
+	/* Wake other streams first, because the function can take long. */
+	stream_settle();
+	device_forbid_calls(true);
+	w->host.fn(w->host.user);
+	device_forbid_calls(false);
+	return STEP_DONE;
+}
 
-	if (!to || !from)
+static enum step callback_step(struct stream *s, struct work *w,
+                               const struct drive *d)
+{
+	(void)s;
+	if (d->effort != EFFORT_OWN)
+		return STEP_LATER;
+	stream_settle();
+	device_forbid_calls(true);
+	((cudaStreamCallback_t)w->callback.fn)(w->callback.handle, cudaSuccess,
+	                                       w->callback.user);
+	device_forbid_calls(false);
+	return STEP_DONE;
+}
+
+/* Queue a call of a function.  If @kind is not NULL, a graph can capture the
+ * call as a node of this kind. */
+static cudaError_t submit(cudaStream_t stream, const struct work *w,
+                          const struct graph_kind *kind)
+{
+	struct stream *s = stream_find(stream);
+
+	if (!s)
 		return device_error(cudaErrorInvalidResourceHandle);
-	pthread_mutex_lock(&from->lock);
-	attributes = *attributes_locked(from);
-	pthread_mutex_unlock(&from->lock);
-	pthread_mutex_lock(&to->lock);
-	*attributes_locked(to) = attributes;
-	pthread_mutex_unlock(&to->lock);
-	return cudaSuccess;
+	if (stream_permits_calls() != cudaSuccess)
+		return device_error(cudaErrorNotPermitted);
+	return device_error(stream_submit(s, w, kind, NULL));
 }
 
-/* Copy between where a stream has an attribute and the same field of a value;
- * false if a stream has no such attribute. */
-static bool exchange(struct attributes *a, cudaStreamAttrID id,
-                     cudaStreamAttrValue *get, const cudaStreamAttrValue *set)
+cudaError_t host_cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t fn,
+                                    void *user)
 {
-#define EXCHANGE(field)                                                        \
-	if (set)                                                               \
-		a->field = set->field;                                         \
-	else                                                                   \
-		get->field = a->field;                                         \
-	return true
+	static const struct graph_kind kind = { .type = cudaGraphNodeTypeHost };
+	const struct work w = {
+		.step = host_step,
+		.host = { .fn = fn, .user = user },
+	};
 
-	switch ((int)id) {
-	case cudaLaunchAttributeAccessPolicyWindow:
-		EXCHANGE(accessPolicyWindow);
-	case cudaLaunchAttributeSynchronizationPolicy:
-		EXCHANGE(syncPolicy);
-	case cudaLaunchAttributePriority:
-		EXCHANGE(priority);
-	case cudaLaunchAttributeMemSyncDomainMap:
-		EXCHANGE(memSyncDomainMap);
-	case cudaLaunchAttributeMemSyncDomain:
-		EXCHANGE(memSyncDomain);
-	default:
-		return false;
-	}
-#undef EXCHANGE
+	return fn ? submit(stream, &w, &kind)
+	          : device_error(cudaErrorInvalidValue);
 }
 
-cudaError_t host_cudaStreamGetAttribute(cudaStream_t stream,
-                                        cudaStreamAttrID id,
-                                        cudaStreamAttrValue *value)
+cudaError_t host_cudaStreamAddCallback(cudaStream_t stream,
+                                       cudaStreamCallback_t fn, void *user,
+                                       unsigned int flags)
 {
-	struct stream *s;
-	cudaError_t error = stream_fact(stream, value, &s);
+	const struct work w = {
+		.step = callback_step,
+		.callback = { .fn = (void (*)(void))fn,
+		              .user = user,
+		              .handle = stream },
+	};
 
-	if (error != cudaSuccess)
-		return error;
-	memset(value, 0, sizeof(*value));
-	SCOPED_LOCK(&s->lock);
-	return device_error(exchange(attributes_locked(s), id, value, NULL)
-	                            ? cudaSuccess
-	                            : cudaErrorInvalidValue);
-}
-
-cudaError_t host_cudaStreamSetAttribute(cudaStream_t stream,
-                                        cudaStreamAttrID id,
-                                        const cudaStreamAttrValue *value)
-{
-	struct stream *s;
-	cudaError_t error = stream_fact(stream, value, &s);
-	cudaStreamAttrValue wanted;
-
-	if (error != cudaSuccess)
-		return error;
-	if (id == cudaLaunchAttributeSynchronizationPolicy &&
-	    ((int)value->syncPolicy < cudaSyncPolicyAuto ||
-	     (int)value->syncPolicy > cudaSyncPolicyBlockingSync))
-		return device_error(cudaErrorInvalidValue);
-	wanted = *value;
-	if (id == cudaLaunchAttributePriority)
-		wanted.priority = device_priority(wanted.priority);
-	SCOPED_LOCK(&s->lock);
-	return device_error(exchange(attributes_locked(s), id, NULL, &wanted)
-	                            ? cudaSuccess
-	                            : cudaErrorInvalidValue);
+	return fn && !flags ? submit(stream, &w, NULL)
+	                    : device_error(cudaErrorInvalidValue);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Captures (see stream_capture.h), and CUDA's functions on them
+ * Implements captures (see stream_capture.h) and CUDA's functions on them
  */
 
 #include "sim/cuda/stream_capture.h"
@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/list.h"
 #include "base/scoped_lock.h"
 #include "sim/cuda/cuda_device.h"
 #include "sim/cuda/stream_handle.h"
@@ -17,37 +18,36 @@
 #include "sim/host.h"
 #include "sim/strict/fault.h"
 
-/*
- * One lock guards all captures.  Functions whose name ends in _locked are
- * called with it held.
- */
+/* Guards all captures.  Functions whose name ends in _locked are called with
+ * the lock held. */
 pthread_mutex_t capture_lock = PTHREAD_MUTEX_INITIALIZER;
 
 struct capture {
-	/* Constant. */
+	/* The following members are constant. */
 	unsigned long long id;
 	enum cudaStreamCaptureMode mode;
-	const void *thread; /* that began it */
+	const void *thread; /* identifies the thread that began the capture */
 	struct stream *origin;
 	struct graph *graph;
 
 	/* Guarded by capture_lock. */
 	bool invalid;
 	struct captured *streams;
-	struct capture *next; /* of all */
+	struct capture *next; /* next in the list of all captures */
 };
 
-/* Guarded by capture_lock. */
+/* List of all captures, and the last id that was assigned.  Guarded by
+ * capture_lock. */
 static struct capture *captures;
-static unsigned long long numbers; /* given out */
+static unsigned long long numbers;
 
-/* Atomic; how many captures there are.  Written under capture_lock, read
- * without it to skip all the rest.  Relaxed: a thread that may not know of a
- * capture is in no order with it. */
+/* Atomic; number of captures.  Written under capture_lock, and read without the
+ * lock so that calls are fast while there is no capture.  Relaxed, because a
+ * thread that is unaware of a capture need not be ordered with it. */
 static atomic_int active;
 
-/* The calling thread's mode, as cudaThreadExchangeStreamCaptureMode() sets it.
- * Its address is the thread's own, and tells it from other threads. */
+/* The calling thread's mode, set by cudaThreadExchangeStreamCaptureMode().  The
+ * address of this variable identifies the thread. */
 static _Thread_local enum cudaStreamCaptureMode thread_mode =
 	cudaStreamCaptureModeGlobal;
 
@@ -58,7 +58,6 @@ bool capture_none(void)
 
 /* ---- streams of a capture --------------------------------------------- */
 
-/* What @s is in a capture; NULL if it is part of none. */
 static struct captured *captured_of_locked(const struct stream *s)
 {
 	return load_relaxed(&s->captured);
@@ -69,7 +68,6 @@ bool capture_has(const struct stream *s)
 	return load_relaxed(&s->captured);
 }
 
-/* Make @s part of a capture; NULL without memory. */
 static struct captured *add_stream_locked(struct capture *c, struct stream *s)
 {
 	struct captured *d = calloc(1, sizeof(*d));
@@ -79,19 +77,14 @@ static struct captured *add_stream_locked(struct capture *c, struct stream *s)
 	d->capture = c;
 	d->stream = s;
 	d->lane = c->graph->lanes++;
-	d->next = c->streams;
-	c->streams = d;
+	list_add(c->streams, d, next);
 	store_relaxed(&s->captured, d);
 	return d;
 }
 
 static void captured_forget_locked(struct captured *d)
 {
-	struct captured **at = &d->capture->streams;
-
-	while (*at != d)
-		at = &(*at)->next;
-	*at = d->next;
+	list_remove(d->capture->streams, d, next);
 	store_relaxed(&d->stream->captured, NULL);
 	free(d->after);
 	free(d);
@@ -128,7 +121,7 @@ static bool captured_add_all_locked(struct captured *d,
 	return ok;
 }
 
-/* ---- what must not be ------------------------------------------------- */
+/* ---- forbidden calls -------------------------------------------------- */
 
 static cudaError_t capture_fail_locked(struct capture *c, cudaError_t error)
 {
@@ -180,15 +173,14 @@ cudaError_t capture_permits(const struct stream *s)
 
 static bool is_on_device(const struct capture *c, int device)
 {
-	const struct captured *d = c->streams;
+	const struct captured *d;
 
-	while (d && d->stream->device != device)
-		d = d->next;
+	list_find(d, c->streams, next, d->stream->device == device);
 	return d;
 }
 
-/* True if @c keeps the calling thread from calls that are potentially
- * unsafe. */
+/* Return true if @c prevents the calling thread from making potentially unsafe
+ * calls. */
 static bool prohibits(const struct capture *c)
 {
 	if (c->thread == &thread_mode)
@@ -197,9 +189,9 @@ static bool prohibits(const struct capture *c)
 	       thread_mode == cudaStreamCaptureModeGlobal;
 }
 
-/* Make the captures invalid that keep the calling thread from a call: those
- * with a stream on @device or, if that is -1, those that prohibit unsafe
- * calls. */
+/* Invalidate the captures that prevent a call: captures with a stream on
+ * @device or, if @device is -1, captures that prevent potentially unsafe calls.
+ * Return an error if there are any. */
 static cudaError_t refuse_all(int device)
 {
 	cudaError_t error = cudaSuccess;
@@ -253,7 +245,8 @@ static cudaError_t add_node_locked(struct captured *d, const struct work *work,
 	d->count = 0;
 	if (add_after_locked(d, n))
 		return cudaSuccess;
-	/* The graph has the work: the caller must not drop it any more. */
+	/* Return success, because the graph already owns the work and the
+	 * caller must not free it. */
 	c->invalid = true;
 	return cudaSuccess;
 }
@@ -346,10 +339,9 @@ cudaError_t capture_point(struct stream *s, struct capture_point *out)
 
 static struct capture *find_locked(unsigned long long id)
 {
-	struct capture *c = captures;
+	struct capture *c;
 
-	while (c && c->id != id)
-		c = c->next;
+	list_find(c, captures, next, c->id == id);
 	return c;
 }
 
@@ -410,7 +402,7 @@ void capture_invalidate(unsigned long long id)
 		c->invalid = true;
 }
 
-/* ---- the beginning and the end ---------------------------------------- */
+/* ---- creating and removing captures ----------------------------------- */
 
 static struct capture *capture_create_locked(struct stream *s,
                                              enum cudaStreamCaptureMode mode)
@@ -431,27 +423,20 @@ static struct capture *capture_create_locked(struct stream *s,
 	c->mode = mode;
 	c->thread = &thread_mode;
 	c->origin = s;
-	c->next = captures;
-	captures = c;
+	list_add(captures, c, next);
 	add_relaxed(&active, 1);
 	return c;
 }
 
 static void capture_remove_locked(struct capture *c)
 {
-	struct capture **at = &captures;
-
-	while (*at != c)
-		at = &(*at)->next;
-	*at = c->next;
+	list_remove(captures, c, next);
 	while (c->streams)
 		captured_forget_locked(c->streams);
 	sub_relaxed(&active, 1);
 }
 
-/* ---- CUDA's functions -------------------------------------------------- */
-
-/* ---- the beginning ---------------------------------------------------- */
+/* ---- beginning a capture ---------------------------------------------- */
 
 static bool mode_is_valid(enum cudaStreamCaptureMode mode)
 {
@@ -490,10 +475,10 @@ host_cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode)
 	return cudaSuccess;
 }
 
-/* ---- the end ---------------------------------------------------------- */
+/* ---- ending a capture ------------------------------------------------- */
 
-/* Mark the nodes that the next node of @d comes behind, and all that those come
- * behind. */
+/* Mark all nodes that the next node of @d will depend on, directly or
+ * indirectly. */
 static void reach_locked(const struct captured *d)
 {
 	struct graph *g = d->capture->graph;
@@ -509,7 +494,8 @@ static void reach_locked(const struct captured *d)
 	}
 }
 
-/* True if the origin has waited for the work of every stream of the capture. */
+/* Return true if the stream on which the capture began has waited for all other
+ * streams of the capture. */
 static bool is_joined_locked(const struct capture *c)
 {
 	const struct captured *d;
@@ -523,7 +509,6 @@ static bool is_joined_locked(const struct capture *c)
 	return true;
 }
 
-/* End the capture on @s: take it out, store it, and return how it ended. */
 static cudaError_t end_locked(struct stream *s, struct capture **out)
 {
 	struct captured *d = captured_of_locked(s);
@@ -595,7 +580,7 @@ void capture_leave(struct stream *s)
 	}
 }
 
-/* ---- questions -------------------------------------------------------- */
+/* ---- queries ---------------------------------------------------------- */
 
 cudaError_t host_cudaStreamIsCapturing(cudaStream_t stream,
                                        enum cudaStreamCaptureStatus *status)
@@ -604,7 +589,7 @@ cudaError_t host_cudaStreamIsCapturing(cudaStream_t stream,
 	                                     NULL, NULL);
 }
 
-/* A question changes nothing. */
+/* This query does not invalidate the capture. */
 cudaError_t host_cudaStreamGetCaptureInfo(cudaStream_t stream,
                                           enum cudaStreamCaptureStatus *status,
                                           unsigned long long *id,
@@ -636,7 +621,7 @@ cudaError_t host_cudaStreamGetCaptureInfo(cudaStream_t stream,
 	if (after)
 		*after = (const cudaGraphNode_t *)d->after;
 	if (edges)
-		*edges = NULL; /* all edges are plain */
+		*edges = NULL; /* no edge has data */
 	if (count)
 		*count = d->count;
 	return cudaSuccess;
@@ -678,8 +663,8 @@ static cudaError_t update_locked(struct captured *d, cudaGraphNode_t *nodes,
 	                                     cudaErrorMemoryAllocation);
 }
 
-/* Nodes that it drops from the set need not be joined: they are in the
- * graph. */
+/* Nodes that the program removes from the stream's dependencies stay in the
+ * graph and need not be joined. */
 cudaError_t host_cudaStreamUpdateCaptureDependencies(
 	cudaStream_t stream, cudaGraphNode_t *nodes,
 	const cudaGraphEdgeData *edges, size_t count, unsigned int flags)

@@ -3,19 +3,19 @@
 #define SIM_CUDA_STREAM_CAPTURE_H
 
 /*
- * Capturing streams: what is queued becomes a node of a graph instead
+ * Captures streams: work becomes nodes of a graph instead of being queued
  *
- *	             first wait for an event of it
- *	not capturing <------------------------------ any stream
- *	      |  begin                    \
- *	      v                            v
- *	    ACTIVE --------------------------------> INVALID
- *	      |      what must not be during it         |
- *	      | end                                     | end
- *	      v                                         v
- *	   a graph                                    nothing
+ *           not capturing
+ *                 |
+ *                 |  cudaStreamBeginCapture(), or the first wait
+ *                 v  for an event recorded in the capture
+ *              ACTIVE ----- a forbidden call -----> INVALID
+ *                 |                                    |
+ *                 |  cudaStreamEndCapture()            |
+ *                 v                                    v
+ *              a graph                              no graph
  *
- * While nobody captures, all of this is one number to look at.
+ * If no stream is being captured, every check only reads one number.
  */
 
 #include <pthread.h>
@@ -24,21 +24,22 @@
 
 struct capture;
 
-/* One stream that is part of a capture. */
+/* A stream that is part of a capture. */
 struct captured {
 	struct capture *capture;
 	struct stream *stream;
-	struct captured *next; /* of its capture */
+	struct captured *next; /* next stream of the same capture */
 	int lane;
 
-	/* The nodes that its next node comes behind; the program may see the
-	 * array. */
+	/* The nodes on which the stream's next node will depend.  The program
+	 * may read the array. */
 	struct node **after;
 	size_t count, room;
 };
 
-/* Where a stream is in its capture: the capture's id, 0 if there is none, and
- * the nodes that its next node would come behind, to be freed. */
+/* A stream's position in a capture: the capture's id, or 0 if there is no
+ * capture, and the nodes on which the stream's next node would depend.  The
+ * owner frees the array. */
 struct capture_point {
 	unsigned long long id;
 	struct node **after;
@@ -46,60 +47,69 @@ struct capture_point {
 };
 
 /*
- * Queue work on @stream, or capture it as @kind has it (NULL: it cannot be
- * captured).  Stores the position behind it; work that is captured counts as
- * done.  An error is returned, not remembered; then the work is still the
- * caller's.
+ * Queue @work on @stream, or capture it as a node of @kind
+ *
+ * @kind is NULL if the work cannot be captured.  Stores in @position_out the
+ * stream's position after the work; captured work counts as done.  Returns an
+ * error without storing it as the last error; the caller then still owns the
+ * work.
  */
 cudaError_t stream_submit(struct stream *stream, const struct work *work,
                           const struct graph_kind *kind,
                           uint64_t *position_out);
 
-/* The error that keeps the calling thread from waiting for @stream, from asking
- * about it, or from queueing there what cannot be captured; cudaSuccess if
- * nothing does.  An error makes the capture that @stream is part of invalid.
- * NULL for @stream is an error. */
+/* Return the error that prevents the calling thread from waiting for @stream,
+ * from querying it, or from queueing work that cannot be captured on it.
+ * Return cudaSuccess if all are allowed.  An error invalidates the capture of
+ * @stream.  @stream may be NULL, which is an error. */
 cudaError_t capture_permits(const struct stream *stream);
 
-/* As capture_permits(), for calls that wait for all of a device, and for those
- * that CUDA calls potentially unsafe. */
+/* Return the error that prevents the calling thread from waiting for a whole
+ * device, or cudaSuccess.  An error invalidates the captures that cause it. */
 cudaError_t capture_permits_device_wait(int device);
+
+/* Return the error that prevents the calling thread from a call that CUDA
+ * documents as potentially unsafe, or cudaSuccess.  An error invalidates the
+ * captures that cause it. */
 cudaError_t capture_permits_unsafe(void);
 
-/* True if @stream is part of a capture. */
 bool capture_has(const struct stream *stream);
 
-/* Take @stream, which is to be destroyed, out of its capture: what it did
- * stays, and need not be joined.  If the capture began there, nothing can end
- * it: it is given up. */
+/* Remove @stream, which is about to be destroyed, from its capture.  Its nodes
+ * stay and need not be joined.  If the capture began on @stream, it can no
+ * longer be ended, so it is discarded. */
 void capture_leave(struct stream *stream);
 
-/* Whether work that is ordered between all of @streams can be queued or
- * captured: cudaErrorStreamCaptureIsolation if some are captured and others
- * not, or into another graph; cudaErrorStreamCaptureInvalidated if their
- * capture has failed, or would fail because of this. */
+/*
+ * capture_check_together - check that work across all @streams can be ordered
+ *
+ * Returns:
+ *   cudaSuccess                          it can be queued or captured
+ *   cudaErrorStreamCaptureIsolation      the streams are not all in the same
+ *                                        capture
+ *   cudaErrorStreamCaptureInvalidated    their capture is invalid, or would
+ *                                        become so
+ */
 cudaError_t capture_check_together(struct stream *const *streams, size_t n);
 
-/* Let the next node of @to come behind that of @from, too; both are part of one
- * capture. */
+/* Make the next node of @to also depend on the last nodes of @from.  Both
+ * streams must be in one capture. */
 cudaError_t capture_join(struct stream *to, struct stream *from);
 
-/* Store where @stream is in its capture, for an event. */
+/* Store the position of @stream in its capture, for an event. */
 cudaError_t capture_point(struct stream *stream, struct capture_point *out);
 
-/* Let @stream wait for @point, which may make it part of the capture.  Stores
- * false if neither is part of a capture. */
+/* Make @stream wait for @point, which can add @stream to a capture.  Set
+ * *@handled to false if neither @stream nor @point is part of a capture. */
 cudaError_t capture_wait(struct stream *stream,
                          const struct capture_point *point, bool *handled);
 
-/* An event of capture @id was asked about, which makes the capture invalid. */
+/* Invalidate capture @id, because one of its events was queried. */
 void capture_invalidate(unsigned long long id);
 
-/* True if no stream is being captured. */
 bool capture_none(void);
 
-/* The lock of all captures: while a graph is captured into, it guards the
- * graph, too. */
+/* Guards all captures, and every graph while streams are captured into it. */
 extern pthread_mutex_t capture_lock;
 
 #endif

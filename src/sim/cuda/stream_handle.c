@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Map handles to streams
+ * Maps handles to streams
  *
- * A handle is the address of an entry in a table, so that one that was
- * destroyed, or never was one, is found without a look at what it points to.
+ * A handle is the address of an entry in a table, so a destroyed or invalid
+ * handle is detected without dereferencing it.
  *
- * A thread has a default stream of its own on each device, which is created
- * when it is first used and destroyed when the thread ends.  It is a blocking
- * stream like any other.
+ * Each thread has its own default stream on each device, which is created on
+ * first use and destroyed when the thread ends.  It is a blocking stream like
+ * any other.
  */
 
 #include "sim/cuda/stream_handle.h"
@@ -26,20 +26,20 @@
 
 #define MOST_HANDLES ((size_t)1 << 16)
 
-/* Atomic; the stream of each handle, or NULL if there is none.  Release and
- * acquire: the stream's fields. */
+/* Atomic; the stream of each handle, or NULL if there is none.  Stored with
+ * release and loaded with acquire, to publish the stream's members. */
 static struct stream *_Atomic table[MOST_HANDLES];
 
 /* Guarded by table_lock. */
-static size_t handles; /* that have a stream */
-static size_t room =
-	256;        /* entries in use; at most half of them have a stream */
-static size_t next; /* the entry to try first, of those in use */
+static size_t handles; /* number of handles */
+/* Number of entries in use; at most half of them have a stream. */
+static size_t room = 256;
+static size_t next; /* index of the entry to try first */
 
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Find an entry without a stream.  Entries are used in turn, so that a
- * destroyed handle does not soon become another stream's. */
+/* Find an entry without a stream.  Entries are used in rotation, so that the
+ * address of a destroyed handle is not reused soon. */
 static struct stream *_Atomic *find_free_locked(void)
 {
 	if (handles == MOST_HANDLES)
@@ -65,7 +65,8 @@ cudaStream_t stream_handle_create(struct stream *s)
 	return (cudaStream_t)(uintptr_t)entry;
 }
 
-/* Return the entry of @handle, or NULL if that is not the address of one. */
+/* Return the table entry of @handle, or NULL if @handle is not the address of
+ * an entry. */
 static struct stream *_Atomic *find_entry(cudaStream_t handle)
 {
 	uintptr_t offset = (uintptr_t)handle - (uintptr_t)table;
@@ -82,16 +83,15 @@ void stream_handle_destroy(cudaStream_t handle)
 	handles--;
 }
 
-/* ---- the default streams of threads ----------------------------------- */
+/* ---- default streams of threads --------------------------------------- */
 
-/* Owned by the thread. */
 struct own_streams {
-	struct stream *of[COHORT_SIM_MAX_DEVICES]; /* by device */
+	struct stream *of[COHORT_SIM_MAX_DEVICES]; /* indexed by device */
 };
 
 static _Thread_local struct own_streams *mine;
 
-/* Its value is the thread's own_streams. */
+/* Key whose value points to the thread's struct own_streams. */
 static pthread_key_t key;
 
 static void streams_end(void *streams)
@@ -122,7 +122,6 @@ static struct own_streams *streams_begin(void)
 	return mine;
 }
 
-/* Returns NULL without memory. */
 static struct stream *stream_of_thread(int device)
 {
 	struct own_streams *own = mine ? mine : streams_begin();
@@ -134,7 +133,7 @@ static struct stream *stream_of_thread(int device)
 	return own->of[device];
 }
 
-/* ---- from a handle to its stream -------------------------------------- */
+/* ---- finding streams -------------------------------------------------- */
 
 struct stream *stream_find_on(int device, cudaStream_t handle)
 {

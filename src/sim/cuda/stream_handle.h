@@ -9,16 +9,16 @@ struct stream;
 /* Return a handle for @stream, or NULL if there are too many streams. */
 cudaStream_t stream_handle_create(struct stream *stream);
 
-/* Make @handle, from stream_handle_create(), one that stream_find() does not
- * know. */
+/* Invalidate @handle.  stream_find() then no longer finds its stream. */
 void stream_handle_destroy(cudaStream_t handle);
 
-/* The stream that a handle stands for in the calling thread, or NULL if it was
- * destroyed, is no handle, or there is no memory.  The default streams are
- * those of the current device. */
+/* Return the stream of @handle, or NULL if @handle is invalid or if out of
+ * memory.  A default stream is a stream of the calling thread's current
+ * device. */
 struct stream *stream_find(cudaStream_t handle);
 
-/* As stream_find(), where the default streams are those of @device. */
+/* Return the stream of @handle, as stream_find() does.  A default stream is a
+ * stream of @device. */
 struct stream *stream_find_on(int device, cudaStream_t handle);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The waits that devices impose on each other (see sync.h) */
+/* Implements the waits of CUDA calls for the devices of a process (see
+ * sync.h) */
 
 #include "sim/cuda/sync.h"
 
@@ -22,77 +23,39 @@ atomic_bool sync_on, sync_on_copies;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Guarded by lock; 0: not set, and not settled. */
-static int wanted, settled;
+/* True once the environment has been read.  Guarded by lock. */
+static bool is_settled;
 
-int sync_want(int sync)
-{
-	int rc = COHORT_OK;
-
-	if (sync < COHORT_SIM_SYNC_NONE || sync > COHORT_SIM_SYNC_MEMORY)
-		return error_set(COHORT_INVALID,
-		                 "sync is %d, not an enum cohort_sim_sync",
-		                 sync);
-	SCOPED_LOCK(&lock);
-	if (!settled)
-		wanted = sync;
-	else if (settled != sync)
-		rc = error_set(COHORT_STATE,
-		               "sync is %d, but the host platform is in use "
-		               "with %d",
-		               sync, settled);
-	return rc;
-}
-
-int sync_wanted(void)
-{
-	SCOPED_LOCK(&lock);
-	return wanted;
-}
-
-static int read_environment_locked(void)
+int sync_init(void)
 {
 	const char *text = getenv("COHORT_HOST_SYNC");
+	bool device = text && strcmp(text, "device") == 0;
+	bool memory = text && strcmp(text, "memory") == 0;
 
-	if (!text || !*text || strcmp(text, "none") == 0)
-		settled = COHORT_SIM_SYNC_NONE;
-	else if (strcmp(text, "device") == 0)
-		settled = COHORT_SIM_SYNC_DEVICE;
-	else if (strcmp(text, "memory") == 0)
-		settled = COHORT_SIM_SYNC_MEMORY;
-	else
+	SCOPED_LOCK(&lock);
+	if (is_settled)
+		return COHORT_OK;
+	if (text && *text && strcmp(text, "none") && !device && !memory)
 		return error_set(COHORT_INVALID,
 		                 "COHORT_HOST_SYNC is \"%s\", not device, "
 		                 "memory or none",
 		                 text);
+	is_settled = true;
+	store_relaxed(&sync_on, device || memory);
+	store_relaxed(&sync_on_copies, device);
 	return COHORT_OK;
 }
 
-int sync_init(void)
-{
-	int rc = COHORT_OK;
+/* ---- waiting for devices ---------------------------------------------- */
 
-	SCOPED_LOCK(&lock);
-	if (!settled && wanted)
-		settled = wanted;
-	else if (!settled)
-		rc = read_environment_locked();
-	store_relaxed(&sync_on, settled == COHORT_SIM_SYNC_DEVICE ||
-	                                settled == COHORT_SIM_SYNC_MEMORY);
-	store_relaxed(&sync_on_copies, settled == COHORT_SIM_SYNC_DEVICE);
-	return rc;
-}
-
-/* ---- memory functions ------------------------------------------------- */
-
-/* Atomic; how many calls that block launches wait: on each device, and in the
- * last place on all devices.  seq_cst: a launch that begins after one has begun
- * to wait sees it. */
+/* Atomic, seq_cst; number of waiting calls that block launches on each device.
+ * The last entry counts calls that block all devices.  A launch that starts
+ * after a call has started to wait must see the call. */
 static atomic_int waiting[COHORT_SIM_MAX_DEVICES + 1];
 #define ALL_DEVICES COHORT_SIM_MAX_DEVICES
 
-/* So many streams are looked at before the first of them is waited for: what is
- * launched on one of them meanwhile is not waited for. */
+/* Number of streams whose positions are read before the first wait.  Work that
+ * is launched later on these streams is not waited for. */
 #define AT_ONCE 256
 
 static void wait_for_all(void)
@@ -148,8 +111,9 @@ void sync_gate(int device)
 
 static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
 
-/* Atomic; the kernels that are loaded, by device: a set of bits.  Written with
- * loading held.  Acquire and release: they are loaded. */
+/* Atomic; bit set of the loaded kernels of each device.  Written while the lock
+ * loading is held.  Acquire and release, so that a thread that sees a bit set
+ * continues only after the load. */
 static _Atomic uint32_t loaded[COHORT_SIM_MAX_DEVICES];
 
 static bool are_loaded(const int *devices, int n, uint32_t kernels)
@@ -162,9 +126,9 @@ static bool are_loaded(const int *devices, int n, uint32_t kernels)
 	return true;
 }
 
-/* Wait for the lock; false if another thread has loaded them meanwhile.  The
- * thread that has the lock may wait for another rank's kernel, and so for a
- * launch of the thread that would wait here. */
+/* Acquire the lock for loading.  Return false if another thread has loaded the
+ * kernels.  Must not block on the lock: its owner may wait for another rank's
+ * kernel, and therefore for a launch by the calling thread. */
 static bool begin_loading(const int *devices, int n, uint32_t kernels)
 {
 	struct backoff b = BACKOFF;

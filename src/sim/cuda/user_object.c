@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * User objects (see user_object.h)
+ * Implements user objects (see graph.h)
  */
 
-#include "sim/cuda/user_object.h"
+#include "sim/cuda/graph.h"
 
 #include <limits.h>
 #include <pthread.h>
@@ -13,11 +13,10 @@
 #include "base/list.h"
 #include "base/scoped_lock.h"
 #include "sim/cuda/cuda_device.h"
-#include "sim/cuda/graph.h"
 #include "sim/host.h"
 
 struct user_object {
-	/* Constant. */
+	/* The following members are constant. */
 	void *user;
 	cudaHostFn_t end;
 
@@ -33,7 +32,8 @@ static void retain(struct user_object *o, unsigned int count)
 	o->uses += count;
 }
 
-/* False if it has not so many uses.  The program's function must not call
+/* Release @count references, or return false if there are fewer.  When the last
+ * reference is released, call the program's function, which must not call
  * CUDA. */
 static bool release(struct user_object *o, unsigned int count)
 {
@@ -55,9 +55,8 @@ static bool release(struct user_object *o, unsigned int count)
 	return has;
 }
 
-/* ---- of graphs -------------------------------------------------------- */
+/* ---- references of graphs --------------------------------------------- */
 
-/* False without memory. */
 static bool add(struct graph_use **list, struct user_object *o,
                 unsigned int count)
 {
@@ -96,10 +95,10 @@ void user_objects_drop(struct graph_use *use)
 	}
 }
 
-/* Take @count uses of @o from @list; false if it has not so many in one place,
- * which is where they were added. */
-static bool take(struct graph_use **list, struct user_object *o,
-                 unsigned int count)
+/* Remove @count references to @o from @list.  Return false if no single entry
+ * has that many references. */
+static bool remove_references(struct graph_use **list, struct user_object *o,
+                              unsigned int count)
 {
 	struct graph_use **at, *use;
 
@@ -187,7 +186,8 @@ cudaError_t host_cudaGraphReleaseUserObject(cudaGraph_t graph,
 	struct user_object *o = (struct user_object *)object;
 	struct graph *g = (struct graph *)graph;
 
-	if (!g || !o || !count_is_valid(count) || !take(&g->uses, o, count))
+	if (!g || !o || !count_is_valid(count) ||
+	    !remove_references(&g->uses, o, count))
 		return device_error(cudaErrorInvalidValue);
 	release(o, count);
 	return cudaSuccess;

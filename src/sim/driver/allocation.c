@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The table of memory without an address (see allocation.h) */
+/* Keeps the table of allocations that have no address (see allocation.h) */
 
 #include "sim/driver/allocation.h"
 
@@ -18,16 +18,17 @@
 #include "sim/cuda/memory_table.h"
 #include "sim/driver/driver.h"
 
-/* The name of a file says where the memory is: a device, or -1 for the host. */
+/* Name of an allocation's file.  The number is the device of the memory, or
+ * HOST_PLACE. */
 #define FILE_NAME "cohort-memory-%d"
 #define HOST_PLACE (-1)
 
 pthread_mutex_t virtual_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Guarded by virtual_lock. */
+/* List of all allocations.  Guarded by virtual_lock. */
 static struct allocation *allocations;
 
-/* ---- what the program says -------------------------------------------- */
+/* ---- checking arguments ----------------------------------------------- */
 
 bool virtual_location_is_host(const struct cudaMemLocation *l)
 {
@@ -40,7 +41,7 @@ bool virtual_location_is_valid(const struct cudaMemLocation *l)
 {
 	if (l->type == cudaMemLocationTypeDevice)
 		return device_is_valid(l->id);
-	/* There is one node. */
+	/* The simulated host has only NUMA node 0. */
 	return virtual_location_is_host(l) &&
 	       (l->type != cudaMemLocationTypeHostNuma || l->id == 0);
 }
@@ -105,11 +106,11 @@ void allocation_settle_locked(struct allocation *a)
 	free(a);
 }
 
-/* Give the program a handle for @file, which is the allocation's then, as are
- * the @claimed bytes of its device. */
-static CUresult enter(CUmemGenericAllocationHandle *handle, int file,
-                      size_t bytes, size_t claimed,
-                      const CUmemAllocationProp *prop)
+/* Add an allocation to the table and store a handle for the program.  The
+ * allocation owns @file, and @claimed bytes of its device's memory. */
+static CUresult add_allocation(CUmemGenericAllocationHandle *handle, int file,
+                               size_t bytes, size_t claimed,
+                               const CUmemAllocationProp *prop)
 {
 	struct allocation *a = malloc(sizeof(*a));
 
@@ -126,12 +127,10 @@ static CUresult enter(CUmemGenericAllocationHandle *handle, int file,
 	};
 	*handle = allocation_handle(a);
 	SCOPED_LOCK(&virtual_lock);
-	a->next = allocations;
-	allocations = a;
+	list_add(allocations, a, next);
 	return CUDA_SUCCESS;
 }
 
-/* Memory of @bytes, as a file; -1 without memory. */
 static int create_file(size_t bytes, const struct cudaMemLocation *l)
 {
 	char name[sizeof(FILE_NAME) + 16];
@@ -158,7 +157,7 @@ static CUresult create(CUmemGenericAllocationHandle *handle, size_t bytes,
 		return result;
 	file = create_file(bytes, &prop->location);
 	if (file >= 0)
-		result = enter(handle, file, bytes, claim, prop);
+		result = add_allocation(handle, file, bytes, claim, prop);
 	if (result != CUDA_SUCCESS && claim)
 		memory_unclaim(device, claim);
 	return result;
@@ -177,7 +176,9 @@ CUresult driver_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes,
 		return result;
 	if (!virtual_location_is_host(&prop->location))
 		return create(handle, bytes, bytes, prop);
-	/* The devices share the host's memory. */
+	/* Host memory is not claimed from a device.  An allocation can be as
+	 * large as the memory of all devices together, which is the host's
+	 * memory. */
 	return bytes / (size_t)device_count() > device_memory_bytes()
 	               ? CUDA_ERROR_OUT_OF_MEMORY
 	               : create(handle, bytes, 0, prop);
@@ -211,7 +212,7 @@ CUresult driver_cuMemGetAllocationPropertiesFromHandle(
 	return CUDA_SUCCESS;
 }
 
-/* ---- for other processes ---------------------------------------------- */
+/* ---- sharing with other processes ------------------------------------- */
 
 CUresult driver_cuMemExportToShareableHandle(
 	void *shareable, CUmemGenericAllocationHandle handle,
@@ -235,9 +236,9 @@ CUresult driver_cuMemExportToShareableHandle(
 	return CUDA_SUCCESS;
 }
 
-/* Where the memory of a file is, and how much; false if it is not one of
- * ours. */
-static bool look_at_file(int file, int *place, size_t *bytes)
+/* Store the device or host to which the memory of a file belongs, and its size.
+ * Return false if the file is not an allocation. */
+static bool read_memory_file(int file, int *place, size_t *bytes)
 {
 	char path[64], name[64];
 	struct stat st;
@@ -273,7 +274,7 @@ driver_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle,
 	file = fcntl((int)(intptr_t)shareable, F_DUPFD_CLOEXEC, 0);
 	if (file < 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!look_at_file(file, &place, &bytes) ||
+	if (!read_memory_file(file, &place, &bytes) ||
 	    (place != HOST_PLACE && !device_is_valid(place))) {
 		close(file);
 		return CUDA_ERROR_INVALID_VALUE;
@@ -283,5 +284,5 @@ driver_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle,
 			.type = cudaMemLocationTypeDevice,
 			.id = place,
 		};
-	return enter(handle, file, bytes, 0, &prop);
+	return add_allocation(handle, file, bytes, 0, &prop);
 }

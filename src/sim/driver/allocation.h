@@ -3,12 +3,11 @@
 #define SIM_DRIVER_ALLOCATION_H
 
 /*
- * Allocations of virtual memory management: memory without an address, which
- * is an anonymous file, so that it can be mapped anywhere and handed to
- * another process
+ * Allocations of virtual memory management: memory that has no address yet
  *
- * One lock guards them and what is mapped; functions whose name ends in
- * _locked are called with it held.
+ * An allocation is an anonymous file, so that it can be mapped anywhere and
+ * passed to other processes.  One lock guards all allocations and mappings;
+ * functions whose names end in _locked are called with the lock held.
  */
 
 #include <pthread.h>
@@ -19,34 +18,37 @@
 #define VIRTUAL_GRANULARITY ((size_t)2 * 1024 * 1024)
 
 struct allocation {
-	/* Constant. */
+	/* The following members are constant. */
 	int file;
 	size_t bytes;
 	CUmemAllocationProp prop;
-	/* Of its device's memory; 0: of the host, or imported. */
+	/* Bytes claimed from the memory of the allocation's device.  0 for host
+	 * memory and for imported memory. */
 	size_t claimed;
 
-	/* Guarded by the lock: how often the program holds its handle, and in
-	 * how many places it is mapped.  The last one frees it. */
+	/* Number of handles that the program holds, and number of mappings.
+	 * Guarded by the lock.  The allocation is freed when both are 0. */
 	size_t handles, maps;
 	struct allocation *next;
 };
 
 extern pthread_mutex_t virtual_lock;
 
-/* The allocation that the program holds by @handle, or NULL. */
+/* Return the allocation of @handle, or NULL if the program does not hold
+ * @handle. */
 struct allocation *allocation_find_locked(CUmemGenericAllocationHandle handle);
 
 CUmemGenericAllocationHandle allocation_handle(const struct allocation *a);
 
-/* Free it if nobody uses it any more. */
+/* Free an allocation if it has neither handles nor mappings. */
 void allocation_settle_locked(struct allocation *a);
 
-/* True if memory may be there, or be used from there. */
+/* Return true if memory can be allocated at, or accessed from, @location. */
 bool virtual_location_is_valid(const struct cudaMemLocation *location);
+
 bool virtual_location_is_host(const struct cudaMemLocation *location);
 
-/* True if it is a multiple of the granularity, and not 0. */
+/* Return true if @bytes is a multiple of the granularity, and not 0. */
 static inline bool virtual_size_is_valid(size_t bytes)
 {
 	return bytes && bytes % VIRTUAL_GRANULARITY == 0;

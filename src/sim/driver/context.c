@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Contexts: which is current in a thread
+ * Keeps the current context of each thread
  *
- * The top of a thread's stack is what cuda_device.h says that the thread is
- * bound to, so that cudaSetDevice() replaces it; what is below is kept here.
+ * The top of a thread's stack of contexts is the context to which the thread is
+ * bound (cuda_device.h), so cudaSetDevice() replaces the top.  The rest of the
+ * stack is kept here.
  */
 
 #include <pthread.h>
@@ -20,33 +21,37 @@
 #define API_VERSION 3020
 
 struct CUctx_st {
-	/* Constant. */
-	int device; /* but for primary contexts, whose place tells it */
+	/* The following members are constant. */
+	/* Unused in a primary context, whose device is its index in the array
+	 * primaries. */
+	int device;
 	unsigned long long id;
 
-	/* Guarded by lock. */
+	/* The following members are guarded by lock. */
 	unsigned int flags;
 	struct CUctx_st *next;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* By device. */
+/* Primary contexts, indexed by device. */
 static struct CUctx_st primaries[COHORT_SIM_MAX_DEVICES];
 
-/* Guarded by lock: by device, how often its primary context is retained; the
- * contexts that were created; and the number of the newest. */
+/* Number of references to each device's primary context.  Guarded by lock. */
 static unsigned int retained[COHORT_SIM_MAX_DEVICES];
+/* List of contexts that the program has created.  Guarded by lock. */
 static struct CUctx_st *created;
+/* Id of the newest context.  Guarded by lock. */
 static unsigned long long last_id = COHORT_SIM_MAX_DEVICES;
 
-/* Owned by the thread; NULL is one that was empty.  Freed when the thread ends,
- * by the key, whose value is below. */
+/* The contexts below the current one.  A NULL entry means that no context was
+ * current.  Owned by the thread, and freed by the destructor of the key when
+ * the thread ends. */
 static _Thread_local CUcontext *below;
 static _Thread_local size_t depth, room;
 static pthread_key_t key;
 
-/* ---- which there are -------------------------------------------------- */
+/* ---- finding contexts ------------------------------------------------- */
 
 static bool is_primary(CUcontext c)
 {
@@ -54,16 +59,6 @@ static bool is_primary(CUcontext c)
 	       (uintptr_t)c < (uintptr_t)(primaries + device_count());
 }
 
-static struct CUctx_st **find_locked(CUcontext c)
-{
-	struct CUctx_st **at = &created;
-
-	while (*at && *at != c)
-		at = &(*at)->next;
-	return at;
-}
-
-/* The device of @c, or -1 if it is no context. */
 static int device_of_locked(CUcontext c)
 {
 	const struct CUctx_st *found;
@@ -80,7 +75,7 @@ int driver_device_of(CUcontext c)
 	return device_of_locked(c);
 }
 
-/* ---- the thread's ----------------------------------------------------- */
+/* ---- the thread's context --------------------------------------------- */
 
 static CUcontext current(void)
 {
@@ -124,7 +119,8 @@ CUcontext driver_context_of(int device)
 	return c && driver_device_of(c) == device ? c : &primaries[device];
 }
 
-/* Call @call on @device, whatever is current. */
+/* Call @call with @device as the current device, and then restore the
+ * context. */
 static CUresult call_on(int device, cudaError_t (*call)(void))
 {
 	const cudaError_t last = *device_last_error();
@@ -169,7 +165,6 @@ static bool flags_are_valid(unsigned int flags)
 	return !(flags & ~CU_CTX_FLAGS_MASK) && !(schedule & (schedule - 1));
 }
 
-/* Flags of a context that exists. */
 static CUresult set_flags(CUcontext c, unsigned int flags)
 {
 	if (!flags_are_valid(flags))
@@ -210,7 +205,7 @@ CUresult driver_cuDevicePrimaryCtxReset_v2(CUdevice device)
 	return call_on(device, host_cudaDeviceReset);
 }
 
-/* ---- contexts that are created ---------------------------------------- */
+/* ---- contexts that a program creates ---------------------------------- */
 
 static void stack_end(void *stack)
 {
@@ -224,7 +219,6 @@ static void make_key(void)
 	pthread_key_create(&key, stack_end);
 }
 
-/* Make room for one more context; false without memory. */
 static bool stack_grow(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -236,7 +230,6 @@ static bool stack_grow(void)
 	return true;
 }
 
-/* Make @c current, above what is. */
 static CUresult push(CUcontext c)
 {
 	if (!stack_grow())
@@ -268,7 +261,8 @@ CUresult driver_cuCtxCreate_v2(CUcontext *context, unsigned int flags,
 	return push(c);
 }
 
-/* There is nothing that a context could be bound to. */
+/* Create a context.  The simulator has no execution affinity, so @params must
+ * be empty. */
 CUresult driver_cuCtxCreate_v3(CUcontext *context, CUexecAffinityParam *params,
                                int count, unsigned int flags, CUdevice device)
 {
@@ -291,22 +285,19 @@ CUresult driver_cuCtxCreate_v4(CUcontext *context, CUctxCreateParams *params,
 
 CUresult driver_cuCtxDestroy_v2(CUcontext context)
 {
-	struct CUctx_st **at;
-
 	if (!context || is_primary(context))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (current() == context)
 		pop();
 	SCOPED_LOCK(&lock);
-	at = find_locked(context);
-	if (!*at)
+	if (device_of_locked(context) < 0)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	*at = context->next;
+	list_remove(created, context, next);
 	free(context);
 	return CUDA_SUCCESS;
 }
 
-/* ---- what is current -------------------------------------------------- */
+/* ---- changing the current context ------------------------------------- */
 
 CUresult driver_cuCtxPushCurrent_v2(CUcontext context)
 {
@@ -354,10 +345,10 @@ CUresult driver_cuCtxGetDevice(CUdevice *device)
 	return driver_cuCtxGetDevice_v2(device, NULL);
 }
 
-/* ---- what a context is ------------------------------------------------ */
+/* ---- properties of contexts ------------------------------------------- */
 
-/* The device of @c, or of the current context if that is NULL; -1 if there is
- * none. */
+/* Return the device of @c or, if @c is NULL, of the current context.  Return -1
+ * if there is none. */
 static int device_or_current(CUcontext c)
 {
 	return driver_device_of(c ? c : current());
@@ -437,7 +428,8 @@ CUresult driver_cuCtxGetCacheConfig(CUfunc_cache *config)
 	return CUDA_SUCCESS;
 }
 
-/* There is no such cache. */
+/* Accept every valid setting, but ignore it: the simulator has no cache to
+ * configure. */
 CUresult driver_cuCtxSetCacheConfig(CUfunc_cache config)
 {
 	if ((unsigned int)config > CU_FUNC_CACHE_PREFER_EQUAL)
@@ -445,15 +437,13 @@ CUresult driver_cuCtxSetCacheConfig(CUfunc_cache config)
 	return driver_has_context() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
 
-/* ---- peers, and streams ------------------------------------------------ */
+/* ---- peer access, and contexts of streams ------------------------------ */
 
-/* Whether peer access may be set to @peer, a context of @device, or of none
- * (-1). */
-static CUresult check_peer(CUcontext peer, int device)
+static CUresult check_peer(CUcontext peer)
 {
-	CUcontext now = NULL;
+	const int device = driver_device_of(peer);
+	const CUcontext now = current();
 
-	driver_cuCtxGetCurrent(&now);
 	if (!now || device < 0 || now == peer)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	return driver_device_of(now) == device
@@ -464,24 +454,22 @@ static CUresult check_peer(CUcontext peer, int device)
 CUresult driver_cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags)
 {
 	const cudaError_t last = *device_last_error();
-	const int device = driver_device_of(peer);
-	const CUresult result = check_peer(peer, device);
+	const CUresult result = check_peer(peer);
 
-	if (result != CUDA_SUCCESS)
-		return result;
-	return driver_result(last,
-	                     host_cudaDeviceEnablePeerAccess(device, flags));
+	return result ? result
+	              : driver_result(last,
+	                              host_cudaDeviceEnablePeerAccess(
+					      driver_device_of(peer), flags));
 }
 
 CUresult driver_cuCtxDisablePeerAccess(CUcontext peer)
 {
 	const cudaError_t last = *device_last_error();
-	const int device = driver_device_of(peer);
-	const CUresult result = check_peer(peer, device);
+	const CUresult result = check_peer(peer);
 
-	if (result != CUDA_SUCCESS)
-		return result;
-	return driver_result(last, host_cudaDeviceDisablePeerAccess(device));
+	return result ? result
+	              : driver_result(last, host_cudaDeviceDisablePeerAccess(
+						    driver_device_of(peer)));
 }
 
 CUresult driver_cuStreamGetCtx(CUstream stream, CUcontext *context)

@@ -3,11 +3,11 @@
 #define SIM_DRIVER_DRIVER_H
 
 /*
- * The CUDA driver, over the simulator's CUDA runtime
+ * The CUDA driver API, implemented on the simulator's CUDA runtime
  *
- * A context is a device: memory, streams and events belong to a device,
- * whichever of its contexts was current when they were made.  The driver
- * leaves the runtime's last error alone.
+ * A context only stands for its device: memory, streams and events belong to
+ * the device, no matter which of its contexts was current when they were
+ * created.  Driver functions leave the runtime's last error unchanged.
  */
 
 #include "sim/driver/driver_functions.h"
@@ -20,32 +20,35 @@ DRIVER_FUNCTIONS(DRIVER_FORMS)
 
 /* ---- errors (driver_runtime.c) ---- */
 
-/* driver_code(): the driver's code for the runtime's @error.  driver_result():
- * that code, and the thread's last error is @last again. */
+/* Return the driver's code for an error of the runtime. */
 CUresult driver_code(cudaError_t error);
+
+/* Return driver_code(@error), and reset the thread's last error to @last. */
 CUresult driver_result(cudaError_t last, cudaError_t error);
 
 /* ---- contexts (context.c) ---- */
 
-/* True if the calling thread has a current context; and if it needs none
- * because @stream is not a default stream. */
 bool driver_has_context(void);
+
+/* Return true if the calling thread may use @stream.  For a default stream, the
+ * thread needs a current context. */
 bool driver_can_use(CUstream stream);
 
-/* The device of @context, or -1 if it is no context. */
+/* Return the device of @context, or -1 if @context is not a context. */
 int driver_device_of(CUcontext context);
 
-/* The calling thread's context if it is one of @device, else the device's
- * primary one. */
+/* Return the calling thread's current context if it is on @device, otherwise
+ * the device's primary context. */
 CUcontext driver_context_of(int device);
 
 /* ---- launches (driver_launch.c) ---- */
 
-/* See kernel_launcher.h. */
+/* Set the launcher; see cohort_host_set_launcher() in kernel_launcher.h. */
 void driver_set_launcher(host_launcher launcher);
 
-/* Queue what the launcher gives for @launch; its device is still to be found.
- * CUDA_ERROR_NOT_SUPPORTED without a launcher. */
+/* Call the launcher for @launch, and queue the function that it returns.  The
+ * member device need not be set.  Returns CUDA_ERROR_NOT_SUPPORTED if there is
+ * no launcher. */
 CUresult driver_launch(const struct host_launch *launch);
 
 #endif

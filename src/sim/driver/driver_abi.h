@@ -3,9 +3,11 @@
 #define SIM_DRIVER_DRIVER_ABI_H
 
 /*
- * The part of the CUDA driver's stable C ABI that the simulator has, so that
- * nothing needs CUDA to build.  Names and values are CUDA's.  Streams, events,
- * pools and graphs are the runtime's types, as in CUDA.
+ * The part of the CUDA driver's stable C ABI that the simulator implements
+ *
+ * It is declared here so that no build needs CUDA's headers.  Names and values
+ * are CUDA's.  Streams, events, pools and graphs have the runtime's types, as
+ * in CUDA.
  */
 
 #include <stddef.h>
@@ -35,8 +37,8 @@ typedef struct CUuuid_st CUuuid;
 
 /* ---- devices and contexts --------------------------------------------- */
 
-/* Attributes that the runtime has no number for; the others have the
- * runtime's. */
+/* Attributes for which the runtime has no number.  All other attributes have
+ * the runtime's numbers. */
 typedef enum CUdevice_attribute_enum {
 	CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_MEM_OPS_V1 = 92,
 	CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS_V1 = 93,
@@ -69,12 +71,12 @@ typedef struct CUctxCreateParams_st {
 	CUctxCigParam *cigParams;
 } CUctxCreateParams;
 
-/* Macros here, an enumeration in CUDA. */
+/* These are macros here, but an enumeration in CUDA. */
 #define CU_CTX_SCHED_MASK 0x07U
 #define CU_CTX_MAP_HOST 0x08U
 #define CU_CTX_FLAGS_MASK 0xffU
 
-/* Macros here, enumerations in CUDA. */
+/* These are macros here, but enumerations in CUDA. */
 #define CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX 0
 #define CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER 100
 #define CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_ALL_DEVICES 200
@@ -145,7 +147,8 @@ typedef enum CUmemAllocationGranularity_flags_enum {
 	CU_MEM_ALLOC_GRANULARITY_RECOMMENDED = 1,
 } CUmemAllocationGranularity_flags;
 
-/* Locations, access and kinds of handles are as the runtime's. */
+/* Locations, access flags and handle types have the types of the CUDA
+ * runtime. */
 typedef struct CUmemAllocationProp_st {
 	enum cudaMemAllocationType type;
 	enum cudaMemAllocationHandleType requestedHandleTypes;
@@ -161,7 +164,7 @@ typedef struct CUmemAllocationProp_st {
 
 typedef struct cudaMemAccessDesc CUmemAccessDesc;
 
-/* ---- words in the order of a stream ----------------------------------- */
+/* ---- operations of streams on words in memory ------------------------- */
 
 typedef enum CUstreamBatchMemOpType_enum {
 	CU_STREAM_MEM_OP_WAIT_VALUE_32 = 1,
@@ -192,7 +195,7 @@ typedef union CUstreamBatchMemOpParams_union {
 	uint64_t pad[6];
 } CUstreamBatchMemOpParams;
 
-/* ---- by name ---------------------------------------------------------- */
+/* ---- lookup by name --------------------------------------------------- */
 
 typedef enum CUdriverProcAddressQueryResult_enum {
 	CU_GET_PROC_ADDRESS_SUCCESS = 0,
@@ -215,12 +218,14 @@ typedef enum CUfunction_attribute_enum {
 
 /* ---- launches --------------------------------------------------------- */
 
-/* Macros in CUDA's headers too: what the program passes as extra. */
+/* Markers in a launch's "extra" argument.  They are also macros in CUDA's
+ * headers. */
 #define CU_LAUNCH_PARAM_END ((void *)0x00)
 #define CU_LAUNCH_PARAM_BUFFER_POINTER ((void *)0x01)
 #define CU_LAUNCH_PARAM_BUFFER_SIZE ((void *)0x02)
 
-/* The attributes that the simulator acts upon; it ignores others. */
+/* Launch attributes that have an effect in the simulator, which ignores all
+ * others. */
 typedef enum CUlaunchAttributeID_enum {
 	CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT = 7,
 	CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT = 12,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * The driver's devices and errors
- */
+/* Implements the driver's functions for devices and errors */
 
 #include "sim/cuda/cuda_device.h"
 
+#include <dlfcn.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -27,7 +27,7 @@ CUresult driver_cuDeviceGet(CUdevice *device, int number)
 	return CUDA_SUCCESS;
 }
 
-/* What the runtime says of a device that is to be stored in @out. */
+/* Get the properties of a device, if the caller's argument @out is not NULL. */
 static CUresult properties_of(const void *out, CUdevice device,
                               struct cudaDeviceProp *p)
 {
@@ -51,30 +51,20 @@ CUresult driver_cuDeviceGetName(char *name, int length, CUdevice device)
 	return CUDA_SUCCESS;
 }
 
-CUresult driver_cuDeviceGetUuid(CUuuid *uuid, CUdevice device)
-{
-	struct cudaDeviceProp p;
-	CUresult result = properties_of(uuid, device, &p);
+#define PROPERTY(symbol, type, member)                                         \
+	CUresult driver_##symbol(type *value, CUdevice device)                 \
+	{                                                                      \
+		struct cudaDeviceProp p;                                       \
+		CUresult result = properties_of(value, device, &p);            \
+                                                                               \
+		if (result == CUDA_SUCCESS)                                    \
+			*value = p.member;                                     \
+		return result;                                                 \
+	}
 
-	if (result == CUDA_SUCCESS)
-		*uuid = p.uuid;
-	return result;
-}
-
-CUresult driver_cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
-{
-	return driver_cuDeviceGetUuid(uuid, device);
-}
-
-CUresult driver_cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
-{
-	struct cudaDeviceProp p;
-	CUresult result = properties_of(bytes, device, &p);
-
-	if (result == CUDA_SUCCESS)
-		*bytes = p.totalGlobalMem;
-	return result;
-}
+PROPERTY(cuDeviceGetUuid, CUuuid, uuid)
+PROPERTY(cuDeviceGetUuid_v2, CUuuid, uuid)
+PROPERTY(cuDeviceTotalMem_v2, size_t, totalGlobalMem)
 
 CUresult driver_cuDeviceComputeCapability(int *major, int *minor,
                                           CUdevice device)
@@ -91,7 +81,8 @@ CUresult driver_cuDeviceComputeCapability(int *major, int *minor,
 	return CUDA_SUCCESS;
 }
 
-/* An attribute that the runtime does not number; false if there is none. */
+/* Store an attribute for which the runtime has no number.  Return false for any
+ * other attribute. */
 static bool own_attribute(int *value, int attribute)
 {
 	switch (attribute) {
@@ -168,7 +159,7 @@ CUresult driver_cuGetErrorString(CUresult error, const char **text)
 	return *text ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* ---- what changes nothing --------------------------------------------- */
+/* ---- functions without an effect -------------------------------------- */
 
 CUresult driver_cuProfilerStart(void)
 {
@@ -180,9 +171,10 @@ CUresult driver_cuProfilerStop(void)
 	return CUDA_SUCCESS;
 }
 
-/* ---- what there is not ------------------------------------------------ */
+/* ---- unsupported functions -------------------------------------------- */
 
-/* As CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS says. */
+/* Return an error.  CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS
+ * reports that this function is not supported. */
 CUresult driver_cuFlushGPUDirectRDMAWrites(int target, int scope)
 {
 	if (target != CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX ||
@@ -191,4 +183,32 @@ CUresult driver_cuFlushGPUDirectRDMAWrites(int target, int scope)
 		return CUDA_ERROR_INVALID_VALUE;
 	return driver_has_context() ? CUDA_ERROR_NOT_SUPPORTED
 	                            : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+/* Report that the code at @caller needs NVIDIA's driver. */
+static void report_runtime(void *caller)
+{
+	Dl_info caller_is = { .dli_fname = NULL };
+
+	if (!dladdr(caller, &caller_is))
+		return;
+	fprintf(stderr,
+	        "cohort: %s has a CUDA runtime linked in, which accepts only "
+	        "NVIDIA's driver; use a build with libcudart.so\n",
+	        caller_is.dli_fname);
+}
+
+/* Fail.  The first call also prints which library made it.  These tables are
+ * undocumented; a CUDA runtime requests them to check that the driver is
+ * NVIDIA's. */
+CUresult driver_cuGetExportTable(const void **table, const CUuuid *id)
+{
+	static atomic_flag said = ATOMIC_FLAG_INIT;
+
+	if (!table || !id)
+		return CUDA_ERROR_INVALID_VALUE;
+	*table = NULL;
+	if (!atomic_flag_test_and_set(&said))
+		report_runtime(__builtin_return_address(0));
+	return CUDA_ERROR_STUB_LIBRARY;
 }

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * Launches of kernels, which a launcher has (kernel_launcher.h)
- */
+/* Passes kernel launches to a launcher (kernel_launcher.h) */
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -16,8 +14,8 @@
 #include "sim/host.h"
 #include "sim/strict/fault.h"
 
-/* Atomic; release, and acquire where a launch reads it: what the launcher
- * uses. */
+/* Atomic; the launcher, or NULL.  Stored with release, and loaded with acquire
+ * by launches, so that a launch sees the data that the launcher uses. */
 static _Atomic host_launcher launcher;
 
 void driver_set_launcher(host_launcher wanted)
@@ -30,13 +28,13 @@ static host_launcher get_launcher(void)
 	return load_acquire(&launcher);
 }
 
-/* The error for a function of kernels where there are none, which is said
- * once. */
+/* Return the error that kernel functions return if no launcher is set.  The
+ * first call also prints a message. */
 static CUresult refuse(const char *function)
 {
 	static atomic_flag said = ATOMIC_FLAG_INIT;
 
-	if (!atomic_flag_test_and_set(&said) && !host_is_quiet())
+	if (!atomic_flag_test_and_set(&said))
 		fprintf(stderr,
 		        "cohort: %s: the host platform runs no kernels\n",
 		        function);
@@ -45,10 +43,12 @@ static CUresult refuse(const char *function)
 
 /* ---- kernels ---------------------------------------------------------- */
 
-/* What the launcher gave for one launch: used by the work on a stream, and by
- * each node of a graph that has it. */
+/* The function that the launcher returned for one launch.  Used by work on a
+ * stream, and by each graph node of that launch. */
 struct kernel {
-	atomic_uint uses; /* relaxed to add; the last one acquires the others */
+	/* Atomic; reference count.  Additions are relaxed.  The thread that
+	 * drops the last reference acquires the writes of the other users. */
+	atomic_uint uses;
 	struct host_kernel what;
 };
 
@@ -81,8 +81,7 @@ static enum step kernel_step(struct stream *s, struct work *w,
 
 	if (d->effort != EFFORT_OWN)
 		return STEP_LATER;
-	/* The kernel takes its time: other threads must not wait for this one's
-	 * kicks. */
+	/* Wake other streams first, because the kernel can take long. */
 	stream_settle();
 	device_forbid_calls(true);
 	error = k->what.run(k->what.user);
@@ -101,9 +100,10 @@ static const struct graph_kind kernel_kind = {
 
 /* ---- launches --------------------------------------------------------- */
 
-/* Record those events among the attributes that come before the launch, or
- * @behind it.  A programmatic event is behind unless it is triggered as blocks
- * start: blocks may trigger it only at their end. */
+/* Record the events that the launch attributes name: the events that follow the
+ * kernel if @behind, otherwise the events that precede it.  A programmatic
+ * event follows the kernel, because a block can trigger it as late as at its
+ * end, unless the start of the blocks triggers it. */
 static cudaError_t record_events(const struct host_launch *l, bool behind)
 {
 	cudaError_t error = cudaSuccess;
@@ -141,7 +141,6 @@ static cudaError_t queue(const struct host_launch *l, struct stream *s,
 	return error == cudaSuccess ? record_events(l, true) : error;
 }
 
-/* What keeps a launch from being one, before the launcher is asked. */
 static CUresult check(const struct host_launch *l, const struct stream *s)
 {
 	if (!s || !l->function)
@@ -182,9 +181,10 @@ CUresult driver_launch(const struct host_launch *launch)
 	return result;
 }
 
-/* ---- how the driver's functions say it -------------------------------- */
+/* ---- the driver's launch functions ------------------------------------ */
 
-/* Find the packed arguments of @l in @extra. */
+/* Find the packed arguments of @l in @extra.  Return false if @extra is
+ * invalid. */
 static bool unpack(void **extra, struct host_launch *l)
 {
 	for (; extra && *extra != CU_LAUNCH_PARAM_END; extra += 2) {
@@ -264,7 +264,8 @@ CUresult driver_cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction function,
 
 /* ---- functions -------------------------------------------------------- */
 
-/* A kernel here is what a device of this kind could run. */
+/* Report the same attributes for every kernel, with values that a device of
+ * compute capability 9.0 can have. */
 CUresult driver_cuFuncGetAttribute(int *value, CUfunction_attribute attribute,
                                    CUfunction function)
 {

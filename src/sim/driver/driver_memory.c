@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * The driver's memory: allocation, and what an address is
- */
+/* Implements the driver's properties of addresses, and copies of rectangles */
 
 #include <string.h>
 
@@ -11,79 +9,6 @@
 #include "sim/cuda/memory_table.h"
 #include "sim/driver/driver.h"
 #include "sim/host.h"
-
-/* ---- allocation ------------------------------------------------------- */
-
-/* Whether a function may store memory of @bytes in @out. */
-static CUresult may_give(const CUdeviceptr *out, size_t bytes)
-{
-	if (!out || !bytes)
-		return CUDA_ERROR_INVALID_VALUE;
-	return driver_has_context() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
-}
-
-/* Whether a function may store memory in @out in the order of @stream.  There a
- * size of 0 is no error. */
-static CUresult may_give_on(const CUdeviceptr *out, CUstream stream)
-{
-	if (!out)
-		return CUDA_ERROR_INVALID_VALUE;
-	return driver_can_use(stream) ? CUDA_SUCCESS
-	                              : CUDA_ERROR_INVALID_CONTEXT;
-}
-
-static CUresult may_give_rows(const CUdeviceptr *out, size_t width,
-                              size_t height, unsigned int element)
-{
-	const CUresult result = may_give(out, width && height);
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	return element == 4 || element == 8 || element == 16
-	               ? CUDA_SUCCESS
-	               : CUDA_ERROR_INVALID_VALUE;
-}
-
-/* A function that stores in @memory what @call of the runtime stores in got, if
- * @may is CUDA_SUCCESS. */
-#define GIVES(symbol, parameters, may, call)                                   \
-	CUresult driver_##symbol parameters                                    \
-	{                                                                      \
-		const cudaError_t last = *device_last_error();                 \
-		CUresult result = may;                                         \
-		void *got = NULL;                                              \
-                                                                               \
-		if (result == CUDA_SUCCESS)                                    \
-			result = driver_result(last, call);                    \
-		if (result == CUDA_SUCCESS)                                    \
-			*memory = (CUdeviceptr)(uintptr_t)got;                 \
-		return result;                                                 \
-	}
-
-GIVES(cuMemAlloc_v2, (CUdeviceptr * memory, size_t bytes),
-      may_give(memory, bytes), host_cudaMalloc(&got, bytes))
-GIVES(cuMemAllocManaged,
-      (CUdeviceptr * memory, size_t bytes, unsigned int flags),
-      may_give(memory, bytes), host_cudaMallocManaged(&got, bytes, flags))
-GIVES(cuMemAllocPitch_v2,
-      (CUdeviceptr * memory, size_t *pitch, size_t width, size_t height,
-       unsigned int element),
-      may_give_rows(memory, width, height, element),
-      host_cudaMallocPitch(&got, pitch, width, height))
-GIVES(cuMemAllocAsync, (CUdeviceptr * memory, size_t bytes, CUstream stream),
-      may_give_on(memory, stream), host_cudaMallocAsync(&got, bytes, stream))
-GIVES(cuMemAllocFromPoolAsync,
-      (CUdeviceptr * memory, size_t bytes, CUmemoryPool pool, CUstream stream),
-      may_give_on(memory, stream),
-      host_cudaMallocFromPoolAsync(&got, bytes, pool, stream))
-GIVES(cuMemHostGetDevicePointer_v2,
-      (CUdeviceptr * memory, void *host, unsigned int flags),
-      may_give(memory, 1), host_cudaHostGetDevicePointer(&got, host, flags))
-GIVES(cuIpcOpenMemHandle_v2,
-      (CUdeviceptr * memory, cudaIpcMemHandle_t handle, unsigned int flags),
-      may_give(memory, 1), host_cudaIpcOpenMemHandle(&got, handle, flags))
-
-/* ---- what an address is ----------------------------------------------- */
 
 static bool find(CUdeviceptr address, struct memory *m)
 {
@@ -109,8 +34,8 @@ static bool is_host(const struct memory *m)
 	return m->kind == MEMORY_PINNED || m->kind == MEMORY_REGISTERED;
 }
 
-/* What other processes may be given of mapped memory: what its allocation was
- * created for. */
+/* Return the types of handles to which mapped memory can be exported, as chosen
+ * when its allocation was created. */
 static int handle_types(const struct memory *m)
 {
 	CUmemGenericAllocationHandle handle;
@@ -123,8 +48,8 @@ static int handle_types(const struct memory *m)
 	return (int)prop.requestedHandleTypes;
 }
 
-/* What the current context's device may do; other memory than what is mapped
- * can be used everywhere. */
+/* Return the access of the current context's device to @m.  Every device can
+ * access memory that is not a mapping. */
 static int access_flags(const struct memory *m)
 {
 	struct cudaMemLocation l = { .type = cudaMemLocationTypeDevice };
@@ -138,7 +63,8 @@ static int access_flags(const struct memory *m)
 	               : (int)flags;
 }
 
-/* An attribute whose value is an int. */
+/* Store an attribute that is an int.  Return false if @attribute has another
+ * type. */
 static bool small_attribute(CUpointer_attribute attribute,
                             const struct memory *m, int *value)
 {
@@ -177,7 +103,8 @@ static bool small_attribute(CUpointer_attribute attribute,
 	}
 }
 
-/* An attribute that is as large as an address. */
+/* Store the value of an attribute of 8 bytes.  Return false if @attribute does
+ * not have 8 bytes, or if @m has no host address to store. */
 static bool large_attribute(CUpointer_attribute attribute,
                             const struct memory *m, CUdeviceptr address,
                             uint64_t *value)
@@ -238,8 +165,8 @@ CUresult driver_cuPointerGetAttribute(void *value,
 	               : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* What an attribute is that the memory does not have; false if there is no such
- * attribute. */
+/* Store the value that an attribute has for an unknown address.  Return false
+ * if there is no such attribute. */
 static bool clear_attribute(void *value, CUpointer_attribute attribute)
 {
 	const struct memory none = { .kind = MEMORY_MANAGED };
@@ -273,8 +200,8 @@ CUresult driver_cuPointerGetAttributes(unsigned int count,
 	return CUDA_SUCCESS;
 }
 
-/* It is remembered only: copies of the memory are synchronous where CUDA's may
- * be anyway. */
+/* Store the attribute, which has no effect: copies that it makes synchronous in
+ * CUDA are always synchronous here. */
 CUresult driver_cuPointerSetAttribute(const void *value,
                                       CUpointer_attribute attribute,
                                       CUdeviceptr memory)
@@ -287,4 +214,95 @@ CUresult driver_cuPointerSetAttribute(const void *value,
 	return memory_set_sync(DRIVER_MEMORY(memory), sync)
 	               ? CUDA_SUCCESS
 	               : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* ---- copies of rectangles ---------------------------------------------- */
+
+struct end {
+	CUmemorytype type;
+	const void *host;
+	CUdeviceptr device;
+	size_t pitch, x, y;
+};
+
+static CUresult find_corner(const struct end *e, const CUDA_MEMCPY2D *c,
+                            CUdeviceptr *corner, size_t *pitch)
+{
+	CUdeviceptr start = 0;
+
+	switch (e->type) {
+	case CU_MEMORYTYPE_HOST:
+		start = (CUdeviceptr)(uintptr_t)e->host;
+		break;
+	case CU_MEMORYTYPE_DEVICE:
+	case CU_MEMORYTYPE_UNIFIED:
+		start = e->device;
+		break;
+	case CU_MEMORYTYPE_ARRAY:
+		return CUDA_ERROR_NOT_SUPPORTED;
+	}
+	/* Without a pitch, rows are as long as the copied width. */
+	*pitch = e->pitch ? e->pitch : c->WidthInBytes;
+	if (!start || (e->pitch && e->x > e->pitch) ||
+	    (e->pitch && c->WidthInBytes > e->pitch - e->x))
+		return CUDA_ERROR_INVALID_VALUE;
+	*corner = start + e->y * *pitch + e->x;
+	return CUDA_SUCCESS;
+}
+
+static CUresult find_corners(const CUDA_MEMCPY2D *c, CUdeviceptr *src,
+                             size_t *src_pitch, CUdeviceptr *dst,
+                             size_t *dst_pitch)
+{
+	const struct end from = { c->srcMemoryType, c->srcHost,
+		                  c->srcDevice,     c->srcPitch,
+		                  c->srcXInBytes,   c->srcY };
+	const struct end to = { c->dstMemoryType, c->dstHost,     c->dstDevice,
+		                c->dstPitch,      c->dstXInBytes, c->dstY };
+	const CUresult result = find_corner(&from, c, src, src_pitch);
+
+	return result ? result : find_corner(&to, c, dst, dst_pitch);
+}
+
+/* Copy a rectangle on *@stream.  If @stream is NULL, copy on the legacy stream
+ * and wait. */
+static CUresult copy_2d(const CUDA_MEMCPY2D *c, const CUstream *stream)
+{
+	const cudaError_t last = *device_last_error();
+	size_t src_pitch, dst_pitch;
+	CUdeviceptr src, dst;
+	cudaError_t error;
+	CUresult result;
+
+	if (!c)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!driver_can_use(stream ? *stream : NULL))
+		return CUDA_ERROR_INVALID_CONTEXT;
+	result = find_corners(c, &src, &src_pitch, &dst, &dst_pitch);
+	if (result != CUDA_SUCCESS)
+		return result;
+	error = stream ? host_cudaMemcpy2DAsync(DRIVER_MEMORY(dst), dst_pitch,
+	                                        DRIVER_MEMORY(src), src_pitch,
+	                                        c->WidthInBytes, c->Height,
+	                                        cudaMemcpyDefault, *stream)
+	               : host_cudaMemcpy2D(DRIVER_MEMORY(dst), dst_pitch,
+	                                   DRIVER_MEMORY(src), src_pitch,
+	                                   c->WidthInBytes, c->Height,
+	                                   cudaMemcpyDefault);
+	return driver_result(last, error);
+}
+
+CUresult driver_cuMemcpy2D_v2(const CUDA_MEMCPY2D *copy)
+{
+	return copy_2d(copy, NULL);
+}
+
+CUresult driver_cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *copy)
+{
+	return copy_2d(copy, NULL);
+}
+
+CUresult driver_cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *copy, CUstream stream)
+{
+	return copy_2d(copy, &stream);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The functions of the driver by their names
+ * Looks up driver functions by name, and defines their variants for the default
+ * streams of threads
  */
 
 #include <string.h>
@@ -11,15 +12,15 @@
 #include "sim/driver/driver.h"
 #include "sim/host.h"
 
-/* ---- for the threads' own streams ------------------------------------- */
+/* ---- forms for threads' own streams ----------------------------------- */
 
-/* What such a program's @stream is; and its @config, copied to @room if need
- * be. */
 static CUstream own_stream(CUstream stream)
 {
 	return stream ? stream : cudaStreamPerThread;
 }
 
+/* Replace NULL with the thread's own stream in a launch configuration.  If the
+ * configuration changes, the result is a copy in @room. */
 static const CUlaunchConfig *own_config(const CUlaunchConfig *config,
                                         CUlaunchConfig *room)
 {
@@ -30,8 +31,8 @@ static const CUlaunchConfig *own_config(const CUlaunchConfig *config,
 	return room;
 }
 
-/* What symbol_ptds() of a function that waits queues on the thread's own
- * stream, for which it waits then. */
+/* ASYNC_OF_symbol is the asynchronous function that symbol_ptds() queues on the
+ * thread's own stream.  symbol_ptds() then waits for this stream. */
 #define ASYNC_OF_cuMemcpy cuMemcpyAsync
 #define ASYNC_OF_cuMemcpyPeer cuMemcpyPeerAsync
 #define ASYNC_OF_cuMemcpyHtoD_v2 cuMemcpyHtoDAsync_v2
@@ -67,9 +68,6 @@ static const CUlaunchConfig *own_config(const CUlaunchConfig *config,
 	}
 #define OWN_STREAM(symbol, parameters, arguments)                              \
 	OWN_AFTER(symbol, parameters, arguments, stream = own_stream(stream))
-#define OWN_STREAMS(symbol, parameters, arguments)                             \
-	OWN_AFTER(symbol, parameters, arguments, stream = own_stream(stream);  \
-	          src = own_stream(src))
 #define OWN_CONFIG(symbol, parameters, arguments)                              \
 	OWN_AFTER(symbol, parameters, arguments, CUlaunchConfig own;           \
 	          config = own_config(config, &own))
@@ -86,7 +84,6 @@ typedef void (*function)(void);
 #define ADDRESS_CONTEXT(symbol) NULL
 #define ADDRESS_WAITS(symbol) (function) driver_##symbol##_ptds
 #define ADDRESS_STREAM(symbol) (function) driver_##symbol##_ptsz
-#define ADDRESS_STREAMS(symbol) (function) driver_##symbol##_ptsz
 #define ADDRESS_CONFIG(symbol) (function) driver_##symbol##_ptsz
 
 #define ENTRY(since, name, symbol, form, parameters, arguments, ...)           \
@@ -98,10 +95,10 @@ static const struct entry {
 	const char *name;
 	int since;
 	function plain;
-	function own; /* for the threads' own streams, or NULL */
+	function own; /* variant for threads' own streams, or NULL */
 } entries[] = { DRIVER_FUNCTIONS(ENTRY) DRIVER_ALIASES(ALIAS) };
 
-/* The newest function called @name that @version has. */
+/* Find the newest function with @name that exists in @version. */
 static CUdriverProcAddressQueryResult look_up(const char *name, int version,
                                               uint64_t flags, void **out)
 {
@@ -129,7 +126,7 @@ static CUdriverProcAddressQueryResult look_up(const char *name, int version,
 	return CU_GET_PROC_ADDRESS_SUCCESS;
 }
 
-/* ---- the functions that look up --------------------------------------- */
+/* ---- lookup functions ------------------------------------------------- */
 
 CUresult driver_cuGetProcAddress_v2(const char *name, void **out, int version,
                                     uint64_t flags,

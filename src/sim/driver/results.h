@@ -3,8 +3,10 @@
 #define SIM_DRIVER_RESULTS_H
 
 /*
- * The error codes of the CUDA driver: X(the runtime's name, value, name, text).
- * No types are declared here.
+ * The error codes of the CUDA driver, as a list: X(the runtime's name, value,
+ * name, text)
+ *
+ * This file declares no types.
  */
 
 #include "platform/cuda_errors.h"

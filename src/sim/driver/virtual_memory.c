@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Virtual memory management: addresses that are reserved, and what is mapped
- * there
+ * Implements virtual memory management: reserved addresses and mappings
  *
- * What is mapped can be touched once cuMemSetAccess() has given access to
- * somebody, as the one process here stands for all devices.
+ * All devices are in one process, so after cuMemSetAccess() has given one
+ * device access to a mapping, all devices can access it.
  */
 
 #include <stdlib.h>
@@ -14,6 +13,7 @@
 
 #include <cohort/sim.h>
 
+#include "base/list.h"
 #include "base/scoped_lock.h"
 #include "sim/cuda/cuda_device.h"
 #include "sim/cuda/memory_table.h"
@@ -33,10 +33,11 @@ struct mapping {
 	size_t bytes;
 	struct allocation *of;
 	struct mapping *next;
-	unsigned char access[]; /* by device, and the host's behind them */
+	/* Access flags, indexed by device; the last entry is for the host. */
+	unsigned char access[];
 };
 
-/* Guarded by virtual_lock. */
+/* Lists of reserved ranges and of mappings.  Guarded by virtual_lock. */
 static struct reservation *reservations;
 static struct mapping *mappings;
 
@@ -48,10 +49,10 @@ static bool is_inside(const char *p, size_t bytes, const char *start,
 	return p >= start && before <= room && bytes <= room - before;
 }
 
-/* ---- addresses -------------------------------------------------------- */
+/* ---- reserved addresses ----------------------------------------------- */
 
-/* Reserve addresses at a multiple of @alignment, near @wanted; NULL if there
- * are none. */
+/* Reserve addresses at a multiple of @alignment, near @wanted.  Returns NULL on
+ * failure. */
 static char *reserve(size_t bytes, size_t alignment, void *wanted)
 {
 	const size_t all = bytes + alignment;
@@ -94,47 +95,43 @@ CUresult driver_cuMemAddressReserve(CUdeviceptr *start, size_t bytes,
 	}
 	*start = (CUdeviceptr)(uintptr_t)r->start;
 	SCOPED_LOCK(&virtual_lock);
-	r->next = reservations;
-	reservations = r;
+	list_add(reservations, r, next);
 	return CUDA_SUCCESS;
 }
 
-/* True if something is mapped in the range. */
 static bool is_mapped_locked(const char *start, size_t bytes)
 {
-	const struct mapping *m = mappings;
+	const struct mapping *m;
 
-	while (m && (m->start >= start + bytes || m->start + m->bytes <= start))
-		m = m->next;
+	list_find(m, mappings, next,
+	          m->start < start + bytes && m->start + m->bytes > start);
 	return m;
 }
 
 CUresult driver_cuMemAddressFree(CUdeviceptr start, size_t bytes)
 {
 	char *p = DRIVER_MEMORY(start);
-	struct reservation **at = &reservations, *r;
+	struct reservation *r;
 
 	SCOPED_LOCK(&virtual_lock);
-	while (*at && ((*at)->start != p || (*at)->bytes != bytes))
-		at = &(*at)->next;
-	r = *at;
+	list_find(r, reservations, next, r->start == p && r->bytes == bytes);
 	if (!r || is_mapped_locked(p, bytes))
 		return CUDA_ERROR_INVALID_VALUE;
-	*at = r->next;
+	list_remove(reservations, r, next);
 	memory_unreserve(p);
 	munmap(p, bytes);
 	free(r);
 	return CUDA_SUCCESS;
 }
 
-/* ---- what is mapped --------------------------------------------------- */
+/* ---- mappings --------------------------------------------------------- */
 
 static bool is_reserved_locked(const char *start, size_t bytes)
 {
-	const struct reservation *r = reservations;
+	const struct reservation *r;
 
-	while (r && !is_inside(start, bytes, r->start, r->bytes))
-		r = r->next;
+	list_find(r, reservations, next,
+	          is_inside(start, bytes, r->start, r->bytes));
 	return r;
 }
 
@@ -144,7 +141,7 @@ static void unmap_pages(char *start, size_t bytes)
 	     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
 
-/* Enter what is mapped in the table of memory; memory of the host is pinned. */
+/* Add a mapping to the table of memory.  Host memory counts as registered. */
 static bool enter_memory(const struct mapping *m)
 {
 	const struct cudaMemLocation *l = &m->of->prop.location;
@@ -190,29 +187,26 @@ CUresult driver_cuMemMap(CUdeviceptr start, size_t bytes, size_t offset,
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	a->maps++;
-	m->next = mappings;
-	mappings = m;
+	list_add(mappings, m, next);
 	return CUDA_SUCCESS;
 }
 
-/* The place in the list of what is mapped at @p, or of its end. */
-static struct mapping **mapping_at_locked(const char *p)
+static struct mapping *mapping_at_locked(const char *p)
 {
-	struct mapping **at = &mappings;
+	struct mapping *m;
 
-	while (*at && !is_inside(p, 1, (*at)->start, (*at)->bytes))
-		at = &(*at)->next;
-	return at;
+	list_find(m, mappings, next, is_inside(p, 1, m->start, m->bytes));
+	return m;
 }
 
-/* True if the range is all that some mappings have, and no more. */
+/* Return true if the range consists of whole mappings, without gaps. */
 static bool is_whole_locked(const char *start, size_t bytes)
 {
 	size_t done = 0;
 	const struct mapping *m;
 
 	while (done < bytes) {
-		m = *mapping_at_locked(start + done);
+		m = mapping_at_locked(start + done);
 		if (!m || m->start != start + done || m->bytes > bytes - done)
 			return false;
 		done += m->bytes;
@@ -220,22 +214,21 @@ static bool is_whole_locked(const char *start, size_t bytes)
 	return bytes;
 }
 
-static void unmap_one_locked(struct mapping **at)
+static void unmap_one_locked(struct mapping *m)
 {
-	struct mapping *m = *at;
 	struct memory known;
 
-	*at = m->next;
-	memory_take(m->start, 1U << MEMORY_MAPPED | 1U << MEMORY_REGISTERED,
-	            &known);
+	list_remove(mappings, m, next);
+	memory_remove(m->start, 1U << MEMORY_MAPPED | 1U << MEMORY_REGISTERED,
+	              &known);
 	unmap_pages(m->start, m->bytes);
 	m->of->maps--;
 	allocation_settle_locked(m->of);
 	free(m);
 }
 
-/* Wait for all that is queued on the devices whose memory is in the range, or
- * that have access to it: it may still use that memory. */
+/* Wait for all work queued on devices whose memory is in the range or that have
+ * access to it, because this work might use the memory. */
 static void wait_for_users(const char *start, size_t bytes)
 {
 	bool uses[COHORT_SIM_MAX_DEVICES] = { false };
@@ -261,7 +254,7 @@ static void wait_for_users(const char *start, size_t bytes)
 CUresult driver_cuMemUnmap(CUdeviceptr start, size_t bytes)
 {
 	char *p = DRIVER_MEMORY(start);
-	struct mapping **at;
+	struct mapping *m;
 	size_t done = 0;
 
 	wait_for_users(p, bytes);
@@ -269,9 +262,9 @@ CUresult driver_cuMemUnmap(CUdeviceptr start, size_t bytes)
 	if (!is_whole_locked(p, bytes))
 		return CUDA_ERROR_INVALID_VALUE;
 	while (done < bytes) {
-		at = mapping_at_locked(p + done);
-		done += (*at)->bytes;
-		unmap_one_locked(at);
+		m = mapping_at_locked(p + done);
+		done += m->bytes;
+		unmap_one_locked(m);
 	}
 	return CUDA_SUCCESS;
 }
@@ -285,7 +278,7 @@ driver_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle,
 	if (!handle)
 		return CUDA_ERROR_INVALID_VALUE;
 	SCOPED_LOCK(&virtual_lock);
-	m = *mapping_at_locked(memory);
+	m = mapping_at_locked(memory);
 	if (!m)
 		return CUDA_ERROR_INVALID_VALUE;
 	m->of->handles++;
@@ -309,7 +302,8 @@ static bool access_is_valid(const CUmemAccessDesc *d)
 	        d->flags == cudaMemAccessFlagsProtReadWrite);
 }
 
-/* What somebody may do, everybody can. */
+/* Set the page protection of a mapping.  If one device may access the mapping,
+ * all devices can. */
 static void protect(const struct mapping *m)
 {
 	unsigned int all = 0;
@@ -341,7 +335,7 @@ CUresult driver_cuMemSetAccess(CUdeviceptr start, size_t bytes,
 	if (!is_whole_locked(p, bytes))
 		return CUDA_ERROR_INVALID_VALUE;
 	for (done = 0; done < bytes; done += m->bytes) {
-		m = *mapping_at_locked(p + done);
+		m = mapping_at_locked(p + done);
 		for (i = 0; i < count; i++)
 			*access_of(m, &list[i].location) =
 				(unsigned char)list[i].flags;
@@ -359,7 +353,7 @@ CUresult driver_cuMemGetAccess(unsigned long long *flags,
 	if (!flags || !location || !virtual_location_is_valid(location))
 		return CUDA_ERROR_INVALID_VALUE;
 	SCOPED_LOCK(&virtual_lock);
-	m = *mapping_at_locked(DRIVER_MEMORY(memory));
+	m = mapping_at_locked(DRIVER_MEMORY(memory));
 	if (!m)
 		return CUDA_ERROR_INVALID_VALUE;
 	*flags = *access_of(m, location);

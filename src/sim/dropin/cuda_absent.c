@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What CUDA's driver 13.0 has and the host platform has not: as in
- * cudart_absent.c
+ * Defines the functions of the CUDA 13.0 driver that the host platform lacks,
+ * as cudart_absent.c does for the runtime
  *
- * cuGetProcAddress() finds none of it.
+ * cuGetProcAddress() does not find these functions.
  */
 
 #include "sim/dropin/unsupported.h"
@@ -39,7 +39,7 @@
 	X(cuExternalMemoryGetMappedMipmappedArray) X(cuFuncGetModule) \
 	X(cuFuncGetName) X(cuFuncGetParamInfo) X(cuFuncIsLoaded) X(cuFuncLoad) \
 	X(cuFuncSetBlockShape) X(cuFuncSetSharedMemConfig) \
-	X(cuFuncSetSharedSize) X(cuGetExportTable) X(cuGraphAddBatchMemOpNode) \
+	X(cuFuncSetSharedSize) X(cuGraphAddBatchMemOpNode) \
 	X(cuGraphAddChildGraphNode) X(cuGraphAddDependencies) \
 	X(cuGraphAddDependencies_v2) X(cuGraphAddEmptyNode) \
 	X(cuGraphAddEventRecordNode) X(cuGraphAddEventWaitNode) \
@@ -94,7 +94,8 @@
 	X(cuGreenCtxCreate) X(cuGreenCtxDestroy) X(cuGreenCtxGetDevResource) \
 	X(cuGreenCtxGetId) X(cuGreenCtxRecordEvent) X(cuGreenCtxStreamCreate) \
 	X(cuGreenCtxWaitEvent) X(cuImportExternalMemory) \
-	X(cuImportExternalSemaphore) X(cuKernelGetAttribute) \
+	X(cuImportExternalSemaphore) X(cuIpcGetEventHandle) \
+	X(cuIpcOpenEventHandle) X(cuKernelGetAttribute) \
 	X(cuKernelGetFunction) X(cuKernelGetLibrary) X(cuKernelGetName) \
 	X(cuKernelGetParamInfo) X(cuKernelSetAttribute) \
 	X(cuKernelSetCacheConfig) X(cuLaunch) \
@@ -162,7 +163,10 @@
 	X(cuParamSetTexRef) X(cuParamSetf) X(cuParamSeti) X(cuParamSetv) \
 	X(cuProfilerInitialize) X(cuSignalExternalSemaphoresAsync) \
 	X(cuSignalExternalSemaphoresAsync_ptsz) X(cuStreamBeginCaptureToGraph) \
-	X(cuStreamBeginCaptureToGraph_ptsz) X(cuStreamGetGreenCtx) \
+	X(cuStreamBeginCaptureToGraph_ptsz) X(cuStreamCopyAttributes) \
+	X(cuStreamCopyAttributes_ptsz) X(cuStreamGetAttribute) \
+	X(cuStreamGetAttribute_ptsz) X(cuStreamGetGreenCtx) \
+	X(cuStreamSetAttribute) X(cuStreamSetAttribute_ptsz) \
 	X(cuSurfObjectCreate) X(cuSurfObjectDestroy) \
 	X(cuSurfObjectGetResourceDesc) X(cuSurfRefGetArray) \
 	X(cuSurfRefSetArray) X(cuTensorMapEncodeIm2col) \
@@ -186,11 +190,5 @@
 	X(cuUserObjectCreate) X(cuUserObjectRelease) X(cuUserObjectRetain) \
 	X(cuWaitExternalSemaphoresAsync) X(cuWaitExternalSemaphoresAsync_ptsz)
 /* clang-format on */
-
-#define ABSENT(name)                                                           \
-	EXPORT(cudaError_t, name, (void))                                      \
-	{                                                                      \
-		return unsupported_function(#name);                            \
-	}
 
 ABSENT_FROM_DRIVER(ABSENT)

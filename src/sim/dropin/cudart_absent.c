@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What CUDA's runtime has and the host platform has not: functions of 13.0, and
- * those of 12 that 13.0 lacks
+ * Defines the functions of the CUDA runtime that the host platform lacks:
+ * functions of 13.0, and functions of 12 that 13.0 has dropped
  *
- * A program that is linked against such a function but never calls it has to
- * start, and a program that calls it is told which it is.
+ * A program that is linked against such a function can start.  If the program
+ * calls the function, a message names it.
  */
 
 #include "sim/dropin/unsupported.h"
@@ -102,7 +102,8 @@
 	X(cudaGraphicsUnregisterResource) \
 	X(cudaGraphicsVDPAURegisterOutputSurface) \
 	X(cudaGraphicsVDPAURegisterVideoSurface) X(cudaImportExternalMemory) \
-	X(cudaImportExternalSemaphore) X(cudaKernelSetAttributeForDevice) \
+	X(cudaImportExternalSemaphore) X(cudaIpcGetEventHandle) \
+	X(cudaIpcOpenEventHandle) X(cudaKernelSetAttributeForDevice) \
 	X(cudaLibraryEnumerateKernels) X(cudaLibraryGetGlobal) \
 	X(cudaLibraryGetKernel) X(cudaLibraryGetKernelCount) \
 	X(cudaLibraryGetManaged) X(cudaLibraryGetUnifiedFunction) \
@@ -144,6 +145,9 @@
 	X(cudaSignalExternalSemaphoresAsync) \
 	X(cudaSignalExternalSemaphoresAsync_ptsz) \
 	X(cudaStreamBeginCaptureToGraph) X(cudaStreamBeginCaptureToGraph_ptsz) \
+	X(cudaStreamCopyAttributes) X(cudaStreamCopyAttributes_ptsz) \
+	X(cudaStreamGetAttribute) X(cudaStreamGetAttribute_ptsz) \
+	X(cudaStreamSetAttribute) X(cudaStreamSetAttribute_ptsz) \
 	X(cudaVDPAUGetDevice) X(cudaVDPAUSetVDPAUDevice) \
 	X(cudaWaitExternalSemaphoresAsync) \
 	X(cudaWaitExternalSemaphoresAsync_ptsz)
@@ -161,12 +165,6 @@
 	X(cudaThreadSynchronize) X(cudaWaitExternalSemaphoresAsync_v2) \
 	X(cudaWaitExternalSemaphoresAsync_v2_ptsz)
 /* clang-format on */
-
-#define ABSENT(name)                                                           \
-	EXPORT(cudaError_t, name, (void))                                      \
-	{                                                                      \
-		return unsupported_function(#name);                            \
-	}
 
 #if CUDART == 12
 ABSENT_12(ABSENT)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What a program with kernels calls of libcudart
+ * Implements the functions of libcudart that a program with kernels calls
  *
- * The host platform runs no kernels, unless somebody has given it a launcher
- * (driver/kernel_launcher.h).  A program that has some starts all the same:
- * they are registered quietly, and one that is launched can be named.
+ * The host platform runs no kernels unless a launcher is set
+ * (driver/kernel_launcher.h).  A program with kernels still starts: kernels are
+ * registered silently, so that the message about a launched kernel can name it.
  *
- * Here and in cudart_absent.c functions take no more arguments than they use;
- * callers pass all of them, which the calling conventions of C allow.
+ * Functions here and in cudart_absent.c declare only the arguments that they
+ * use.  Callers pass all of them, which C's calling conventions allow.
  */
 
 #include "sim/dropin/unsupported.h"
@@ -61,7 +61,7 @@ EXPORT(void, __cudaRegisterHostVar, (void))
 
 /* ---- launches --------------------------------------------------------- */
 
-/* What kernel<<<...>>>(...) hands to the kernel's stub. */
+/* The launch configuration from kernel<<<...>>> for the kernel's host stub. */
 static _Thread_local struct {
 	struct dim3 grid, block;
 	size_t shared;
@@ -90,14 +90,15 @@ EXPORT(cudaError_t, __cudaPopCallConfiguration,
 	return cudaSuccess;
 }
 
-/* A kernel's handle is its host function. */
+/* Return the handle of a kernel, which is its host function. */
 EXPORT(cudaError_t, __cudaGetKernel, (const void **kernel, const void *host))
 {
 	*kernel = host;
 	return cudaSuccess;
 }
 
-/* What @l is, if somebody runs kernels. */
+/* Run a kernel launch through the launcher, or report the kernel if no launcher
+ * is set. */
 static cudaError_t launch(const struct host_launch *l)
 {
 	const struct host_calls *calls = cohort_host_calls();
@@ -187,7 +188,7 @@ EXPORT(cudaError_t, cudaLaunchKernelExC_ptsz,
 	return launch_config(config, kernel, arguments, cudaStreamPerThread);
 }
 
-/* ---- questions about kernels ------------------------------------------ */
+/* ---- queries about kernels -------------------------------------------- */
 
 #define FIRST_IS_KERNEL(name)                                                  \
 	EXPORT(cudaError_t, name, (const void *kernel))                        \
@@ -215,7 +216,7 @@ SECOND_IS_KERNEL(cudaOccupancyMaxPotentialClusterSize)
 
 /* ---- the profiler ----------------------------------------------------- */
 
-/* There is none, which is no reason for a program to stop. */
+/* Succeed even though there is no profiler, so that programs continue. */
 EXPORT(cudaError_t, cudaProfilerStart, (void))
 {
 	return cudaSuccess;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What libcohort-host.so exports
+ * Implements the functions that libcohort-host.so exports
  */
 
 #include <pthread.h>
@@ -17,8 +17,8 @@
 #include "sim/nccl/lazy.h"
 #include "sim/strict/fault.h"
 
-/* Constant once set_up() has run, but for a fork: in the child, where the
- * threads of the streams are missing, the one thread that there is refuses. */
+/* The table of functions.  Constant after set_up(), except that a forked child
+ * sets @refused, because it lacks the streams' threads. */
 static struct host_calls calls = {
 #define HOST_CALL(since, result, name, parameters, arguments)                  \
 	.name = host_##name,
@@ -74,8 +74,7 @@ const struct host_knobs *cohort_host_knobs(void)
 		.connects_late = lazy_is_on,
 		.uncounted = enqueue_uncounted,
 		.open = open_host,
-		.set_devices = device_want,
-		.set_sync = sync_want,
+		.set_devices = device_request_count,
 		.fault_add = fault_add,
 		.faults_clear = fault_clear_all,
 		.last_error = cohort_last_error,

@@ -3,37 +3,37 @@
 #define SIM_DROPIN_HOST_CALLS_H
 
 /*
- * The drop-in libraries: the host platform under the names of NCCL and the CUDA
- * runtime
+ * The drop-in libraries: the host platform under the names of NCCL and CUDA
  *
- * libcohort-host.so holds the host platform and hides all of it but
- * cohort_host_calls(), which hands out its functions as one table,
- * cohort_host_knobs(), and cohort_host_set_launcher() and cohort_host_may_use()
- * (driver/kernel_launcher.h).  libnccl.so.2 (libnccl.c), libcudart.so.13 and
- * .12 (libcudart.c, cudart_kernels.c), libcuda.so.1 (libcuda.c) and
- * libnvidia-ml.so.1 (libnvidia_ml.c) hold nothing but functions that forward
- * through that table, so that all share one platform, and so that a process may
- * have the one built into libcohort beside it: the two know nothing of each
- * other.
+ * libcohort-host.so contains the host platform.  It exports only
+ * cohort_host_calls(), which returns a table of the platform's functions;
+ * cohort_host_knobs(); and cohort_host_set_launcher() and cohort_host_may_use()
+ * (driver/kernel_launcher.h).
  *
- * What is exported follows from the lists of functions, platform/functions.h,
- * sim/exports.h, driver/driver_functions.h and nvml_abi.h.
+ * The other libraries only forward calls through this table, so they share one
+ * platform: libnccl.so.2 (libnccl.c), libcudart.so.13 and .12 (libcudart.c,
+ * cudart_kernels.c), libcuda.so.1 (libcuda.c) and libnvidia-ml.so.1
+ * (libnvidia_ml.c).  A process can also contain the platform that is built into
+ * libcohort; the two platforms are independent.
+ *
+ * Functions of NCCL and CUDA are listed in platform/functions.h, sim/exports.h
+ * and driver/driver_functions.h.
  */
 
 #include "platform/drop_in.h"
 #include "sim/driver/driver.h"
 #include "sim/host.h"
 
-/* Which of CUDA's majors a file of libcudart is compiled for: the Makefile says
- * -DCUDART=12 and -DCUDART=13. */
+/* CUDA major version for which libcudart's files are compiled; the Makefile
+ * passes -DCUDART=12 or -DCUDART=13. */
 #ifndef CUDART
 #define CUDART 13
 #endif
 
 struct host_calls {
-	/* Set if the environment could not be read, which is said on stderr
-	 * then, and in the child of a fork, as CUDA has it: nothing but the
-	 * functions that give texts may be called. */
+	/* True if calls are refused: in a forked child, as in CUDA, and if the
+	 * environment could not be read, which is reported on stderr.  Only
+	 * functions that return strings may then be called. */
 	bool refused;
 
 #define CALLS_ENTRY(since, result, name, parameters, arguments)                \
@@ -43,7 +43,7 @@ struct host_calls {
 	HOST_CUDA_FUNCTIONS(CALLS_ENTRY)
 #undef CALLS_ENTRY
 
-	/* As CUDA 12 has them. */
+	/* Functions with the signature of CUDA 12. */
 #define CALLS_ENTRY(since, result, name, parameters, arguments)                \
 	result(*name##_12) parameters;
 	HOST_CUDA12_FUNCTIONS(CALLS_ENTRY)
@@ -53,32 +53,34 @@ struct host_calls {
 	DRIVER_FUNCTIONS(DRIVER_FORMS)
 #undef DRIVER_FORM
 
-	/* A launch by the runtime, see driver/driver.h. */
+	/* Launch a kernel for the runtime; see driver/driver.h. */
 	CUresult (*launch)(const struct host_launch *launch);
 
-	/* Remember @error as the thread's last CUDA error, and return it. */
+	/* Store @error as the thread's last CUDA error, and return it. */
 	cudaError_t (*fail)(cudaError_t error);
 };
 
-/* The functions of this process's drop-in platform, which is set up by the
- * first call: from COHORT_HOST_DEVICES, COHORT_HOST_STRICT, COHORT_HOST_SYNC
- * and COHORT_FAULTS.  Never NULL, constant.  Any thread. */
+/* Return the functions of this process's drop-in platform.  The first call sets
+ * it up from COHORT_HOST_DEVICES, COHORT_HOST_STRICT, COHORT_HOST_SYNC and
+ * COHORT_FAULTS.  The result is constant and never NULL.  May be called from
+ * any thread. */
 COHORT_API const struct host_calls *cohort_host_calls(void);
 
-/* Never NULL, constant.  Any thread. */
+/* Return the functions that control the drop-in platform.  The result is
+ * constant and never NULL.  May be called from any thread. */
 COHORT_API const struct host_knobs *cohort_host_knobs(void);
 
-/* In each of the drop-in libraries: the version of cohort that it is of.  Tells
- * it from the real one. */
+/* Return the version of cohort to which the library belongs.  Each drop-in
+ * library exports this function; NVIDIA's libraries do not. */
 COHORT_API const char *cohort_drop_in(void);
 
-/* The head of an exported function. */
+/* Declare an exported function and start its definition. */
 #define EXPORT(result, name, parameters)                                       \
 	COHORT_API result name parameters;                                     \
 	result name parameters
 
-/* A text where a function that gives texts is called, an error of the right
- * kind where another one is and the platform was refused. */
+/* Body of a function that forwards to the platform.  If the platform refuses
+ * calls, the function returns an error, unless it returns strings. */
 #define CALLS_FORWARD(result, name, arguments)                                 \
 	const struct host_calls *calls = cohort_host_calls();                  \
                                                                                \

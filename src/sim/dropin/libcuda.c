@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * libcuda.so.1
+ * Implements libcuda.so.1
  *
- * Every function of the list forwards by its own symbol, and so does the other
- * form that those which use a stream have for programs that were compiled for
- * one default stream per thread, under the symbols that CUDA's header maps
- * theirs to.
+ * Every function in the list forwards under its own symbol.  A function that
+ * uses a stream also has the symbol that CUDA's header substitutes in programs
+ * that are compiled for per-thread default streams.
  */
 
 #include "sim/dropin/host_calls.h"
@@ -21,7 +20,8 @@ DRIVER_FUNCTIONS(DRIVER_FORMS)
 
 /* ---- older symbols ---------------------------------------------------- */
 
-/* The signatures are the same, and so is what the functions here do. */
+/* Define an older symbol as an alias of the newer one, which has the same
+ * signature and effect. */
 #define OLDER(symbol)                                                          \
 	COHORT_API extern __typeof__(symbol##_v2) symbol                       \
 		__attribute__((alias(#symbol "_v2")));

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * libcudart.so.13, or with CUDART 12 libcudart.so.12
+ * Implements libcudart.so.13 or, if CUDART is 12, libcudart.so.12
  *
- * Every function of the lists forwards by its own name.  Those that use a
- * stream have another form for programs that were compiled for one default
- * stream per thread, under the names that CUDA's header maps theirs to.
+ * Every function in the lists forwards under its own name.  A function that
+ * uses a stream also has a variant, with the suffix _ptsz or _ptds, that CUDA's
+ * header substitutes in programs compiled for per-thread default streams.
  */
 
 #include "sim/dropin/host_calls.h"
 
-/* @entry is the function's name in the table of calls. */
+/* Define a function that forwards to @entry of the table. */
 #define PLAIN(result, name, entry, parameters, arguments)                      \
 	EXPORT(result, name, parameters)                                       \
 	{                                                                      \
 		CALLS_FORWARD(result, entry, arguments)                        \
 	}
 
-/* The second form begins with what follows the arguments. */
+/* Define a function and its _ptsz variant (for per-thread default streams),
+ * which first runs the statements after @arguments. */
 #define AFTER(result, name, entry, parameters, arguments, ...)                 \
 	PLAIN(result, name, entry, parameters, arguments)                      \
 	EXPORT(result, name##_ptsz, parameters)                                \
@@ -26,18 +27,14 @@
 		CALLS_FORWARD(result, entry, arguments)                        \
 	}
 
-/* With a stream, NULL being the thread's own in the second form. */
+/* Define a function with a stream.  In its _ptsz variant, a NULL stream is the
+ * thread's own default stream. */
 #define OWN_STREAM(stream) stream = stream ? stream : cudaStreamPerThread
 #define STREAM(result, name, entry, parameters, arguments)                     \
 	AFTER(result, name, entry, parameters, arguments, OWN_STREAM(stream))
 
-/* The same with two streams. */
-#define STREAMS(result, name, entry, parameters, arguments)                    \
-	AFTER(result, name, entry, parameters, arguments, OWN_STREAM(dst);     \
-	      OWN_STREAM(src))
-
-/* On the default stream, and waited for: in the second form the one of the
- * thread, by what there is with "Async". */
+/* Define a function that uses the default stream and waits for it.  Its _ptds
+ * variant calls the "Async" function on the thread's own default stream. */
 #define WAITS(result, name, entry, parameters, arguments)                      \
 	PLAIN(result, name, entry, parameters, arguments)                      \
 	EXPORT(result, name##_ptds, parameters)                                \
@@ -54,14 +51,16 @@
 	}
 #define BARE(...) __VA_ARGS__
 
-/* By name: in the second form the functions of the threads' own streams. */
+/* Define a function that looks up driver functions.  Its _ptsz variant finds
+ * the variants for per-thread default streams. */
 #define DRIVER(result, name, entry, parameters, arguments)                     \
 	AFTER(result, name, entry, parameters, arguments,                      \
 	      flags = flags == cudaEnableDefault                               \
 	                      ? cudaEnablePerThreadDefaultStream               \
 	                      : flags)
 
-/* As CUDA 12 has it under a later name. */
+/* Define a function under the name that its CUDA 13 signature has in CUDA
+ * 12. */
 #define V2(result, name, entry, ...)                                           \
 	PLAIN(result, name##_v2, entry, __VA_ARGS__)
 #define V2_STREAM(result, name, entry, ...)                                    \
@@ -69,12 +68,12 @@
 #define V3_STREAM(result, name, entry, ...)                                    \
 	STREAM(result, name##_v3, entry, __VA_ARGS__)
 
-/* Written below. */
+/* Define nothing, because the function is written out below. */
 #define OWN(result, name, entry, parameters, arguments)
 
 /*
- * What form a function has: FORM_name is a comma before it, or is not defined,
- * and then the function is plain.
+ * The form of each function.  FORM_name expands to a comma and the macro to
+ * use; if it is not defined, the function uses PLAIN.
  */
 #define FORM_cudaEventRecord , STREAM
 #define FORM_cudaEventRecordWithFlags , STREAM
@@ -98,9 +97,7 @@
 #define FORM_cudaStreamAddCallback , STREAM
 #define FORM_cudaStreamAttachMemAsync , STREAM
 #define FORM_cudaStreamBeginCapture , STREAM
-#define FORM_cudaStreamCopyAttributes , STREAMS
 #define FORM_cudaStreamEndCapture , STREAM
-#define FORM_cudaStreamGetAttribute , STREAM
 #define FORM_cudaStreamGetCaptureInfo , STREAM
 #define FORM_cudaStreamGetDevice , STREAM
 #define FORM_cudaStreamGetFlags , STREAM
@@ -108,7 +105,6 @@
 #define FORM_cudaStreamGetPriority , STREAM
 #define FORM_cudaStreamIsCapturing , STREAM
 #define FORM_cudaStreamQuery , STREAM
-#define FORM_cudaStreamSetAttribute , STREAM
 #define FORM_cudaStreamSynchronize , STREAM
 #define FORM_cudaStreamUpdateCaptureDependencies , STREAM
 #define FORM_cudaStreamWaitEvent , STREAM
@@ -150,7 +146,7 @@ HOST_CUDA12_FUNCTIONS(FORWARD_12)
 COHORT_API extern __typeof__(cudaEventElapsedTime) cudaEventElapsedTime_v2
 	__attribute__((alias("cudaEventElapsedTime")));
 
-/* As 12.9: the last of its major. */
+/* version 12.9, the last release of CUDA 12 */
 #define CUDART_VERSION 12090
 
 EXPORT(cudaError_t, cudaRuntimeGetVersion, (int *version))
@@ -165,7 +161,7 @@ EXPORT(cudaError_t, cudaRuntimeGetVersion, (int *version))
 	return cudaSuccess;
 }
 
-/* The functions of the driver as they were in this version of the runtime. */
+/* Look up a driver function as of this version of the runtime. */
 EXPORT(cudaError_t, cudaGetDriverEntryPoint,
        (const char *symbol, void **out, unsigned long long flags,
         enum cudaDriverEntryPointQueryResult *status))

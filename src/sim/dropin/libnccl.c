@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * libnccl.so.2
+ * Implements libnccl.so.2
  *
- * Every function has NCCL's second name for it, pnccl..., and the first is a
- * weak alias, as in NCCL: a program may put a function of its own in front.
+ * As in NCCL, every function is defined as pnccl..., with the usual name as a
+ * weak alias, so that a program can intercept the function.
  */
 
-#include "sim/dropin/host_calls.h"
+#include "sim/dropin/unsupported.h"
+#include "sim/nccl_exports.h"
 
 #define FORWARD(since, result, name, parameters, arguments)                    \
 	EXPORT(result, p##name, parameters){ CALLS_FORWARD(                    \
@@ -16,9 +17,29 @@
 
 NCCL_FUNCTIONS(FORWARD)
 
-/* Deprecated, and nothing to do: the environment is read once. */
-EXPORT(void, pncclResetDebugInit, (void))
-{
-}
-COHORT_API void ncclResetDebugInit(void)
-	__attribute__((weak, alias("pncclResetDebugInit")));
+/* Do nothing, because the environment is read only once. */
+#define IGNORE(since, result, name, parameters, arguments)                     \
+	EXPORT(result, p##name, (void))                                        \
+	{                                                                      \
+	}                                                                      \
+	COHORT_API result name(void) __attribute__((weak, alias("p" #name)));
+
+NCCL_DEBUG_FUNCTIONS(IGNORE)
+
+/* ---- functions that the host platform lacks --------------------------- */
+
+/* Results of a function that is refused. */
+#define REFUSAL_ncclResult_t ncclInvalidUsage
+#define REFUSAL_int (-1)
+#define REFUSAL_ncclTeam_t ((ncclTeam_t){ 0, 0, 0 })
+
+#define REFUSE(since, result, name, parameters, arguments)                     \
+	EXPORT(result, p##name, (void))                                        \
+	{                                                                      \
+		unsupported_report(#name);                                     \
+		return REFUSAL_##result;                                       \
+	}                                                                      \
+	COHORT_API result name(void) __attribute__((weak, alias("p" #name)));
+
+NCCL_DEVICE_FUNCTIONS(REFUSE)
+NCCL_LATER_FUNCTIONS(REFUSE)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * libnvidia-ml.so.1: the simulator's devices as NVML sees them
+ * Implements libnvidia-ml.so.1: the simulator's devices in NVML, with the
+ * functions that NCCL uses, and functions that identify devices
  *
- * They are on PCI, reach each other's memory, and have no NVLink, no fabric
- * and no confidential computing.
+ * The devices are on PCI and can access one another's memory.  They have no
+ * NVLink, no fabric and no confidential computing.
  */
 
 #include "sim/dropin/nvml_abi.h"
@@ -17,20 +18,23 @@
 #include "base/atomics.h"
 #include "sim/dropin/host_calls.h"
 
-/* Text for the version of a driver that there is not. */
+#define NVML(name, parameters) EXPORT(nvmlReturn_t, name, parameters)
+
+/* The driver version to report, because there is no driver. */
 #define NO_VERSION "0.0"
 
-/* By number; a handle is the address of one. */
+/* One element per device.  The address of an element is the device's handle. */
 static struct nvmlDevice_st {
 	char unused;
 } devices[COHORT_SIM_MAX_DEVICES];
 
-/* Atomic; how often NVML was initialized.  Relaxed: nothing goes with it. */
+/* Atomic; number of initializations minus number of shutdowns.  Relaxed,
+ * because it guards no other data. */
 static atomic_int uses;
 
 /* ---- the library ------------------------------------------------------ */
 
-nvmlReturn_t nvmlInitWithFlags(unsigned int flags)
+NVML(nvmlInitWithFlags, (unsigned int flags))
 {
 	(void)flags;
 	if (cohort_host_calls()->refused)
@@ -39,7 +43,7 @@ nvmlReturn_t nvmlInitWithFlags(unsigned int flags)
 	return NVML_SUCCESS;
 }
 
-nvmlReturn_t nvmlInit_v2(void)
+NVML(nvmlInit_v2, (void))
 {
 	return nvmlInitWithFlags(0);
 }
@@ -49,7 +53,7 @@ static bool is_used(void)
 	return load_relaxed(&uses) > 0 && !cohort_host_calls()->refused;
 }
 
-nvmlReturn_t nvmlShutdown(void)
+NVML(nvmlShutdown, (void))
 {
 	int n = load_relaxed(&uses);
 
@@ -63,7 +67,7 @@ nvmlReturn_t nvmlShutdown(void)
 	return NVML_SUCCESS;
 }
 
-const char *nvmlErrorString(nvmlReturn_t result)
+EXPORT(const char *, nvmlErrorString, (nvmlReturn_t result))
 {
 	switch (result) {
 	case NVML_SUCCESS:
@@ -71,27 +75,27 @@ const char *nvmlErrorString(nvmlReturn_t result)
 	case NVML_ERROR_UNINITIALIZED:
 		return "nvmlInit() was not called";
 	case NVML_ERROR_INVALID_ARGUMENT:
-		return "an argument is not valid";
+		return "an argument is invalid";
 	case NVML_ERROR_NOT_SUPPORTED:
-		return "the simulated devices have no such thing";
+		return "not supported by the simulated devices";
 	case NVML_ERROR_NO_PERMISSION:
-		return "this is not permitted";
+		return "operation not permitted";
 	case NVML_ERROR_ALREADY_INITIALIZED:
-		return "NVML is in use already";
+		return "NVML is already initialized";
 	case NVML_ERROR_NOT_FOUND:
-		return "nothing of that name was found";
+		return "not found";
 	case NVML_ERROR_INSUFFICIENT_SIZE:
-		return "the room is too small for the answer";
+		return "the buffer is too small for the result";
 	case NVML_ERROR_DRIVER_NOT_LOADED:
 		return "there is no driver";
 	case NVML_ERROR_FUNCTION_NOT_FOUND:
 		return "there is no such function";
 	case NVML_ERROR_ARGUMENT_VERSION_MISMATCH:
-		return "the structure has another version";
+		return "the structure's version is not supported";
 	case NVML_ERROR_UNKNOWN:
 		break;
 	}
-	return "an unknown error";
+	return "unknown error";
 }
 
 static int device_count(void)
@@ -102,7 +106,8 @@ static int device_count(void)
 	return n;
 }
 
-/* What keeps a call on @device from storing something in @out. */
+/* Return the error that prevents a call on @device from storing a result in
+ * @out, or NVML_SUCCESS. */
 static nvmlReturn_t nvml_check(nvmlDevice_t device, const void *out)
 {
 	if (!is_used())
@@ -113,8 +118,7 @@ static nvmlReturn_t nvml_check(nvmlDevice_t device, const void *out)
 	return NVML_SUCCESS;
 }
 
-/* What keeps a call from storing something in a structure that has @version and
- * must have @wanted. */
+/* Return an error unless a structure's @version equals @wanted. */
 static nvmlReturn_t nvml_check_version(unsigned int version,
                                        unsigned int wanted)
 {
@@ -122,7 +126,8 @@ static nvmlReturn_t nvml_check_version(unsigned int version,
 	                         : NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
 }
 
-/* nvml_check() for calls that name no device. */
+/* Return the error that prevents a call without a device from storing a result
+ * in @out, or NVML_SUCCESS. */
 static nvmlReturn_t check_system(const void *out)
 {
 	return nvml_check(devices, out);
@@ -147,7 +152,7 @@ static nvmlReturn_t result_of(CUresult result)
 	}
 }
 
-static nvmlReturn_t give_text(char *out, unsigned int length, const char *text)
+static nvmlReturn_t copy_text(char *out, unsigned int length, const char *text)
 {
 	if (strlen(text) >= length)
 		return NVML_ERROR_INSUFFICIENT_SIZE;
@@ -157,19 +162,19 @@ static nvmlReturn_t give_text(char *out, unsigned int length, const char *text)
 
 /* ---- the system ------------------------------------------------------- */
 
-nvmlReturn_t nvmlSystemGetDriverVersion(char *text, unsigned int length)
+NVML(nvmlSystemGetDriverVersion, (char *text, unsigned int length))
 {
 	const nvmlReturn_t result = check_system(text);
 
-	return result ? result : give_text(text, length, NO_VERSION);
+	return result ? result : copy_text(text, length, NO_VERSION);
 }
 
-nvmlReturn_t nvmlSystemGetNVMLVersion(char *text, unsigned int length)
+NVML(nvmlSystemGetNVMLVersion, (char *text, unsigned int length))
 {
 	return nvmlSystemGetDriverVersion(text, length);
 }
 
-nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int *version)
+NVML(nvmlSystemGetCudaDriverVersion_v2, (int *version))
 {
 	const nvmlReturn_t result = check_system(version);
 
@@ -178,7 +183,7 @@ nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int *version)
 				version));
 }
 
-nvmlReturn_t nvmlSystemGetConfComputeState(nvmlConfComputeSystemState_t *state)
+NVML(nvmlSystemGetConfComputeState, (nvmlConfComputeSystemState_t * state))
 {
 	const nvmlReturn_t result = check_system(state);
 
@@ -187,8 +192,8 @@ nvmlReturn_t nvmlSystemGetConfComputeState(nvmlConfComputeSystemState_t *state)
 	return result;
 }
 
-nvmlReturn_t
-nvmlSystemGetConfComputeSettings(nvmlSystemConfComputeSettings_t *settings)
+NVML(nvmlSystemGetConfComputeSettings,
+     (nvmlSystemConfComputeSettings_t * settings))
 {
 	nvmlReturn_t result = check_system(settings);
 
@@ -202,9 +207,9 @@ nvmlSystemGetConfComputeSettings(nvmlSystemConfComputeSettings_t *settings)
 	return NVML_SUCCESS;
 }
 
-/* ---- which devices there are ------------------------------------------ */
+/* ---- finding devices -------------------------------------------------- */
 
-nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *count)
+NVML(nvmlDeviceGetCount_v2, (unsigned int *count))
 {
 	const nvmlReturn_t result = check_system(count);
 
@@ -213,8 +218,7 @@ nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *count)
 	return result;
 }
 
-nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index,
-                                           nvmlDevice_t *device)
+NVML(nvmlDeviceGetHandleByIndex_v2, (unsigned int index, nvmlDevice_t *device))
 {
 	const nvmlReturn_t result = check_system(device);
 
@@ -226,8 +230,7 @@ nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index,
 	return NVML_SUCCESS;
 }
 
-nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *id,
-                                              nvmlDevice_t *device)
+NVML(nvmlDeviceGetHandleByPciBusId_v2, (const char *id, nvmlDevice_t *device))
 {
 	nvmlReturn_t result = check_system(device);
 	int found;
@@ -241,24 +244,22 @@ nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *id,
 	return result;
 }
 
-nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned int *index)
-{
-	const nvmlReturn_t result = nvml_check(device, index);
+#define NUMBER(name, value)                                                    \
+	NVML(name, (nvmlDevice_t device, unsigned int *out))                   \
+	{                                                                      \
+		const nvmlReturn_t result = nvml_check(device, out);           \
+                                                                               \
+		if (!result)                                                   \
+			*out = (unsigned int)(value);                          \
+		return result;                                                 \
+	}
 
-	if (!result)
-		*index = (unsigned int)number(device);
-	return result;
-}
+NUMBER(nvmlDeviceGetIndex, number(device))
+NUMBER(nvmlDeviceGetMinorNumber, number(device))
 
-nvmlReturn_t nvmlDeviceGetMinorNumber(nvmlDevice_t device, unsigned int *minor)
-{
-	return nvmlDeviceGetIndex(device, minor);
-}
+/* ---- properties of a device ------------------------------------------- */
 
-/* ---- what a device is ------------------------------------------------- */
-
-nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char *name,
-                               unsigned int length)
+NVML(nvmlDeviceGetName, (nvmlDevice_t device, char *name, unsigned int length))
 {
 	nvmlReturn_t result = nvml_check(device, name);
 	char text[256];
@@ -267,7 +268,7 @@ nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char *name,
 		return result;
 	result = result_of(cohort_host_calls()->cuDeviceGetName(
 		text, sizeof(text), number(device)));
-	return result ? result : give_text(name, length, text);
+	return result ? result : copy_text(name, length, text);
 }
 
 #define UUID_TEXT "GPU-00000000-0000-0000-0000-000000000000"
@@ -293,18 +294,17 @@ static nvmlReturn_t write_uuid(int device, char text[sizeof(UUID_TEXT)])
 	return result;
 }
 
-nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char *uuid,
-                               unsigned int length)
+NVML(nvmlDeviceGetUUID, (nvmlDevice_t device, char *uuid, unsigned int length))
 {
 	nvmlReturn_t result = nvml_check(device, uuid);
 	char text[sizeof(UUID_TEXT)];
 
 	if (!result)
 		result = write_uuid(number(device), text);
-	return result ? result : give_text(uuid, length, text);
+	return result ? result : copy_text(uuid, length, text);
 }
 
-nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device)
+NVML(nvmlDeviceGetHandleByUUID, (const char *uuid, nvmlDevice_t *device))
 {
 	const nvmlReturn_t result = check_system(device);
 	char text[sizeof(UUID_TEXT)];
@@ -320,7 +320,7 @@ nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device)
 	return uuid ? NVML_ERROR_NOT_FOUND : NVML_ERROR_INVALID_ARGUMENT;
 }
 
-nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *pci)
+NVML(nvmlDeviceGetPciInfo_v3, (nvmlDevice_t device, nvmlPciInfo_t *pci))
 {
 	nvmlReturn_t result = nvml_check(device, pci);
 
@@ -338,7 +338,8 @@ nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *pci)
 	return NVML_SUCCESS;
 }
 
-/* The facts for a function that stores them in another layout, @pci. */
+/* Get the PCI address in the newest layout, for a function that converts it to
+ * an older layout in @pci. */
 static nvmlReturn_t newest_pci(nvmlDevice_t device, const void *pci,
                                nvmlPciInfo_t *newest)
 {
@@ -347,8 +348,9 @@ static nvmlReturn_t newest_pci(nvmlDevice_t device, const void *pci,
 	return result ? result : nvmlDeviceGetPciInfo_v3(device, newest);
 }
 
-/* The older layouts begin as the newest does. */
-nvmlReturn_t nvmlDeviceGetPciInfo_v2(nvmlDevice_t device, nvmlPciInfo_v1_t *pci)
+/* Get the PCI address in an older layout, which is a prefix of the newest
+ * one. */
+NVML(nvmlDeviceGetPciInfo_v2, (nvmlDevice_t device, nvmlPciInfo_v1_t *pci))
 {
 	nvmlPciInfo_t newest;
 	const nvmlReturn_t result = newest_pci(device, pci, &newest);
@@ -360,11 +362,12 @@ nvmlReturn_t nvmlDeviceGetPciInfo_v2(nvmlDevice_t device, nvmlPciInfo_v1_t *pci)
 	return NVML_SUCCESS;
 }
 
-/* The class of a display controller without a display. */
+/* PCI base class of a display controller, which includes 3D controllers without
+ * a display. */
 #define BASE_CLASS 3
 #define SUB_CLASS 2
 
-nvmlReturn_t nvmlDeviceGetPciInfoExt(nvmlDevice_t device, nvmlPciInfoExt_t *pci)
+NVML(nvmlDeviceGetPciInfoExt, (nvmlDevice_t device, nvmlPciInfoExt_t *pci))
 {
 	nvmlPciInfo_t newest;
 	nvmlReturn_t result = newest_pci(device, pci, &newest);
@@ -388,8 +391,8 @@ nvmlReturn_t nvmlDeviceGetPciInfoExt(nvmlDevice_t device, nvmlPciInfoExt_t *pci)
 	return NVML_SUCCESS;
 }
 
-nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major,
-                                                int *minor)
+NVML(nvmlDeviceGetCudaComputeCapability,
+     (nvmlDevice_t device, int *major, int *minor))
 {
 	const nvmlReturn_t result = nvml_check(device, major);
 
@@ -399,12 +402,11 @@ nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major,
 					major, minor, number(device)));
 }
 
-/* The host sees to errors of its memory. */
-nvmlReturn_t nvmlDeviceGetMemoryErrorCounter(nvmlDevice_t device,
-                                             unsigned int type,
-                                             unsigned int counter,
-                                             unsigned int location,
-                                             unsigned long long *count)
+/* Return an error count.  It is always 0, because the host handles its memory
+ * errors. */
+NVML(nvmlDeviceGetMemoryErrorCounter,
+     (nvmlDevice_t device, unsigned int type, unsigned int counter,
+      unsigned int location, unsigned long long *count))
 {
 	const nvmlReturn_t result = nvml_check(device, count);
 
@@ -418,8 +420,8 @@ nvmlReturn_t nvmlDeviceGetMemoryErrorCounter(nvmlDevice_t device,
 	return NVML_SUCCESS;
 }
 
-/* Memory is the host's, and free as far as the host has it; CUDA tells that of
- * the device of the current context. */
+/* Get the size of the device's memory and the number of free bytes.  CUDA
+ * reports them for the device of the current context. */
 static CUresult ask_memory(int device, size_t *free, size_t *total)
 {
 	const struct host_calls *calls = cohort_host_calls();
@@ -437,7 +439,7 @@ static CUresult ask_memory(int device, size_t *free, size_t *total)
 	return result;
 }
 
-nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory)
+NVML(nvmlDeviceGetMemoryInfo, (nvmlDevice_t device, nvmlMemory_t *memory))
 {
 	nvmlReturn_t result = nvml_check(device, memory);
 	size_t free = 0, total = 0;
@@ -454,8 +456,7 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory)
 	return NVML_SUCCESS;
 }
 
-nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device,
-                                        nvmlMemory_v2_t *memory)
+NVML(nvmlDeviceGetMemoryInfo_v2, (nvmlDevice_t device, nvmlMemory_v2_t *memory))
 {
 	nvmlReturn_t result = nvml_check(device, memory);
 	nvmlMemory_t found;
@@ -477,13 +478,18 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device,
 #define OLDER(name)                                                            \
 	COHORT_API extern __typeof__(name##_v2) name                           \
 		__attribute__((alias(#name "_v2")));
-NVML_OLDER_NAMES(OLDER)
+OLDER(nvmlInit)
+OLDER(nvmlSystemGetCudaDriverVersion)
+OLDER(nvmlDeviceGetCount)
+OLDER(nvmlDeviceGetHandleByIndex)
+OLDER(nvmlDeviceGetHandleByPciBusId)
+OLDER(nvmlDeviceGetPciInfo)
 
-/* ---- what connects devices --------------------------------------------- */
+/* ---- links between devices -------------------------------------------- */
 
-nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t from, nvmlDevice_t to,
-                                    nvmlGpuP2PCapsIndex_t index,
-                                    nvmlGpuP2PStatus_t *status)
+NVML(nvmlDeviceGetP2PStatus,
+     (nvmlDevice_t from, nvmlDevice_t to, nvmlGpuP2PCapsIndex_t index,
+      nvmlGpuP2PStatus_t *status))
 {
 	nvmlReturn_t result = nvml_check(from, status);
 
@@ -500,7 +506,8 @@ nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t from, nvmlDevice_t to,
 	return NVML_SUCCESS;
 }
 
-/* The answer to questions about a link. */
+/* Return the result of a query about a link, which is always an error: the
+ * devices have no links. */
 static nvmlReturn_t no_link(nvmlDevice_t device, const void *out)
 {
 	const nvmlReturn_t result = nvml_check(device, out);
@@ -509,7 +516,7 @@ static nvmlReturn_t no_link(nvmlDevice_t device, const void *out)
 }
 
 #define NO_LINK(name, type)                                                    \
-	nvmlReturn_t name(nvmlDevice_t device, unsigned int link, type *out)   \
+	NVML(name, (nvmlDevice_t device, unsigned int link, type *out))        \
 	{                                                                      \
 		(void)link;                                                    \
 		return no_link(device, out);                                   \
@@ -521,10 +528,9 @@ NO_LINK(nvmlDeviceGetNvLinkRemotePciInfo_v2, nvmlPciInfo_t)
 NO_LINK(nvmlDeviceGetNvLinkVersion, unsigned int)
 NO_LINK(nvmlDeviceGetNvLinkRemoteDeviceType, unsigned int)
 
-nvmlReturn_t nvmlDeviceGetNvLinkCapability(nvmlDevice_t device,
-                                           unsigned int link,
-                                           unsigned int capability,
-                                           unsigned int *value)
+NVML(nvmlDeviceGetNvLinkCapability,
+     (nvmlDevice_t device, unsigned int link, unsigned int capability,
+      unsigned int *value))
 {
 	(void)link;
 	(void)capability;
@@ -536,28 +542,19 @@ nvmlReturn_t nvmlDeviceGetNvLinkCapability(nvmlDevice_t device,
 #define PCI_GENERATION 5
 #define PCI_WIDTH 16
 
-#define PCI_FACT(name, fact)                                                   \
-	nvmlReturn_t name(nvmlDevice_t device, unsigned int *out)              \
-	{                                                                      \
-		const nvmlReturn_t result = nvml_check(device, out);           \
-                                                                               \
-		if (!result)                                                   \
-			*out = fact;                                           \
-		return result;                                                 \
-	}
+NUMBER(nvmlDeviceGetMaxPcieLinkGeneration, PCI_GENERATION)
+NUMBER(nvmlDeviceGetCurrPcieLinkGeneration, PCI_GENERATION)
+NUMBER(nvmlDeviceGetMaxPcieLinkWidth, PCI_WIDTH)
+NUMBER(nvmlDeviceGetCurrPcieLinkWidth, PCI_WIDTH)
+/* NVML reports the speed as a PCI generation. */
+NUMBER(nvmlDeviceGetPcieLinkMaxSpeed, PCI_GENERATION)
 
-PCI_FACT(nvmlDeviceGetMaxPcieLinkGeneration, PCI_GENERATION)
-PCI_FACT(nvmlDeviceGetCurrPcieLinkGeneration, PCI_GENERATION)
-PCI_FACT(nvmlDeviceGetMaxPcieLinkWidth, PCI_WIDTH)
-PCI_FACT(nvmlDeviceGetCurrPcieLinkWidth, PCI_WIDTH)
-/* NVML's values of a speed are the generations. */
-PCI_FACT(nvmlDeviceGetPcieLinkMaxSpeed, PCI_GENERATION)
+/* ---- field values and fabric ------------------------------------------ */
 
-/* ---- both ------------------------------------------------------------- */
-
-/* Numbers of links, which are 0; there is nothing else. */
-nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count,
-                                      nvmlFieldValue_t *values)
+/* Get field values.  Only fields that hold a number of links are supported;
+ * each is 0. */
+NVML(nvmlDeviceGetFieldValues,
+     (nvmlDevice_t device, int count, nvmlFieldValue_t *values))
 {
 	const nvmlReturn_t result = nvml_check(device, values);
 	int i;
@@ -581,8 +578,8 @@ nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count,
 	return NVML_SUCCESS;
 }
 
-nvmlReturn_t nvmlDeviceGetGpuFabricInfo(nvmlDevice_t device,
-                                        nvmlGpuFabricInfo_t *info)
+NVML(nvmlDeviceGetGpuFabricInfo,
+     (nvmlDevice_t device, nvmlGpuFabricInfo_t *info))
 {
 	const nvmlReturn_t result = nvml_check(device, info);
 
@@ -593,8 +590,8 @@ nvmlReturn_t nvmlDeviceGetGpuFabricInfo(nvmlDevice_t device,
 	return result;
 }
 
-nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t device,
-                                         nvmlGpuFabricInfoV_t *info)
+NVML(nvmlDeviceGetGpuFabricInfoV,
+     (nvmlDevice_t device, nvmlGpuFabricInfoV_t *info))
 {
 	nvmlReturn_t result = nvml_check(device, info);
 	bool is_v3;
@@ -617,7 +614,7 @@ nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t device,
 	return NVML_SUCCESS;
 }
 
-nvmlReturn_t nvmlDeviceGetPlatformInfo(nvmlDevice_t device, void *info)
+NVML(nvmlDeviceGetPlatformInfo, (nvmlDevice_t device, void *info))
 {
 	return no_link(device, info);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The mark of a drop-in library: real ones have no such function
+ * Defines the function that identifies a drop-in library
  */
 
 #include "sim/dropin/host_calls.h"

@@ -3,13 +3,10 @@
 #define SIM_DROPIN_NVML_ABI_H
 
 /*
- * The part of NVML's stable C ABI that libnvidia-ml.so.1 has: what NCCL looks
- * up, and what tells devices apart.  Names and values are NVML's.
+ * The types and values of NVML's C ABI that libnvidia-ml.so.1 uses
+ *
+ * Names and values are NVML's.
  */
-
-#include <stddef.h>
-
-#include <cohort/status.h>
 
 typedef enum nvmlReturn_enum {
 	NVML_SUCCESS = 0,
@@ -26,7 +23,7 @@ typedef enum nvmlReturn_enum {
 	NVML_ERROR_UNKNOWN = 999,
 } nvmlReturn_t;
 
-/* What the version in a structure of that version is. */
+/* Value of a structure's version member. */
 #define NVML_STRUCT_VERSION(type, version)                                     \
 	((unsigned int)sizeof(type) | (unsigned int)(version) << 24)
 
@@ -50,7 +47,7 @@ typedef enum nvmlGpuP2PCapsIndex_enum {
 	NVML_P2P_CAPS_INDEX_PCI = 4,
 } nvmlGpuP2PCapsIndex_t;
 
-/* As the functions without a version have it. */
+/* Layout that the functions without a version suffix use. */
 typedef struct nvmlPciInfo_v1_st {
 	char busId[16];
 	unsigned int domain, bus, device;
@@ -116,7 +113,7 @@ typedef struct nvmlGpuFabricInfo_st {
 	unsigned char state;
 } nvmlGpuFabricInfo_t;
 
-/* What each version of it begins with. */
+/* Common prefix of all versions of the structure. */
 typedef struct nvmlGpuFabricInfoV_st {
 	unsigned int version;
 	unsigned char clusterUuid[16];
@@ -139,97 +136,5 @@ typedef struct nvmlSystemConfComputeSettings_st {
 	unsigned int version;
 	unsigned int environment, ccFeature, devToolsMode, multiGpuMode;
 } nvmlSystemConfComputeSettings_t;
-
-/* clang-format off */
-/* The functions, but for nvmlErrorString(): X(name, parameters). */
-#define NVML_FUNCTIONS(X) \
-	X(nvmlInit_v2, (void)) \
-	X(nvmlInitWithFlags, (unsigned int flags)) \
-	X(nvmlShutdown, (void)) \
-	X(nvmlSystemGetDriverVersion, (char *text, unsigned int length)) \
-	X(nvmlSystemGetNVMLVersion, (char *text, unsigned int length)) \
-	X(nvmlSystemGetCudaDriverVersion_v2, (int *version)) \
-	X(nvmlSystemGetConfComputeState, \
-	  (nvmlConfComputeSystemState_t *state)) \
-	X(nvmlSystemGetConfComputeSettings, \
-	  (nvmlSystemConfComputeSettings_t *settings)) \
-	X(nvmlDeviceGetCount_v2, (unsigned int *count)) \
-	X(nvmlDeviceGetHandleByIndex_v2, \
-	  (unsigned int index, nvmlDevice_t *device)) \
-	X(nvmlDeviceGetHandleByPciBusId_v2, \
-	  (const char *id, nvmlDevice_t *device)) \
-	X(nvmlDeviceGetHandleByUUID, \
-	  (const char *uuid, nvmlDevice_t *device)) \
-	X(nvmlDeviceGetIndex, (nvmlDevice_t device, unsigned int *index)) \
-	X(nvmlDeviceGetMinorNumber, \
-	  (nvmlDevice_t device, unsigned int *number)) \
-	X(nvmlDeviceGetName, \
-	  (nvmlDevice_t device, char *name, unsigned int length)) \
-	X(nvmlDeviceGetUUID, \
-	  (nvmlDevice_t device, char *uuid, unsigned int length)) \
-	X(nvmlDeviceGetPciInfo_v2, \
-	  (nvmlDevice_t device, nvmlPciInfo_v1_t *pci)) \
-	X(nvmlDeviceGetPciInfo_v3, (nvmlDevice_t device, nvmlPciInfo_t *pci)) \
-	X(nvmlDeviceGetPciInfoExt, \
-	  (nvmlDevice_t device, nvmlPciInfoExt_t *pci)) \
-	X(nvmlDeviceGetMaxPcieLinkGeneration, \
-	  (nvmlDevice_t device, unsigned int *generation)) \
-	X(nvmlDeviceGetCurrPcieLinkGeneration, \
-	  (nvmlDevice_t device, unsigned int *generation)) \
-	X(nvmlDeviceGetMaxPcieLinkWidth, \
-	  (nvmlDevice_t device, unsigned int *width)) \
-	X(nvmlDeviceGetCurrPcieLinkWidth, \
-	  (nvmlDevice_t device, unsigned int *width)) \
-	X(nvmlDeviceGetPcieLinkMaxSpeed, \
-	  (nvmlDevice_t device, unsigned int *speed)) \
-	X(nvmlDeviceGetMemoryErrorCounter, \
-	  (nvmlDevice_t device, unsigned int type, unsigned int counter, \
-	   unsigned int location, unsigned long long *count)) \
-	X(nvmlDeviceGetCudaComputeCapability, \
-	  (nvmlDevice_t device, int *major, int *minor)) \
-	X(nvmlDeviceGetMemoryInfo, \
-	  (nvmlDevice_t device, nvmlMemory_t *memory)) \
-	X(nvmlDeviceGetMemoryInfo_v2, \
-	  (nvmlDevice_t device, nvmlMemory_v2_t *memory)) \
-	X(nvmlDeviceGetP2PStatus, \
-	  (nvmlDevice_t from, nvmlDevice_t to, nvmlGpuP2PCapsIndex_t index, \
-	   nvmlGpuP2PStatus_t *status)) \
-	X(nvmlDeviceGetNvLinkState, \
-	  (nvmlDevice_t device, unsigned int link, \
-	   nvmlEnableState_t *state)) \
-	X(nvmlDeviceGetNvLinkRemotePciInfo, \
-	  (nvmlDevice_t device, unsigned int link, nvmlPciInfo_v1_t *pci)) \
-	X(nvmlDeviceGetNvLinkRemotePciInfo_v2, \
-	  (nvmlDevice_t device, unsigned int link, nvmlPciInfo_t *pci)) \
-	X(nvmlDeviceGetNvLinkCapability, \
-	  (nvmlDevice_t device, unsigned int link, unsigned int capability, \
-	   unsigned int *value)) \
-	X(nvmlDeviceGetNvLinkVersion, \
-	  (nvmlDevice_t device, unsigned int link, unsigned int *version)) \
-	X(nvmlDeviceGetNvLinkRemoteDeviceType, \
-	  (nvmlDevice_t device, unsigned int link, unsigned int *type)) \
-	X(nvmlDeviceGetFieldValues, \
-	  (nvmlDevice_t device, int count, nvmlFieldValue_t *values)) \
-	X(nvmlDeviceGetGpuFabricInfo, \
-	  (nvmlDevice_t device, nvmlGpuFabricInfo_t *info)) \
-	X(nvmlDeviceGetGpuFabricInfoV, \
-	  (nvmlDevice_t device, nvmlGpuFabricInfoV_t *info)) \
-	X(nvmlDeviceGetPlatformInfo, (nvmlDevice_t device, void *info))
-
-/* Those that are also called by a name without its _v2: X(name). */
-#define NVML_OLDER_NAMES(X) \
-	X(nvmlInit) \
-	X(nvmlSystemGetCudaDriverVersion) \
-	X(nvmlDeviceGetCount) \
-	X(nvmlDeviceGetHandleByIndex) \
-	X(nvmlDeviceGetHandleByPciBusId) \
-	X(nvmlDeviceGetPciInfo)
-/* clang-format on */
-
-#define NVML_PROTOTYPE(name, parameters)                                       \
-	COHORT_API nvmlReturn_t name parameters;
-NVML_FUNCTIONS(NVML_PROTOTYPE)
-#undef NVML_PROTOTYPE
-COHORT_API const char *nvmlErrorString(nvmlReturn_t result);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Saying once what the host platform does not have (see unsupported.h) */
+/* Reports unsupported functions and kernels, once each (see unsupported.h) */
 
 #include "sim/dropin/unsupported.h"
 
@@ -12,8 +12,8 @@
 #include "base/list.h"
 #include "base/scoped_lock.h"
 
-/* A kernel by its host function, or a function by its name.  Never freed: it is
- * there to say something once in the life of the process. */
+/* A kernel, identified by its host function, or a function, identified by its
+ * name.  Never freed, so that each is reported only once per process. */
 struct subject {
 	const void *key;
 	bool said;
@@ -23,7 +23,7 @@ struct subject {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Guarded by lock; the newest first. */
+/* List of all subjects, newest first.  Guarded by lock. */
 static struct subject *subjects;
 
 static struct subject *find_locked(const void *key)
@@ -34,7 +34,6 @@ static struct subject *find_locked(const void *key)
 	return subject;
 }
 
-/* NULL if there is no memory. */
 static struct subject *add_locked(const void *key, const char *name)
 {
 	size_t bytes = strlen(name) + 1;
@@ -49,36 +48,48 @@ static struct subject *add_locked(const void *key, const char *name)
 	return subject;
 }
 
-/* @name: what to call it if it is not known. */
-static cudaError_t refuse(const void *key, const char *name, const char *why)
+/* Report a subject, unless it was reported before.  An unknown subject is named
+ * @name. */
+static void report(const void *key, const char *name, const char *why)
 {
 	struct subject *subject;
 
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	subject = find_locked(key);
 	if (!subject)
 		subject = add_locked(key, name);
-	if (subject && !subject->said && !host_is_quiet())
+	if (subject && !subject->said)
 		fprintf(stderr, "cohort: %s: %s\n", subject->name, why);
 	if (subject)
 		subject->said = true;
-	pthread_mutex_unlock(&lock);
-	return cohort_host_calls()->fail(cudaErrorNotSupported);
 }
 
 void unsupported_name(const void *host, const char *name)
 {
 	SCOPED_LOCK(&lock);
-	/* One that is loaded where another was has another name. */
+	/* Add the kernel even if @host is known, because another library with
+	 * another kernel might have been loaded at the same address. */
 	add_locked(host, name);
+}
+
+static cudaError_t fail(void)
+{
+	return cohort_host_calls()->fail(cudaErrorNotSupported);
 }
 
 cudaError_t unsupported_kernel(const void *host)
 {
-	return refuse(host, "a kernel", "the host platform runs no kernels");
+	report(host, "a kernel", "the host platform runs no kernels");
+	return fail();
+}
+
+void unsupported_report(const char *function)
+{
+	report(function, function, "the host platform has no such function");
 }
 
 cudaError_t unsupported_function(const char *name)
 {
-	return refuse(name, name, "the host platform has no such function");
+	unsupported_report(name);
+	return fail();
 }

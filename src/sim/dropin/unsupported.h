@@ -3,20 +3,30 @@
 #define SIM_DROPIN_UNSUPPORTED_H
 
 /*
- * How a program is told that the host platform does not have what it calls: the
- * call fails with cudaErrorNotSupported, and the first time there is a line on
- * stderr, unless COHORT_HOST_QUIET is set to something but 0.
+ * Reports calls that the host platform does not support
+ *
+ * The first call of each kernel or function prints a line to stderr.
  */
 
 #include "sim/dropin/host_calls.h"
 
-/* The kernel with the host function @host is called @name. */
 void unsupported_name(const void *host, const char *name);
 
-/* The kernel cannot be launched or looked at; the error to return. */
+void unsupported_report(const char *function);
+
+/* Report an attempt to launch or query a kernel.  Return cudaErrorNotSupported,
+ * which becomes the thread's last error. */
 cudaError_t unsupported_kernel(const void *host);
 
-/* The function cannot be called; the error to return. */
+/* Report a call of an unsupported function of CUDA.  Return
+ * cudaErrorNotSupported, which becomes the thread's last error. */
 cudaError_t unsupported_function(const char *name);
+
+/* Define an exported function of CUDA that is not supported. */
+#define ABSENT(name)                                                           \
+	EXPORT(cudaError_t, name, (void))                                      \
+	{                                                                      \
+		return unsupported_function(#name);                            \
+	}
 
 #endif

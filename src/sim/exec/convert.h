@@ -3,15 +3,16 @@
 #define SIM_EXEC_CONVERT_H
 
 /*
- * The small floating-point formats to and from f32, a vector at a time
+ * Conversion between small floating-point formats and f32, a vector at a time
  *
  * Widening is exact.  Narrowing rounds once, to nearest even, and keeps
- * subnormals.  What is too large becomes infinity in f16 and bf16 and the
- * largest finite value in e4m3 and e5m2 (an infinity too); the sign is kept.
- * Every NaN becomes the format's one NaN, which is positive and quiet.
+ * subnormals.  A number that is too large becomes infinity in f16 and bf16.  In
+ * e4m3 and e5m2 it becomes the largest finite value, and so does infinity.  The
+ * sign is kept.  Every NaN becomes the format's only NaN, which is positive and
+ * quiet.
  *
- * Each 32-bit lane holds one number.  What is left to choose is computed both
- * ways and then picked from.
+ * Each 32-bit lane holds one number.  Instead of branching, a function computes
+ * both results and selects one.
  */
 
 #include <stdint.h>
@@ -19,16 +20,18 @@
 #include "sim/exec/vectors.h"
 
 /*
- * A format of one sign bit, an exponent and a mantissa, with subnormals.  A
- * code is the bits without the sign; codes are ordered as their values.
+ * A format with a sign bit, an exponent, a mantissa, and subnormals.  A code is
+ * the number's bits without the sign.  Codes have the same order as the
+ * numbers.
  */
 struct small_format {
-	int bits;        /* in all */
-	int mantissa;    /* bits of it */
-	int bias;        /* of the exponent */
+	int bits;        /* number of bits in all */
+	int mantissa;    /* number of bits in the mantissa */
+	int bias;        /* exponent bias */
 	int32_t special; /* first code that is infinity or NaN */
-	int32_t top;     /* as f32: of what is larger becomes the same */
-	int32_t nan;     /* the one NaN of results */
+	/* largest result, as f32; used in place of larger numbers */
+	int32_t top;
+	int32_t nan; /* code of the only NaN in results */
 };
 
 static const struct small_format f16_format = {
@@ -36,7 +39,7 @@ static const struct small_format f16_format = {
 	.mantissa = 10,
 	.bias = 15,
 	.special = 0x7c00,
-	.top = 0x47800000, /* 65536, whose code is that of infinity */
+	.top = 0x47800000, /* 65536, which has the code of infinity */
 	.nan = 0x7e00,
 };
 
@@ -61,10 +64,11 @@ static const struct small_format e5m2_format = {
 #define F32_INFINITY 0x7f800000
 #define F32_MAGNITUDE 0x7fffffff
 
-/* An exponent as it stands in an f32. */
+/* The exponent @e as a bit field of an f32. */
 #define F32_EXPONENT(e) ((127 + (e)) << 23)
 
-/* What a level does in one instruction it brings along. */
+/* A level whose CPU has instructions for these operations defines them
+ * itself. */
 #ifndef LEVEL_LESSER
 INLINE i32v i32_lesser(i32v a, i32v b)
 {
@@ -78,9 +82,10 @@ INLINE i32v i32_greater(i32v a, i32v b)
 #endif
 
 /*
- * A normal number only needs its exponent's bias changed; infinity and NaN
- * need the exponent filled.  A subnormal is read as the fraction of the least
- * normal number, and then that is taken away.
+ * Widen @x, one code in each lane, to f32.  For a normal number, only the
+ * exponent bias changes; infinity and NaN get an exponent of all ones.  A
+ * subnormal number is read as the fraction of the smallest normal number, which
+ * is then subtracted.
  */
 INLINE f32v small_widen(u32v x, struct small_format f)
 {
@@ -97,10 +102,12 @@ INLINE f32v small_widen(u32v x, struct small_format f)
 }
 
 /*
- * A power of two is added whose last digit is worth that of the result, so that
- * the addition does the rounding, and the low bits of the sum count the digits.
- * They include the leading one, which is as much as one step of the exponent;
- * that of the least normal number is in the way, and so added negated.
+ * Narrow @x to one code in each lane.  First add a power of two whose last
+ * digit has the value of the result's last digit: the addition then rounds, and
+ * the low bits of the sum are the digits of the result.  They include the
+ * leading 1, which counts as one step of the exponent.  The exponent of the
+ * smallest normal number (origin) does not belong in the code, so it is
+ * subtracted.
  */
 INLINE u32v small_narrow(f32v x, struct small_format f)
 {
@@ -119,8 +126,8 @@ INLINE u32v small_narrow(f32v x, struct small_format f)
 }
 
 /*
- * Which payload a sum of NaNs has depends on the order in which the compiler
- * puts the operands, so all are made one.
+ * Replace every NaN with one quiet NaN.  Otherwise, the payload of a sum of
+ * NaNs would depend on the order in which the compiler puts the operands.
  */
 #ifndef LEVEL_ONE_NAN
 INLINE f32v f32_one_nan(f32v x)
@@ -143,8 +150,8 @@ INLINE struct pair pair_one_nan(struct pair x)
 }
 #endif
 
-/* bf16 is the upper half of an f32, so its subnormals need nothing special.
- * Here it stays there, with anything below. */
+/* Round @x to bf16, the upper half of an f32.  The result stays in the upper
+ * half, and the lower half is undefined.  Subnormals need no special case. */
 INLINE u32v bf16_round(f32v x)
 {
 	return (u32v)x + 0x7fff + ((u32v)x >> 16 & 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Small rounds, whose data are in the slots (see inline_round.h) */
+/* Does small rounds, whose data is in the slots (see inline_round.h) */
 
 #include "sim/exec/inline_round.h"
 
@@ -8,17 +8,20 @@
 
 #include "base/type.h"
 #include "sim/exec/reduce.h"
-#include "sim/exec/split_round.h"
+
+/* Largest number of ranks of an inline round.  Reading more slots would take too
+ * long. */
+#define INLINE_RANKS 8
 
 static size_t block_bytes(const struct call *c)
 {
 	return c->count * type_size(c->type);
 }
 
-/* The most that a rank brings with it, as measured with two ranks.  With more
- * bytes it is faster if the last rank to arrive does the round for all, from
- * where the data are.  The limit is lower where every rank reads all that the
- * others bring than where only the root does. */
+/* Return the largest number of bytes that a rank may send in a slot, as
+ * measured with two ranks.  With more bytes, it is faster if the last rank to
+ * arrive does the whole round directly from the buffers.  The limit is lower if
+ * every rank reads all data than if only the root does. */
 static size_t most_bytes(const struct call *c)
 {
 	switch (c->kind) {
@@ -35,34 +38,25 @@ bool inline_round_fits(const struct world *w, const struct launch *l)
 {
 	const struct call *c = slot_call(l);
 
-	/* The root sends the most. */
-	return w->slots && c->count <= SLOT_BYTES &&
+	/* No rank sends more than the root. */
+	return w->n <= INLINE_RANKS && c->count <= SLOT_BYTES &&
 	       call_sends(c, c->root, w->n) * block_bytes(c) <= most_bytes(c) &&
-	       l->places[l->calls_done].what != MANY_CALLS;
-}
-
-void inline_round_bring(const struct world *w, const struct launch *l,
-                        struct slot *mine)
-{
-	const struct call *c = slot_call(l);
-	const size_t bytes =
-		call_sends(c, l->member->rank, w->n) * block_bytes(c);
-
-	/* A rank that sends nothing may pass NULL. */
-	if (bytes && mine->what != MANY_CALLS)
-		memcpy(mine->data, c->send, bytes);
-	slot_send(mine, l);
+	       c->op != CALL_PRE_MUL_SUM;
 }
 
 void inline_round_arrive(const struct world *w, struct launch *l)
 {
-	struct slot *mine = slot_next(w, l);
+	const struct call *c = slot_call(l);
+	struct slot *mine = slot_next(w, l, true);
+	const size_t bytes =
+		call_sends(c, l->member->rank, w->n) * block_bytes(c);
 
-	split_round_list(w, l, mine);
-	inline_round_bring(w, l, mine);
+	/* A rank that sends no data might have passed NULL. */
+	if (bytes)
+		memcpy(mine->data, c->send, bytes);
+	slot_send(mine, l);
 }
 
-/* Fold block @block of what each rank has brought. */
 static void fold(const struct world *w, const struct launch *l, size_t block)
 {
 	const struct call *c = slot_call(l);
@@ -75,8 +69,6 @@ static void fold(const struct world *w, const struct launch *l, size_t block)
 	reduce_fold_to(&to, 1, from, w->n, c->count, c->type, c->op);
 }
 
-/* Copy block @block of what @from has brought to block @to of the receive
- * buffer. */
 static void copy(const struct world *w, const struct launch *l, int from,
                  size_t block, size_t to)
 {
@@ -99,7 +91,8 @@ void inline_round_do(const struct world *w, const struct launch *l)
 {
 	const struct call *c = slot_call(l);
 	const int rank = l->member->rank;
-	/* Of what a rank brings for each rank, this one's. */
+	/* If each rank sends one block to every rank, use the block for this
+	 * rank. */
 	const size_t block =
 		call_sends(c, c->root, w->n) > 1 ? (size_t)rank : 0;
 

@@ -3,27 +3,33 @@
 #define SIM_EXEC_LAUNCH_MISMATCH_H
 
 /*
- * Strict mode: calls of different ranks that do not match, on which NCCL would
- * hang, end the program and are named
+ * Ends the program, in strict mode, if calls of different ranks do not match
  *
- * For use in strict mode only, with the world's lock held.  A rank that a
- * scripted fault has struck is not looked at: its calls may have changed, or be
- * out of step with the others'.
+ * NCCL would hang on such calls.  The message names both ranks and their calls.
+ * All functions here are for strict mode only, and those with the suffix
+ * _locked are called with the world's lock held.  Ranks that a scripted fault
+ * has struck are skipped: the calls of such a rank might have changed, or be
+ * out of step with the calls of other ranks.
  */
 
 #include "sim/exec/world.h"
 
-/* The ranks' next collectives, after @same that all have in common, differ; the
- * two ends of a message differ. */
-void mismatch_check_round_locked(const struct world *world, size_t same);
-void mismatch_check_message_locked(const struct transfer *send);
+void mismatch_check_call(const struct member *m, const struct call *c,
+                         const struct member *of, const struct call *first);
 
-/* Launches that have arrived wait for each other in a circle, which cannot be
- * broken, as each rank's next calls come after. */
+void mismatch_check_round_locked(const struct world *world);
+
+void mismatch_check_message(const struct member *from, const struct call *send,
+                            const struct member *to, const struct call *recv);
+
+/* End the program if @launch is in a cycle of launches that wait for each
+ * other.  Nothing can break such a cycle, because each rank's later calls come
+ * after its launch. */
 void mismatch_check_circle_locked(const struct launch *launch);
 
-/* How many collectives of a launch that has arrived need no other rank to
- * arrive any more, whether or not somebody has seen that yet. */
-size_t mismatch_calls_met(const struct launch *launch);
+/* Return true if @launch needs a message of @rank or, if @in_calls, a
+ * collective.  Store the call of @launch that needs it. */
+bool mismatch_needs(const struct launch *launch, int rank, bool in_calls,
+                    struct call *why);
 
 #endif

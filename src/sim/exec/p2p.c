@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Sends and receives (see p2p.h)
+ * Matches and copies sends and receives (see p2p.h)
  *
- * A transfer, one end of a message, waits in a lane until the other end
- * arrives: there is a lane for each rank, direction and peer.  As the launches
- * of a rank take turns, a lane holds transfers of one launch only, in the order
- * called.
+ * A transfer is one end of a message.  It waits in a lane until the other end
+ * arrives; each rank has a lane for each direction and peer.  Because the
+ * launches of a rank take turns, a lane holds transfers of one launch only, in
+ * call order.
  *
- * A pair is copied by one thread at a time, in pieces.  When its ends meet it
- * is given to the driver of the send, which takes it without the lock: of two
- * ranks that exchange messages, each copies its own.  The driver of the receive
- * may take it, too, with the lock held, but not in the first looks while it
- * waits.  An abort takes it back unless a thread has taken it.
+ * A message is copied by one thread at a time, in pieces.  When its ends are
+ * matched, it is reserved for the thread that drives the sender's stream, which
+ * claims it without the lock.  If two ranks exchange messages, each therefore
+ * copies the message that it sends.  The receiver's thread may also claim it,
+ * with the lock held, but not in its first polls.  An abort cancels the message
+ * unless a thread has claimed it.
  */
 
 #include "sim/exec/p2p.h"
@@ -26,7 +27,7 @@
 #include "sim/exec/piece.h"
 #include "sim/strict/strict.h"
 
-/* The transfers that wait for their other end, in the order called. */
+/* Transfers of one rank that wait for their partner, in call order. */
 struct lane {
 	struct transfer *first, *last;
 };
@@ -35,7 +36,7 @@ bool p2p_init(struct member *m)
 {
 	struct world *w = m->world;
 
-	/* No other thread makes them. */
+	/* Only the calling thread sets m->lanes. */
 	if (m->lanes)
 		return true;
 	SCOPED_LOCK(&w->lock);
@@ -45,8 +46,8 @@ bool p2p_init(struct member *m)
 
 /* ---- matching --------------------------------------------------------- */
 
-/* The lane of what @m sends to @peer, or receives from it; NULL if there never
- * was any. */
+/* Return the lane of @m for its sends to @peer or its receives from @peer, or
+ * NULL if @m has no lanes. */
 static struct lane *lane_of(const struct member *m, bool sends, int peer)
 {
 	if (!m->lanes)
@@ -78,8 +79,8 @@ static void change(atomic_int *count, int by)
 	store_relaxed(count, load_relaxed(count) + by);
 }
 
-/* Count (@by 1) or discount (-1) a message that can go on, at the launches
- * whose drivers may copy it. */
+/* Add @by (1 or -1) to the numbers of messages that can be copied, in each
+ * launch whose thread may copy this message. */
 static void count_locked(const struct transfer *send, int claim, int by)
 {
 	change(&send->launch->ready, by);
@@ -90,13 +91,12 @@ static void count_locked(const struct transfer *send, int claim, int by)
 
 static void set_claim(struct transfer *send, int claim)
 {
-	/* Release: what the message is.  Pairs with take(). */
+	/* The release publishes the message's members.  It pairs with
+	 * change_claim(). */
 	store_release(&send->claim, claim);
 }
 
-/* Change the claim of a message from @claim to @next; false if it was not
- * @claim any more. */
-static bool take(struct transfer *send, int claim, int next)
+static bool change_claim(struct transfer *send, int claim, int next)
 {
 	return atomic_compare_exchange_strong_explicit(&send->claim, &claim,
 	                                               next,
@@ -104,19 +104,20 @@ static bool take(struct transfer *send, int claim, int next)
 	                                               memory_order_relaxed);
 }
 
-/* Take a message, which has both ends and is not done, back from the driver of
- * the send.  False if a thread copies it; else no thread begins to any more
- * without the lock. */
+/* Cancel the sender's reservation of a message that is matched and not done.
+ * Return false if a thread is copying the message; otherwise, no thread can
+ * start to copy it without the lock. */
 static bool open_locked(struct transfer *send)
 {
-	if (take(send, CLAIM_GIVEN, CLAIM_OPEN)) {
+	if (change_claim(send, CLAIM_GIVEN, CLAIM_OPEN)) {
 		count_locked(send, CLAIM_GIVEN, -1);
 		count_locked(send, CLAIM_OPEN, 1);
 	}
 	return load_relaxed(&send->claim) == CLAIM_OPEN;
 }
 
-/* The message of @t if it has both ends and is not done, or NULL. */
+/* Return the send of a message, given either of its ends, or NULL if the
+ * message is unmatched or done. */
 static struct transfer *open_send(struct transfer *t)
 {
 	if (!t->partner || load_relaxed(&t->claim) == CLAIM_DONE)
@@ -158,8 +159,8 @@ static size_t transfer_bytes(const struct transfer *t)
 	return t->count * type_size(t->type);
 }
 
-/* The bytes of a message.  NCCL leaves undefined what happens where the ends
- * differ. */
+/* Return the number of bytes in a message.  NCCL leaves undefined what happens
+ * if the ends differ. */
 static size_t message_bytes(const struct transfer *send)
 {
 	const size_t sent = transfer_bytes(send);
@@ -168,8 +169,7 @@ static size_t message_bytes(const struct transfer *send)
 	return sent < room ? sent : room;
 }
 
-/* The two ranks of a message, found without reading what other threads
- * write. */
+/* Return the sending rank.  Reads only members that no other thread writes. */
 static struct member *sender(const struct transfer *send)
 {
 	return send->launch->member;
@@ -186,15 +186,16 @@ static bool either_is_aborted(const struct transfer *send)
 	       member_is_aborted(receiver(send));
 }
 
-static void put(const struct transfer *send, size_t at, size_t bytes)
+static void copy_to_receiver(const struct transfer *send, size_t at,
+                             size_t bytes)
 {
 	if (send->to != send->buffer && bytes)
 		memcpy(send->to + at, send->buffer + at, bytes);
 }
 
-/* Copy pieces until all is there, an end is aborted, or the driver's time is
- * over.  Returns how many bytes of the message are copied.  For the thread that
- * has taken it. */
+/* Copy pieces until the message is complete, a rank is aborted, or the thread's
+ * time limit has passed.  Return the number of bytes of the message that have
+ * been copied.  Called by the thread that has claimed it. */
 static size_t copy(const struct transfer *send, const struct drive *d)
 {
 	const size_t bytes = send->bytes;
@@ -202,7 +203,7 @@ static size_t copy(const struct transfer *send, const struct drive *d)
 
 	while (at < bytes && !either_is_aborted(send)) {
 		n = bytes - at < PIECE_BYTES ? bytes - at : PIECE_BYTES;
-		put(send, at, n);
+		copy_to_receiver(send, at, n);
 		at += n;
 		if (drive_is_late(d))
 			break;
@@ -210,12 +211,13 @@ static size_t copy(const struct transfer *send, const struct drive *d)
 	return at;
 }
 
-/* The message is done.  Called by the driver of a stream of @by. */
+/* End a message that has been copied.  Called by a thread that drives a stream
+ * of @by. */
 static void end_locked(struct transfer *send, const struct member *by)
 {
 	struct transfer *recv = send->partner;
-	/* Read first: a launch that is over, and its transfers, may be used
-	 * again. */
+	/* Read these members first, because a launch that has ended might be
+	 * reused. */
 	struct launch *from = send->launch, *to = recv->launch;
 
 	set_claim(send, CLAIM_DONE);
@@ -224,18 +226,31 @@ static void end_locked(struct transfer *send, const struct member *by)
 	launch_end_locked(to, by);
 }
 
-/* Copy a small message as its ends meet, while there is @room for it.  The lock
- * is held: pages that never come would block it, but memory that CUDA gives out
- * has none. */
+/* Copy a small message as soon as it is matched, if it fits in @room.  The lock
+ * is held during the copy, which is safe because no access to memory from
+ * CUDA's allocators blocks forever in a page fault. */
 static bool copy_small_locked(struct transfer *send, size_t *room,
                               const struct member *by)
 {
 	if (send->bytes > *room || either_is_aborted(send))
 		return false;
 	*room -= send->bytes;
-	put(send, 0, send->bytes);
+	copy_to_receiver(send, 0, send->bytes);
 	end_locked(send, by);
 	return true;
+}
+
+/* In strict mode, report the two ends of a message if they differ, unless one
+ * of them has a scripted fault. */
+static void check_message_locked(const struct transfer *send)
+{
+	const struct member *from = send->launch->member;
+	const struct member *to = send->partner->launch->member;
+	const struct call c = transfer_call(send);
+	const struct call d = transfer_call(send->partner);
+
+	if (!member_is_struck(from) && !member_is_struck(to))
+		mismatch_check_message(from, &c, to, &d);
 }
 
 static void match_locked(struct transfer *t, size_t *room)
@@ -252,7 +267,7 @@ static void match_locked(struct transfer *t, size_t *room)
 	t->partner = other;
 	other->partner = t;
 	if (strict_is_on())
-		mismatch_check_message_locked(send);
+		check_message_locked(send);
 	send->to = send->partner->buffer;
 	send->bytes = message_bytes(send);
 	if (copy_small_locked(send, room, m))
@@ -270,15 +285,18 @@ void p2p_join_locked(struct launch *l)
 		match_locked(&l->transfers[i], &room);
 }
 
-/* A thread begins (@by 1) or ceases (-1) to touch buffers. */
+/* Add @by (1 or -1) to the number of threads that access buffers of messages.
+ * For strict mode only. */
 static void count_copying(struct world *w, int by)
 {
 	if (strict_is_on())
 		atomic_fetch_add(&w->copying, by);
 }
 
-/* Give back a message that this thread has taken, and that is not counted, with
- * @copied bytes copied.  True if bytes are left and it can go on. */
+/* Release the claim on a message, after @copied bytes were copied.  The caller
+ * must already have subtracted the message from the launches' counts
+ * (count_locked()).  Return true if there is more to copy and neither rank is
+ * aborted. */
 static bool leave_locked(struct transfer *send, size_t copied,
                          const struct member *by)
 {
@@ -293,7 +311,7 @@ static bool leave_locked(struct transfer *send, size_t copied,
 	} else {
 		end_locked(send, by);
 	}
-	/* A rank that is aborted waits for this thread. */
+	/* Wake an aborted rank, which waits for this thread. */
 	if (member_is_aborted(from))
 		member_kick_locked(from);
 	if (member_is_aborted(to))
@@ -301,9 +319,9 @@ static bool leave_locked(struct transfer *send, size_t copied,
 	return left && !cut;
 }
 
-/* Copy the sends that were given to this launch, without the lock.  True if
- * some is left. */
-static bool work_given(struct launch *l, const struct drive *d)
+/* Copy the sends that are reserved for the thread that drives this launch,
+ * without the lock.  Return true if work is left. */
+static bool copy_reserved_sends(struct launch *l, const struct drive *d)
 {
 	struct world *w = l->member->world;
 	struct transfer *t;
@@ -311,7 +329,7 @@ static bool work_given(struct launch *l, const struct drive *d)
 	bool left = false;
 
 	for (t = l->transfers; t < l->transfers + l->transfer_count; t++) {
-		if (!t->is_send || !take(t, CLAIM_GIVEN, CLAIM_TAKEN))
+		if (!t->is_send || !change_claim(t, CLAIM_GIVEN, CLAIM_TAKEN))
 			continue;
 		count_copying(w, 1);
 		copied = copy(t, d);
@@ -326,8 +344,9 @@ static bool work_given(struct launch *l, const struct drive *d)
 	return left;
 }
 
-/* Copy what the driver of either end may, and what the sender has not begun.
- * Releases and re-acquires the lock.  True if some is left. */
+/* Copy messages that a thread of either end may copy, and messages that the
+ * sender has not started.  Releases and re-acquires the lock.  Return true if
+ * work is left. */
 static bool work_locked(struct launch *l, const struct drive *d)
 {
 	struct world *w = l->member->world;
@@ -353,8 +372,8 @@ static bool work_locked(struct launch *l, const struct drive *d)
 	return left;
 }
 
-/* True if there is something that the driver has to take the lock for.  While
- * it looks all the time it leaves to a sender what was given to that. */
+/* Return true if this thread needs the lock to continue.  While it polls, it
+ * leaves messages that are reserved for a sender to that sender. */
 static bool needs_lock(const struct launch *l, const struct drive *d)
 {
 	if (load_relaxed(&l->ready))
@@ -369,9 +388,9 @@ bool p2p_work(struct launch *l, const struct drive *d)
 
 	if (d->effort == EFFORT_ENQUEUE)
 		return load_relaxed(&l->ready) || load_relaxed(&l->given);
-	/* A thread that makes something ready meanwhile does it, or comes
-	 * back. */
-	if (load_relaxed(&l->ready) && work_given(l, d))
+	/* If another thread makes a message ready after this check, that thread
+	 * copies the message or checks again. */
+	if (load_relaxed(&l->ready) && copy_reserved_sends(l, d))
 		return true;
 	if (!needs_lock(l, d))
 		return false;

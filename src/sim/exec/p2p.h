@@ -3,31 +3,32 @@
 #define SIM_EXEC_P2P_H
 
 /*
- * Sends and receives: the k-th of one rank to another meets the k-th receive of
- * that one from it, whatever the other ranks do
+ * Sends and receives
  *
- * Called by rendezvous.c.
+ * The k-th send of rank a to rank b is matched with the k-th receive of b from
+ * a, no matter what other ranks do.  Called by rendezvous.c.
  */
 
 #include "sim/exec/world.h"
 
-/* Make room for what @member will send and receive; false without memory. */
 bool p2p_init(struct member *member);
 
-/* Let the transfers of a launch that arrives find their partners. */
+/* Match the transfers of a launch that joins with their partners.  Called with
+ * the world's lock held. */
 void p2p_join_locked(struct launch *launch);
 
-/* Do what can be done of a launch's transfers; without the lock, which is taken
- * if there is anything.  True if this driver leaves some of that. */
+/* Do a launch's transfers as far as possible without waiting.  Takes the
+ * world's lock if needed.  Returns true if this thread leaves work that could
+ * be done now. */
 bool p2p_work(struct launch *launch, const struct drive *drive);
 
-/*
- * p2p_close_locked - let nobody begin to copy without the lock; false if a
- *                    thread may touch their buffers now
- * p2p_leave_locked - then: take the transfers of a launch that is cut short
- *                    from their partners, which will never get another
- */
+/* Prevent threads from starting to copy messages of a launch without the
+ * world's lock, which the caller holds.  Returns false if a thread may be
+ * copying a message now. */
 bool p2p_close_locked(struct launch *launch);
+
+/* Detach the transfers of a launch that is cut short from their partners, which
+ * then stay unmatched.  Called after p2p_close_locked() has returned true. */
 void p2p_leave_locked(struct launch *launch);
 
 #endif

@@ -1,52 +1,64 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The thread that looks at streams nobody waits for (see poller.h) */
+/*
+ * The poller: a thread that checks streams that perhaps no other thread drives
+ *
+ * Waking a thread costs more than most operations take, and a thread that
+ * enqueues an operation usually waits for it soon.  So if the head item of a
+ * stream only has to be checked again, no thread is woken: the stream is
+ * registered with the poller, which checks it about once a millisecond.  If the
+ * head item was left to waiting threads and none waits, the poller wakes the
+ * stream's worker.  The poller sleeps while no stream is registered, and ends
+ * if none is registered for a long time.
+ */
 
-#include "sim/exec/poller.h"
+#include "sim/exec/scheduler.h"
 
 #include <time.h>
 
 #include "base/scoped_lock.h"
 #include "base/thread.h"
-#include "sim/exec/scheduler.h"
 
-/* Between looks; longer while nothing comes of them. */
+/* Time between checks.  It doubles, up to the maximum, while checks have no
+ * effect. */
 #define TICK_NS 1000000
 #define TICK_MOST_NS 8000000
 
-/* Looks in vain before it sleeps. */
+/* Number of ticks without a registered stream after which the poller sleeps. */
 #define IDLE_TICKS 50
 
-/* Atomic; streams that were noted since the last tick, each once: a stack to
- * which all push (release) and of which the poller takes all (acquire). */
-static struct stream *_Atomic noted;
+/* Atomic; streams that were registered since the last tick, each once.  A stack
+ * to which any thread pushes (with release) and which the poller empties (with
+ * acquire). */
+static struct stream *_Atomic registered;
 
-/* Atomic, seq_cst; the poller sleeps, or is about to.  Set before a last look
- * at what is noted, so that either the poller sees a stream that is being
- * noted, or the thread that notes it sees this. */
+/* Atomic, seq_cst; true if the poller sleeps or is about to.  Set before a last
+ * check of @registered.  So either the poller sees a stream that is being
+ * registered, or the thread that registers it sees that the poller is
+ * asleep. */
 static atomic_bool asleep;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Signalled when a stream is noted.  Waits by the monotonic clock. */
+/* Signaled when a stream is registered.  Uses the monotonic clock. */
 static pthread_cond_t wake;
 
-/* Atomic; written under lock.  The poller runs, and will see what is noted from
- * now on.  Seq_cst: cleared before a last look at what is noted, so that either
- * the poller sees a stream that is being noted, or the thread that notes it
- * sees this and starts the poller again. */
+/* Atomic, seq_cst; true if the poller runs and will see streams that are
+ * registered from now on.  Written under lock.  Cleared before a last check of
+ * @registered.  So either the poller sees a stream that is being registered, or
+ * the thread that registers it sees false and starts the poller again. */
 static atomic_bool started;
 
-static void tick(long ns)
+static void sleep_ns(long ns)
 {
 	const struct timespec t = { .tv_nsec = ns };
 
 	nanosleep(&t, NULL);
 }
 
-/* Sleep until a stream is noted.  False, and the poller counts as ended, if
- * none is for long. */
-static bool sleep_until_noted(void)
+/* Sleep until a stream is registered.  Return false if none is registered for a
+ * long time; the poller must then end. */
+static bool sleep_until_registered(void)
 {
 	const struct timespec end =
 		clock_timespec(clock_now() + STREAM_THREAD_IDLE_NS);
@@ -54,38 +66,39 @@ static bool sleep_until_noted(void)
 
 	SCOPED_LOCK(&lock);
 	atomic_store(&asleep, true);
-	while (!atomic_load(&noted) && !err)
+	while (!atomic_load(&registered) && !err)
 		err = pthread_cond_timedwait(&wake, &lock, &end);
 	atomic_store(&asleep, false);
 	if (err)
 		atomic_store(&started, false);
-	if (atomic_load(&noted))
+	if (atomic_load(&registered))
 		atomic_store(&started, true);
 	return atomic_load(&started);
 }
 
-/* Those that were noted, as they are now. */
-static struct stream *take_noted(void)
+/* Remove all registered streams from the stack, and record the number of items
+ * that each has done. */
+static struct stream *take_registered(void)
 {
-	struct stream *first = atomic_exchange(&noted, NULL), *s;
+	struct stream *first = atomic_exchange(&registered, NULL), *s;
 
-	for (s = first; s; s = s->next_noted)
+	for (s = first; s; s = s->next_registered)
 		s->noted_done = stream_done(s);
 	return first;
 }
 
-/* Look at a stream.  True if it has gone on, perhaps because of such looks: not
- * if its work was flushed, which needs none. */
+/* Check a stream.  Return true if it has done items since it was registered, or
+ * if the check itself has an effect.  Flushed items do not count, because they
+ * need no checks. */
 static bool poll_stream(struct stream *s, uint64_t done)
 {
 	const uint64_t now = stream_done(s);
 	const bool has = now != done && !stream_is_flushed(s);
 
-	stream_look_after(s, done);
+	stream_check_for_poller(s, done);
 	return has || stream_done(s) != now;
 }
 
-/* True if any of them has gone on. */
 static bool poll_streams(struct stream *first)
 {
 	struct stream *s, *next;
@@ -93,11 +106,11 @@ static bool poll_streams(struct stream *first)
 	uint64_t done;
 
 	for (s = first; s; s = next) {
-		next = s->next_noted;
+		next = s->next_registered;
 		done = s->noted_done;
-		/* A thread that notes it while it is noted relies on a look
-		 * from now on. */
-		atomic_store(&s->is_noted, false);
+		/* Clear the flag first: a thread that finds it set relies on a
+		 * check that starts later. */
+		atomic_store(&s->is_registered, false);
 		any = poll_stream(s, done) || any;
 	}
 	return any;
@@ -112,11 +125,11 @@ static void *poller_main(void *arg)
 	(void)arg;
 	stream_count_thread(1);
 	for (;;) {
-		if (idle == IDLE_TICKS && !sleep_until_noted())
+		if (idle == IDLE_TICKS && !sleep_until_registered())
 			break;
-		first = take_noted();
+		first = take_registered();
 		idle = first ? 0 : idle + 1;
-		tick(ns);
+		sleep_ns(ns);
 		if (poll_streams(first) || !first)
 			ns = TICK_NS;
 		else if (ns < TICK_MOST_NS)
@@ -126,7 +139,7 @@ static void *poller_main(void *arg)
 	return NULL;
 }
 
-static void make_wake(void)
+static void init_wake(void)
 {
 	pthread_condattr_t monotonic;
 
@@ -142,7 +155,7 @@ static bool start(void)
 	pthread_t thread;
 	bool ok = true;
 
-	pthread_once(&once, make_wake);
+	pthread_once(&once, init_wake);
 	SCOPED_LOCK(&lock);
 	if (!atomic_load(&started)) {
 		ok = thread_start(&thread, poller_main, NULL, "poller") == 0;
@@ -153,25 +166,26 @@ static bool start(void)
 	return ok;
 }
 
-static void rouse(void)
+static void wake_poller(void)
 {
 	SCOPED_LOCK(&lock);
 	pthread_cond_signal(&wake);
 }
 
-bool poller_note(struct stream *s)
+bool poller_register(struct stream *s)
 {
 	struct stream *first;
 
 	if (!atomic_load(&started) && !start())
 		return false;
-	if (atomic_load(&s->is_noted) || atomic_exchange(&s->is_noted, true))
+	if (atomic_load(&s->is_registered) ||
+	    atomic_exchange(&s->is_registered, true))
 		return true;
-	first = load_relaxed(&noted);
+	first = load_relaxed(&registered);
 	do
-		s->next_noted = first;
-	while (!atomic_compare_exchange_weak(&noted, &first, s));
+		s->next_registered = first;
+	while (!atomic_compare_exchange_weak(&registered, &first, s));
 	if (atomic_load(&asleep))
-		rouse();
+		wake_poller();
 	return atomic_load(&started) || start();
 }

@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What each kind of call is like: its name, its blocks, its bytes */
+/* Properties of each kind of call: its name, its blocks, its bytes */
 
 #include "sim/exec/rank_call.h"
 
 #include <stdio.h>
 
+#include "base/hash.h"
 #include "base/type.h"
 
-/* A block for each rank. */
+/* Number of blocks that stands for one block per rank. */
 #define EACH (-1)
 
 static const struct {
 	const char *function;
-	int sends, receives; /* blocks */
+	int sends, receives; /* number of blocks */
 	bool only_root_sends, only_root_receives;
-	const char *root; /* the word for it, or NULL */
+	/* word for the root or peer in messages (such as "root" or "to"), or
+	 * NULL */
+	const char *root;
 	bool reduces;
 } kinds[] = {
 	[CALL_ALL_REDUCE] = { "ncclAllReduce", 1, 1, .reduces = true },
@@ -35,7 +38,7 @@ static const struct {
 	[CALL_RECV] = { "ncclRecv", 0, 1, .root = "from" },
 };
 
-/* ---- what a call takes ------------------------------------------------ */
+/* ---- the blocks and bytes of a call ----------------------------------- */
 
 size_t call_sends(const struct call *c, int rank, int n)
 {
@@ -54,7 +57,7 @@ size_t call_receives(const struct call *c, int rank, int n)
 	                        : kinds[c->kind].receives);
 }
 
-/* How many blocks of @count elements an operation works through. */
+/* Return the number of blocks of @count elements that a call processes. */
 static size_t call_blocks(int ranks, const struct call *c)
 {
 	const size_t n = (size_t)ranks;
@@ -64,7 +67,6 @@ static size_t call_blocks(int ranks, const struct call *c)
 	       c->skips;
 }
 
-/* The bytes of the round that a block takes. */
 size_t call_stride(const struct call *c)
 {
 	const size_t bytes = c->count * type_size(c->type);
@@ -77,20 +79,30 @@ size_t call_bytes(int ranks, const struct call *c)
 	return call_blocks(ranks, c) * call_stride(c);
 }
 
-/* ---- one word for a call ---------------------------------------------- */
+/* ---- a call as one word ----------------------------------------------- */
 
-/* All that a place says of a call, in one word: 3 bits of operation, 4 of type,
- * 4 of kind, 10 of root, and of the count the 43 that are left. */
+/* Shift of the count in the word that describes a call.  The bits below it are:
+ * 3 of operation, 4 of type, 4 of kind, and 10 of root. */
 #define WHAT_COUNT 21
+
+/* The highest bits of a word: both are set in the hash of several calls, only
+ * the first in the hash of one call, and the first is clear in a call. */
+#define WHAT_HASH (UINT64_C(2) << 62)
+#define WHAT_LIST (UINT64_C(3) << 62)
 
 uint64_t call_what(const struct call *c)
 {
-	if (c->op >= 8 || c->op == CALL_PRE_MUL_SUM ||
-	    c->count >> (64 - WHAT_COUNT))
-		return MANY_CALLS;
-	return (uint64_t)c->count << WHAT_COUNT | (uint64_t)c->root << 11 |
-	       (uint64_t)c->kind << 7 | (uint64_t)c->type << 3 |
-	       (uint64_t)c->op;
+	const uint64_t rest = (uint64_t)c->root << 11 | (uint64_t)c->kind << 7 |
+	                      (uint64_t)c->type << 3 | (uint64_t)c->op;
+
+	if (c->count >> (63 - WHAT_COUNT))
+		return (hash_step(rest, c->count) & ~WHAT_LIST) | WHAT_HASH;
+	return (uint64_t)c->count << WHAT_COUNT | rest;
+}
+
+uint64_t call_what_add(uint64_t before, uint64_t what)
+{
+	return hash_step(before, what) | WHAT_LIST;
 }
 
 struct call call_of_what(uint64_t what)
@@ -108,7 +120,7 @@ _Static_assert(ncclNumTypes <= 16 && CALL_PRE_MUL_SUM < 8 && CALL_RECV < 16 &&
                        HOST_MAX_RANKS <= 1024,
                "all fits into its bits");
 
-/* ---- words for a call ------------------------------------------------- */
+/* ---- a call as text --------------------------------------------------- */
 
 const char *call_function(enum call_kind kind)
 {
@@ -145,7 +157,6 @@ static const char *op_name(int op)
 	return names[op];
 }
 
-/* As in "ncclReduce(count 5, float32, sum, root 1)". */
 const char *call_words(const struct call *c, char text[CALL_WORDS])
 {
 	const char *root = kinds[c->kind].root;

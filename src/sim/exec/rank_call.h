@@ -2,9 +2,7 @@
 #ifndef SIM_EXEC_RANK_CALL_H
 #define SIM_EXEC_RANK_CALL_H
 
-/*
- * Calls: what one rank asks for with one collective, send or receive
- */
+/* Calls: the request of one rank for one collective, send or receive */
 
 #include <limits.h>
 #include <stdbool.h>
@@ -17,7 +15,7 @@
 
 #define CACHE_LINE 64
 
-/* The most ranks of a world. */
+/* Maximum number of ranks in a world (world.h). */
 #define HOST_MAX_RANKS COHORT_SIM_MAX_DEVICES
 
 enum call_kind {
@@ -33,81 +31,88 @@ enum call_kind {
 	CALL_RECV,
 };
 
-/* The number that inputs are multiplied by before a sum: where it will be when
- * the operation runs, or else (NULL) the number itself, in the data type. */
+/* Factor by which inputs are multiplied before a sum, in the call's data type.
+ * It is in *at, read when the operation runs, or in the member value if the
+ * member at is NULL. */
 struct scalar {
 	const void *at;
 	unsigned char value[8];
 };
 
-/* The operation that multiplies before it sums. */
+/* Operation that multiplies inputs by a factor before it sums them. */
 #define CALL_PRE_MUL_SUM ncclNumOps
 
-/* One call of one rank. */
+/* One collective, send or receive of one rank. */
 struct call {
 	enum call_kind kind;
 	const void *send;
 	void *recv;
 	size_t count;
-	int type; /* ncclDataType_t */
-	int op;   /* ncclRedOp_t; 0 where there is none */
-	int root; /* or peer; 0 where there is none */
+	int type; /* an ncclDataType_t */
+	int op;   /* an ncclRedOp_t, or 0 if the call has none */
+	int root; /* root or peer; 0 if the call has none */
 	struct scalar scalar;
 
-	/* For a collective: where it begins in the bytes of its launch
-	 * (piece.h), */
+	/* Offset of a collective in the bytes of its launch (piece.h). */
 	size_t begin;
-	/* And that they lack the root's own block, which is where it belongs:
-	 * written when a round of one call is cut. */
+	/* True if the bytes of the call omit the root's own block, because the
+	 * block is already in place.  Set when a round of one call is cut. */
 	bool skips;
 
-	/* In a list: calls whose elements lie side by side in memory and are
-	 * reduced alike are a run, which can be reduced as one call. */
-	size_t back; /* calls back to the first of the run */
-	size_t run;  /* in the first one: how many calls the run has */
+	/* Position of the call in a run, if it is in a list.  Adjacent calls
+	 * form a run if their elements are adjacent in memory and are reduced
+	 * alike.  A run can be reduced as one call. */
+	size_t back; /* number of calls back to the first of the run */
+	/* in the first call of a run: number of calls in the run */
+	size_t run;
 };
 
-/* True if it combines elements of several ranks. */
+/* Return true if this kind of call combines elements of several ranks. */
 bool call_reduces(enum call_kind kind);
 
-/* The name of the function that a program calls for it. */
+/* Return the name of the NCCL function that makes this kind of call. */
 const char *call_function(enum call_kind kind);
 
-/* How many blocks of @count elements rank @rank of @n ranks sends, and
- * receives. */
+/* Return the number of blocks that @rank, one of @n ranks, sends.  Each has the
+ * call's count of elements. */
 size_t call_sends(const struct call *call, int rank, int n);
+
+/* Return the number of blocks that @rank, one of @n ranks, receives.  Each has
+ * the call's count of elements. */
 size_t call_receives(const struct call *call, int rank, int n);
 
-/* The bytes that a block of a call takes in a round, and that the call takes of
- * @ranks ranks (piece.h). */
+/* Return the number of bytes that one block of @call takes in a round
+ * (piece.h). */
 size_t call_stride(const struct call *call);
+
+/* Return the number of bytes that @call takes in a round, with @ranks ranks. */
 size_t call_bytes(int ranks, const struct call *call);
 
 #define CALL_WORDS 96
 
-/* As in "ncclReduce(count 5, float32, sum, root 1)"; returns @text. */
+/* Describe a call, as in "ncclReduce(count 5, float32, sum, root 1)".  Returns
+ * @text. */
 const char *call_words(const struct call *call, char text[CALL_WORDS]);
 
-/* What one rank brings to a round: all of a single collective; of each call in
- * a list only what the other ranks read. */
-struct place {
-	const void *send;
-	void *recv;
-	/* The call without its buffers, in one word, or MANY_CALLS. */
-	uint64_t what;
-};
-
-/* There are several calls, or one that does not fit in a word: look at the
- * calls. */
-#define MANY_CALLS UINT64_MAX
-
-/* What a place says of @call; MANY_CALLS if that does not fit in a word. */
+/* Return a word that describes @call without its buffers.  The word contains
+ * the call or, if it does not fit, a hash of it.  Hashes are assumed not to
+ * collide. */
 uint64_t call_what(const struct call *call);
 
-/* The call of which a place says @what, but for its buffers. */
+/* Return a word for the calls of the word @before, followed by the call of the
+ * word @what. */
+uint64_t call_what_add(uint64_t before, uint64_t what);
+
+static inline bool call_what_is_list(uint64_t what)
+{
+	return what >> 62 == 3;
+}
+
+/* Unpack the call in @what, which must contain one.  Its buffers are NULL. */
 struct call call_of_what(uint64_t what);
 
-/* True if two ranks call the same collective. */
+/* Return true if two calls are the same collective.  Their buffers might
+ * differ. */
 static inline bool call_is_same(const struct call *a, const struct call *b)
 {
 	return a->kind == b->kind && a->count == b->count &&

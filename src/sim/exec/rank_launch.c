@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Making, matching and ending launches (see rank_launch.h) */
+/* Allocates, fills and ends launches (see rank_launch.h) */
 
 #include "sim/exec/world.h"
 
@@ -13,15 +13,12 @@
 #include "base/type.h"
 #include "base/util.h"
 
-/* Point a launch at its built-in arrays, which hold a few of everything. */
 static struct launch *launch_init(struct launch *l)
 {
 	if (!l)
 		return NULL;
 	l->calls = l->own_calls;
 	l->call_room = ARRAY_SIZE(l->own_calls);
-	l->places = l->own_places;
-	l->place_room = ARRAY_SIZE(l->own_places);
 	l->streams = l->own_streams;
 	l->stream_room = ARRAY_SIZE(l->own_streams);
 	l->transfers = l->own_transfers;
@@ -35,16 +32,14 @@ static void launch_fini(struct launch *l)
 		free(l->streams);
 	if (l->calls != l->own_calls)
 		free(l->calls);
-	if (l->places != l->own_places)
-		free(l->places);
 	if (l->transfers != l->own_transfers)
 		free(l->transfers);
 }
 
 /* ---- the launches of a communicator ----------------------------------- */
 
-/* Launches form a queue, with the most recently given out at its end.  As they
- * end in order, the first is the next to be reused. */
+/* Append a launch to the queue for reuse.  Launches end in order, so the head
+ * of the queue is the next one to be reused. */
 static void enqueue_free(struct launch *l)
 {
 	struct member *m = l->member;
@@ -80,7 +75,8 @@ bool launches_init(struct member *m)
 {
 	uintptr_t at;
 
-	/* Not aligned_alloc(): this is zero without being touched. */
+	/* calloc() returns zeroed memory without touching it; aligned_alloc()
+	 * does not. */
 	m->stock_memory =
 		calloc(1, MEMBER_STOCK * sizeof(*m->stock) + CACHE_LINE);
 	if (!m->stock_memory)
@@ -90,9 +86,9 @@ bool launches_init(struct member *m)
 	return true;
 }
 
-/* Find a launch to give out, and take it out of the queue; NULL if out of
- * memory.  The first in the queue may be in use for long, by a graph or as one
- * of many in flight: it then goes to the end. */
+/* Return an unused launch, or NULL if out of memory.  If the head of the
+ * queue is still in use (in a graph, or as one of many in flight), move it to
+ * the end. */
 static struct launch *find(struct member *m)
 {
 	struct launch *l;
@@ -118,8 +114,8 @@ struct launch *launch_get(struct member *m)
 	l->member = m;
 	l->call_count = 0;
 	l->bytes = 0;
-	l->hash = 1;
-	l->runs = 1;
+	l->runs = 0;
+	l->one_by_one = false;
 	l->stream_count = 0;
 	l->transfer_count = 0;
 	l->to_self = 0;
@@ -128,9 +124,10 @@ struct launch *launch_get(struct member *m)
 	l->joined = false;
 	l->follows = false;
 	l->patience = 0;
-	l->is_told = false;
+	l->others_kicked = false;
 	store_relaxed(&l->over, false);
 	l->calls_done = 0;
+	l->earlier = 0;
 	l->cut_ns = 0;
 	store_relaxed(&l->ready, 0);
 	store_relaxed(&l->given, 0);
@@ -141,16 +138,16 @@ struct launch *launch_get(struct member *m)
 
 void launch_put(struct launch *l)
 {
-	/* Acquire and release: the last user sees what the others did.  A sole
-	 * user can just store (release: its last use), as nobody else can
-	 * become a user any more. */
+	/* Acquire and release: the last user sees all writes by the others.  If
+	 * there is only one user, a store with release is enough, because no
+	 * thread can become a user again. */
 	if (load_acquire(&l->users) == 1)
 		store_release(&l->users, 0);
 	else
 		atomic_fetch_sub_explicit(&l->users, 1, memory_order_acq_rel);
 }
 
-/* ---- what a launch has in it ------------------------------------------ */
+/* ---- the contents of a launch ----------------------------------------- */
 
 bool launch_add_stream(struct launch *l, struct stream *s)
 {
@@ -166,18 +163,9 @@ bool launch_add_stream(struct launch *l, struct stream *s)
 	return true;
 }
 
-/* Add @what to a launch's hash, which stays 0 once it is 0. */
-static uint64_t mix(uint64_t hash, uint64_t what)
-{
-	if (!hash)
-		return 0;
-	hash = hash_step(hash, what);
-	return hash ? hash : 1;
-}
-
-/* True if the buffers of call @b lie right behind those of call @a and are
- * reduced alike. */
-static bool goes_on(const struct call *a, const struct call *b)
+/* Return true if call @b is reduced like call @a and its buffers directly
+ * follow the buffers of @a. */
+static bool is_contiguous(const struct call *a, const struct call *b)
 {
 	const size_t bytes = a->count * type_size(a->type);
 
@@ -188,19 +176,18 @@ static bool goes_on(const struct call *a, const struct call *b)
 	       bytes % CACHE_LINE == 0;
 }
 
-/* Find out whether the new call continues the run of the call before. */
 static void set_run(struct launch *l)
 {
 	struct call *c = &l->calls[l->call_count];
 
-	if (l->call_count && goes_on(c - 1, c)) {
+	if (l->call_count && is_contiguous(c - 1, c)) {
 		c->back = c[-1].back + 1;
 		c[-(ptrdiff_t)c->back].run++;
 	} else {
 		c->back = 0;
 		c->run = 1;
 	}
-	l->runs = mix(l->runs, c->back);
+	l->runs = hash_step(l->runs, c->back);
 }
 
 bool launch_add_call(struct launch *l, const struct call *c)
@@ -208,21 +195,14 @@ bool launch_add_call(struct launch *l, const struct call *c)
 	const uint64_t what = call_what(c);
 
 	if (!array_grow(&l->calls, l->own_calls, l->call_count, &l->call_room,
-	                sizeof(*c)) ||
-	    !array_grow(&l->places, l->own_places, l->call_count,
-	                &l->place_room, sizeof(*l->places)))
+	                sizeof(*c)))
 		return false;
-	l->places[l->call_count] = (struct place){
-		.send = c->send,
-		.recv = c->recv,
-		.what = what,
-	};
+	l->what = l->call_count ? call_what_add(l->what, what) : what;
 	l->calls[l->call_count] = *c;
 	l->calls[l->call_count].begin = l->bytes;
 	set_run(l);
 	l->call_count++;
 	l->bytes += call_bytes(l->member->world->n, c);
-	l->hash = what == MANY_CALLS ? 0 : mix(l->hash, what);
 	return true;
 }
 
@@ -246,19 +226,21 @@ bool launch_add_transfer(struct launch *l, const struct call *c)
 	return true;
 }
 
-/* ---- the end of a launch ---------------------------------------------- */
+/* ---- ending a launch -------------------------------------------------- */
 
-/* Pass the turn to the rank's next launch.  Called by the driver of one of
- * @by's streams, so @by itself need not be kicked. */
+/* Mark a launch as ended and pass the turn to the rank's next launch.  Called
+ * by a thread that drives a stream of @by, which therefore need not be
+ * kicked. */
 static void finish_locked(struct launch *l, const struct member *by)
 {
 	struct member *m = l->member;
 	struct stream *at = atomic_load(&m->at);
 
-	/* Release: what was written. */
+	/* The release publishes the results of the launch. */
 	store_release(&l->over, true);
-	/* Before the next launch joins on another stream; followers look
-	 * again. */
+	/* Kick the streams that wait for their turn before the turn moves,
+	 * because the next launch can then join on another stream.  They check
+	 * the turn again when they are driven. */
 	member_kick_followers_locked(m);
 	if (m != by && at && !stream_is_watched(at))
 		stream_kick(at);
@@ -297,7 +279,8 @@ void launch_done(struct launch *l)
 	struct member *m = l->member;
 
 	launch_put(l);
-	/* Release: all that was written.  Pairs with the acquire in
-	 * member_has_work(), after which the communicator may be freed. */
+	/* The release publishes all results of the launch.  It pairs with the
+	 * acquire in member_has_work(), after which the communicator might be
+	 * freed. */
 	atomic_fetch_add_explicit(&m->ended, 1, memory_order_release);
 }

@@ -3,60 +3,66 @@
 #define SIM_EXEC_RANK_LAUNCH_H
 
 /*
- * Launches: what one rank calls in one group on one communicator, queued on a
- * stream as one piece of work
+ * Launches: the calls that one rank makes in one group on one communicator,
+ * queued on a stream as one work item
  *
- * The launches of a communicator take turns in the
- * order queued, whatever streams they are on.  A launch has two parts, which do
- * not wait for each other: its collectives, which all ranks do together, one
- * after the other (rendezvous.c), and its sends and receives, each of which
- * waits only for its partner (p2p.c).
+ * The launches of a communicator run one after the other in the order queued,
+ * even on different streams: they take turns.  A launch has two parts that do
+ * not wait for each other.  All ranks do its collectives together, one after
+ * the other (rendezvous.c).  Each of its sends and receives waits only for its
+ * partner (p2p.c).
  */
 
 #include "base/atomics.h"
 #include "sim/exec/rank_call.h"
 #include "sim/exec/stream_queue.h"
 
-/* Which end may copy a message that both ends have come to. */
+/* The threads that may copy a message after both its ends were matched.  A
+ * thread of an end is a thread that drives the stream of that end's launch. */
 enum claim {
-	CLAIM_OPEN, /* the driver of either end, with the world's lock held */
-	/* As CLAIM_OPEN, or the driver of the send without the lock. */
+	/* A thread of either end, with the world's lock held. */
+	CLAIM_OPEN,
+	/* Like CLAIM_OPEN, and a thread of the send may also copy without the
+	 * lock. */
 	CLAIM_GIVEN,
-	CLAIM_TAKEN, /* the thread that has taken it, and copies */
-	CLAIM_DONE,  /* nobody any more */
+	CLAIM_TAKEN, /* only the thread that has claimed the message */
+	CLAIM_DONE,  /* no thread, because the message is done */
 };
 
-/* One end of a message: a send or a receive of one rank.  No more than a cache
- * line, as the driver of the other end looks at it. */
+/* One end of a message: a send or a receive of one rank.  It fits in one cache
+ * line, because threads of both ends read it. */
 struct transfer {
 	/* Constant once queued. */
 	struct launch *launch;
-	char *buffer; /* of a send only read */
+	char *buffer; /* never written by a send */
 	size_t count;
 	short peer;
 	unsigned char type;
 	bool is_send;
 
-	/* Atomic; an enum claim; in a receive it only says whether it is done.
-	 * Goes from GIVEN to TAKEN by an exchange, is written else with the
-	 * world's lock held. */
+	/* Atomic; an enum claim.  In a receive, it only shows whether the
+	 * message is done.  An atomic exchange changes it from GIVEN to TAKEN;
+	 * all other changes are made with the world's lock held. */
 	atomic_int claim;
 
-	/* Guarded by the world's lock; once a message is taken, its partner,
-	 * to, bytes and copied are for the thread that has taken it. */
-	struct transfer *partner; /* the other end, once there is one */
+	/* Guarded by the world's lock.  Once a thread has claimed the message,
+	 * it alone uses the message's partner, to, bytes and copied. */
+	struct transfer *partner; /* the other end, or NULL */
 	union {
-		struct transfer *next; /* until then: the next in the lane */
-		char *to;              /* then, of a send: where it goes */
+		/* next transfer in the lane, if this one has no partner */
+		struct transfer *next;
+		/* Address to copy the data to, in a send with a partner. */
+		char *to;
 	};
 	union {
-		size_t bytes;    /* of a send, with a partner */
-		uint64_t number; /* in a world of several processes: among
-		                    those that its rank sends to the peer, or
-		                    receives from it */
+		size_t bytes; /* message size, in a send with a partner */
+		/* In a world of several processes: number of this message among
+		 * all messages between the two ranks in this direction. */
+		uint64_t number;
 	};
-	size_t copied; /* of a send with a partner, or in such a world of a
-	                  receive */
+	/* Number of bytes copied so far.  Used in a send that has a partner,
+	 * and in a receive if the ranks are in several processes. */
+	size_t copied;
 };
 
 _Static_assert(
@@ -64,7 +70,6 @@ _Static_assert(
 		COHORT_SIM_MAX_DEVICES <= SHRT_MAX && ncclNumTypes <= UCHAR_MAX,
 	"a transfer is one cache line, and its members hold what they must");
 
-/* The call that a transfer was made of. */
 static inline struct call transfer_call(const struct transfer *t)
 {
 	return (struct call){
@@ -77,104 +82,123 @@ static inline struct call transfer_call(const struct transfer *t)
 	};
 }
 
-/* How a rank arrives for a round. */
+/* How a rank has arrived at a round. */
 enum way {
-	/* By a counter; also for a round that another rank opens. */
-	WAY_COUNTED,
-	WAY_INLINE, /* with a slot: inline_round.h */
-	WAY_SPLIT,  /* with a slot: split_round.h */
-	WAY_LISTED, /* by both, with several calls: split_round.h */
-	/* With a slot, and all ranks have the same calls: split_round.h. */
-	WAY_WHOLE,
-	WAY_SPAN, /* with a slot that other processes read: span.h */
+	WAY_NONE,   /* not at all */
+	WAY_INLINE, /* with one call and its data, in a slot (inline_round.h) */
+	WAY_SPLIT,  /* with one call (split_round.h) */
+	WAY_LIST,   /* with all calls of the launch (split_round.h) */
+	WAY_SPAN,   /* with a slot that other processes read (span.h) */
 };
 
-/* In a world of several processes: how far a launch is with a round. */
+/* Progress of a launch with its current round, in a world of several
+ * processes. */
 enum span_stage {
-	SPAN_STAYS,  /* its rank has not come */
-	SPAN_INLINE, /* it has come, with its data in a slot: inline_round.h */
-	SPAN_COMES,  /* not all ranks have come */
-	SPAN_WORKS,  /* they have, and its rank's share is not done */
-	SPAN_DONE,   /* that is done, or the last rank to come does all */
+	SPAN_STAYS, /* the rank has not arrived */
+	/* The rank has arrived, and its data is in a slot (inline_round.h). */
+	SPAN_INLINE,
+	/* The rank has arrived, but some other rank has not. */
+	SPAN_COMES,
+	/* All ranks have arrived, but the rank's share is not finished. */
+	SPAN_WORKS,
+	/* The share is finished, or the last rank to arrive does the whole
+	 * round. */
+	SPAN_DONE,
 };
 
 struct launch {
-	struct launch *next; /* in the group */
+	struct launch *next; /* the next launch of its group */
 
-	/* Owned by the thread that uses the communicator: see rank_launch.c. */
+	/* List of launches for reuse.  Owned by the thread that uses the
+	 * communicator (rank_launch.c). */
 	struct launch *next_given;
 
-	/* The number of this launch among those of its communicator. */
+	/* Serial number of this launch on its communicator. */
 	uint64_t round;
 
-	/* The streams named by its calls; it runs on the last, and the others
-	 * are joined before and after. */
+	/* The streams that the calls name.  The launch runs on the last one,
+	 * which waits for the other streams before the launch; the other
+	 * streams wait for the last one after the launch. */
 	struct stream **streams;
 	size_t stream_count, stream_room;
 
-	struct call *calls;   /* collectives */
-	struct place *places; /* of each */
-	size_t call_count, call_room, place_room;
-	size_t bytes;  /* of all calls */
-	uint64_t hash; /* of what all places say: see launch_is_same() */
-	uint64_t runs; /* a hash of where the runs begin */
+	struct call *calls; /* collectives */
+	size_t call_count, call_room;
+	size_t bytes;  /* total bytes of all calls */
+	uint64_t what; /* word for all calls (call_what()) */
+	uint64_t runs; /* hash of the positions at which runs start */
 
 	struct transfer *transfers;
 	size_t transfer_count, transfer_room;
-	int to_self; /* sends to itself less receives from itself */
+	/* number of sends to its own rank, minus receives from it */
+	int to_self;
 
-	/* Room for all of these while they are few. */
+	/* Arrays used until more room is needed. */
 	struct stream *own_streams[2];
 	struct call own_calls[4];
-	struct place own_places[4];
 
-	/* The fault of its last call that had one, or kind 0. */
+	/* The scripted fault of the last call that has one.  Its kind is 0 if
+	 * no call has a fault. */
 	struct cohort_fault fault;
-	uint64_t due_ns; /* of a delay, once it has begun */
+	/* end of a fault's delay, once the delay has started */
+	uint64_t due_ns;
 
-	/* Atomic; how many use it: the group and, once it is queued, the
-	 * stream. */
+	/* Atomic; number of users: the group and, once the launch is queued,
+	 * the stream. */
 	atomic_int users;
 
-	/* Owned by the driver of its stream.  calls_done is written with the
-	 * world's lock held if there are transfers, and in strict mode. */
+	/* The members below are owned by the thread that drives the launch's
+	 * stream.  If the launch has transfers, and in strict mode, calls_done
+	 * is written with the world's lock held. */
 	bool joined;
-	/* The stream may be in the list of its member's followers. */
+	/* True if the stream might be in the member's list of followers. */
 	bool follows;
-	/* The other ranks were told that it is for their own threads. */
-	bool is_told;
-	unsigned patience; /* looks at pieces that were left to others */
-	/* The world's when the round that this waits for is over. */
-	uint64_t phase;
+	/* True once other ranks' streams were kicked so that they do this
+	 * launch. */
+	bool others_kicked;
+	/* Number of checks in which this launch has left pieces to other
+	 * ranks. */
+	unsigned patience;
 	size_t calls_done;
-	/* Atomic; how it has arrived.  Relaxed: strict mode reads it from other
+	/* True if each call is a round, because other ranks group their calls
+	 * differently. */
+	bool one_by_one;
+	/* True if the slots of all other ranks had arrived when this rank
+	 * did. */
+	bool is_last;
+	/* Atomic.  Relaxed, for strict mode, which reads it in other
 	 * threads. */
 	_Atomic enum way way;
-	uint64_t slot; /* the number of its slot */
+	uint64_t slot; /* number of the launch's slot */
 	enum span_stage stage;
-	size_t shared; /* bytes of the share that are done */
-	/* When it waits no more for others' threads, once it is cut short; or
-	 * 0. */
+	size_t shared; /* number of bytes done in the rank's share */
+	/* In a world of several processes: number of elements of the next call
+	 * that earlier rounds have done, and number that this round does. */
+	size_t earlier, elements;
+	/* Time until which an aborted rank waits for threads of other
+	 * processes; 0 until the first check after the abort. */
 	uint64_t cut_ns;
 
-	/* From here on: what the drivers of the other ends of its transfers
-	 * read and write, in as few cache lines as possible. */
+	/* The members below are used by threads of the ranks with which this
+	 * rank exchanges messages.  They are in as few cache lines as
+	 * possible. */
 	_Alignas(CACHE_LINE) struct transfer own_transfers[2];
 
 	struct member *member;
 
-	/* Atomic; all is done.  Acquire and release; set under the world's lock
-	 * if there are transfers. */
+	/* Atomic; true if the launch is done or was cut short.  Acquire and
+	 * release; set under the world's lock if the launch has transfers. */
 	atomic_bool over;
 
-	/* Atomic; how many of its transfers can go on here, and how many of its
-	 * receives are left to the sender: written with the world's lock held.
-	 * Relaxed: a driver that finds some then takes the lock, or looks at
-	 * the claim. */
+	/* Atomic; number of transfers that the launch's own thread can copy,
+	 * and number of receives that are left to the sender.  Written with the
+	 * world's lock held.  Relaxed: a thread that reads a number above 0
+	 * then takes the lock or checks the claim. */
 	atomic_int ready, given;
 
-	/* Guarded by the world's lock if it has joined with that held: how many
-	 * transfers are not done, and one more for its collectives. */
+	/* Number of transfers that are not done, plus one while collectives are
+	 * not done.  Guarded by the world's lock if the launch joined with the
+	 * lock held. */
 	size_t left;
 };
 
@@ -190,76 +214,68 @@ static inline void launch_set_way(struct launch *l, enum way way)
 
 static inline bool launch_is_over(const struct launch *l)
 {
-	/* Acquire: what was written, and the turn. */
+	/* Acquire the launch's results. */
 	return load_acquire(&l->over);
 }
 
-/* What a launch brings to a round: the place of its next call, which says
- * MANY_CALLS if there are more. */
-static inline struct place launch_place(const struct launch *l)
-{
-	struct place place = l->places[l->calls_done];
-
-	if (l->call_count - l->calls_done > 1)
-		place.what = MANY_CALLS;
-	return place;
-}
-
-/* True if two launches have the same calls, as their hashes tell: launches that
- * differ are not expected to have the same hash.  False says nothing. */
-static inline bool launch_is_same(const struct launch *a,
-                                  const struct launch *b)
-{
-	return a->hash && a->hash == b->hash &&
-	       a->call_count == b->call_count && a->bytes == b->bytes &&
-	       !a->calls_done && !b->calls_done;
-}
-
-/* An empty launch of @member, or NULL without memory. */
 struct launch *launch_get(struct member *member);
 
-/* One user less; without users it may be given out again. */
+/* Drop a reference.  A launch without references can be reused. */
 void launch_put(struct launch *launch);
 
-/* True if a launch has no users (acquire: the last use). */
+/* Return true if a launch has no users.  The acquire pairs with the release of
+ * the last user's reference. */
 static inline bool launch_is_at_rest(const struct launch *l)
 {
 	return !load_acquire(&l->users);
 }
 
-/* Add to a launch; false without memory. */
 bool launch_add_stream(struct launch *launch, struct stream *stream);
+
 bool launch_add_call(struct launch *launch, const struct call *call);
+
 bool launch_add_transfer(struct launch *launch, const struct call *call);
 
-/*
- * The end of a launch
- *
- * launch_end_locked - a transfer or all collectives are done, by the driver of
- *                     a stream of
- *                     @by: if nothing is left, it is the turn of the rank's
- * next launch
- * launch_end_whole  - all of it is done: it has no transfers, and no other
- *                     thread knows of it
- * launch_cut_locked - it is cut short: what is left is never done
- * launch_done       - by the driver of its stream, once it is over: the stream
- *                     does not use it any more
- *
- * The world's lock is held where the name ends in _locked.
- */
+/* End one transfer, or all collectives, of a launch.  If nothing else of the
+ * launch is left, pass the turn to the rank's next launch.  Called with the
+ * world's lock held, by a thread that drives a stream of @by. */
 void launch_end_locked(struct launch *launch, const struct member *by);
+
+/* End a launch that has no transfers and to which no other thread has a
+ * reference. */
 void launch_end_whole(struct launch *launch);
+
+/* Cut a launch short: the calls that are not done are never done.  Called with
+ * the world's lock held. */
 void launch_cut_locked(struct launch *launch);
+
+/* Release a launch that has ended.  Called by the thread that drives the
+ * launch's stream, which must not use the launch afterwards. */
 void launch_done(struct launch *launch);
 
-/* True if some of its collectives are not done. */
 static inline bool launch_has_calls(const struct launch *l)
 {
 	return l->calls_done < l->call_count;
 }
 
-/* Make the stock of launches of @member, false without memory; and free it. */
 bool launches_init(struct member *member);
 void launches_free(struct member *member);
+
+/* ---- rendezvous.c ---- */
+
+/* Step function of a launch: arrive, and do its calls together
+ * with other ranks. */
+enum step rendezvous_step(struct stream *stream, struct work *work,
+                          const struct drive *drive);
+
+/*
+ * End the program if the calling thread, which has waited for @stream since
+ * @since_ns, can never continue: it is the program's only thread, and the
+ * stream's head item needs a call of another rank that has not been made.  (One
+ * thread may make the calls of several ranks only in a group.)  If there are
+ * other threads, the function does nothing, because any of them might make the
+ * call.  For strict mode only.
+ */
+void rendezvous_check_wait(struct stream *stream, uint64_t since_ns);
 
 #endif

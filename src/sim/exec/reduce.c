@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Choosing the arithmetic for the processor (see reduce.h) */
+/* Chooses the arithmetic for the CPU (see reduce.h) */
 
 #include "sim/exec/reduce.h"
 
@@ -20,7 +20,7 @@ static bool has_avx2(void)
 {
 	unsigned a, b, c = 0, d;
 
-	/* Not every compiler knows the name of F16C. */
+	/* Some compilers do not accept the name "f16c" here. */
 	return __builtin_cpu_supports("avx2") &&
 	       __get_cpuid(1, &a, &b, &c, &d) && c & bit_F16C;
 }
@@ -42,14 +42,9 @@ static bool has_avx512_bf16(void)
 #endif
 #endif
 
-static bool has_base(void)
-{
-	return true;
-}
-
 static const struct {
 	const struct reduce_level *level;
-	bool (*is_there)(void);
+	bool (*is_there)(void); /* NULL if it always is */
 } levels[] = {
 #ifdef __x86_64__
 #ifdef REDUCE_AVX512_BF16
@@ -58,23 +53,23 @@ static const struct {
 	{ &reduce_avx512, has_avx512 },
 	{ &reduce_avx2, has_avx2 },
 #endif
-	{ &reduce_base, has_base },
+	{ &reduce_base, NULL },
 };
 
 const struct reduce_level *reduce_level(int type, int nth)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(levels); i++)
-		if (levels[i].level->scaled[type] && levels[i].is_there() &&
-		    nth-- == 0)
+		if (levels[i].level->scaled[type] &&
+		    (!levels[i].is_there || levels[i].is_there()) && nth-- == 0)
 			return levels[i].level;
 	return NULL;
 }
 
-/* The best one for @type, found once. */
+/* Return the best level for @type, which is determined once. */
 static const struct reduce_level *best_level(int type)
 {
-	/* Atomic, relaxed: threads that find NULL all find out the same
-	 * level. */
+	/* Atomic, relaxed; the best level of each type, or NULL if not yet
+	 * determined.  All threads that find NULL determine the same level. */
 	static _Atomic(const struct reduce_level *) best[ncclNumTypes];
 	const struct reduce_level *level = load_relaxed(&best[type]);
 

@@ -40,7 +40,7 @@ INLINE i32v i32_greater(i32v a, i32v b)
 	return (i32v)_mm256_max_epi32((__m256i)a, (__m256i)b);
 }
 
-/* To choose costs more than to look whether there is anything to choose. */
+/* Replace NaNs only if there are any, because a check costs less. */
 #define LEVEL_ONE_NAN
 #define LEVEL_PAIR_ONE_NAN
 
@@ -84,7 +84,7 @@ INLINE f32v f16_widen(u16h x)
 	return (f32v)_mm256_cvtph_ps((__m128i)x);
 }
 
-/* The instruction would keep payloads. */
+/* Replace NaNs first, because the instruction would keep their payloads. */
 INLINE u16h f16_narrow(f32v x)
 {
 	return (u16h)_mm256_cvtps_ph((__m256)f32_one_nan(x),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Reductions with AVX-512, and those of bf16 with its own instruction for it
+ * Reductions with AVX-512, and reductions of bf16 with AVX512_BF16
  */
 
 #ifdef __x86_64__
@@ -32,9 +32,9 @@
 #include "sim/exec/vectors.h"
 
 /*
- * One instruction instead of a comparison and a choice.  Its table has four
- * bits for each class of numbers, quiet and signalling NaNs the first two: 0
- * takes the first operand, 1 the second.
+ * Replace NaNs with the fixupimm instruction, without a comparison.  Its table
+ * has four bits for each class of numbers; quiet and signaling NaNs are the
+ * first two.  0 selects the first operand, 1 the second.
  */
 #define LEVEL_ONE_NAN
 #define FIX_NANS 0x11111100
@@ -74,14 +74,14 @@ INLINE f32v f16_widen(u16h x)
 	return (f32v)_mm512_cvtph_ps((__m256i)x);
 }
 
-/* The instruction would keep payloads. */
+/* Replace NaNs first, because the instruction would keep their payloads. */
 INLINE u16h f16_narrow(f32v x)
 {
 	return (u16h)_mm512_cvtps_ph((__m512)f32_one_nan(x),
 	                             _MM_FROUND_TO_NEAREST_INT);
 }
 
-/* Sanitizers do not see what these read and write. */
+/* Sanitizers do not see the memory accesses of these intrinsics. */
 #ifndef SANITIZED
 #define LEVEL_PARTS
 
@@ -120,8 +120,9 @@ INLINE void part_store(char *to, const void *x, size_t size, size_t bytes)
 #endif
 
 /*
- * Every 8-bit value is also a bf16 value: the tables have the upper and lower
- * bytes of those, for the codes without sign.  That is what VBMI is for.
+ * Widen bytes by table lookup, with an instruction of VBMI.  Every 8-bit float
+ * is also a bf16 value: the tables hold the upper and lower bytes of these
+ * values, indexed by the code without its sign.
  */
 #define LEVEL_WIDEN_BYTES
 
@@ -194,20 +195,21 @@ INLINE struct quad e5m2_widen(u8v x)
 
 #include "sim/exec/reduce_loops.h"
 
-/* ---- bf16 by its own instruction ---------------------------------------- */
+/* ---- bf16 with its own instruction -------------------------------------- */
 
 #ifdef REDUCE_AVX512_BF16
 /*
- * The instruction rounds two vectors at once, to the nearest and even, but
- * makes subnormal numbers zero and keeps the payloads of NaNs: vectors with
- * such numbers go the long way.
+ * Classes of numbers that the bf16 instruction cannot handle.  It rounds two
+ * vectors at once, to nearest even, but flushes subnormals to zero and keeps
+ * the payloads of NaNs.  Vectors with such numbers take the slower path.
  */
 #define QUIET_NAN 0x01
 #define SUBNORMAL 0x20
 #define SIGNALLING_NAN 0x80
 #define LONG_WAY (QUIET_NAN | SUBNORMAL | SIGNALLING_NAN)
 
-/* The 16 low lanes to the even places, the 16 high ones to the odd. */
+/* Permutation of the low 16 lanes to the even places, the high 16 to the odd
+ * ones. */
 #define LANES(i) (i), 16 + (i)
 #define LANES_4(i) LANES(i), LANES((i) + 1), LANES((i) + 2), LANES((i) + 3)
 static const u16v lanes = { LANES_4(0), LANES_4(4), LANES_4(8), LANES_4(12) };

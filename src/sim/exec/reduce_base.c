@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Reductions with the vectors that every CPU of the kind has
+ * Reductions with the vector instructions that every CPU of the architecture
+ * has
  */
 
 #include "sim/exec/convert.h"

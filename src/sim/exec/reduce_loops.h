@@ -5,15 +5,17 @@
 /*
  * The loops of one level of reductions
  *
- * The source file says which: LEVEL is the name of its table, NAME what it is
- * called, WIDTH how long its vectors are.  LEVEL_F16 and the like say which
- * functions it brings along, because its machine has instructions for them.
+ * The source file that includes this one defines the level: LEVEL is the name
+ * of its table, NAME its name as a string, WIDTH the number of bytes in its
+ * vectors.  LEVEL_F16 and similar macros say which functions the source file
+ * defines itself, because its CPU has instructions for them.
  *
- * A step takes one vector of every source.  It is widened to the type that it
- * is folded in, folded from the first source to the last, narrowed and stored
- * to every output: an output is written only after that part of every source
- * was read (it may be one of them), and small floats are rounded once.  What is
- * left at the end goes the same way, in a vector that is not full.
+ * A step reads one vector of every source, widens it to the type of the
+ * computation, combines the sources from the first to the last, narrows the
+ * result and stores it to every output.  An output is written only after that
+ * part of every source was read, because an output can also be a source, and
+ * because small floats must be rounded only once.  The last elements are
+ * processed like all others, in a vector that is not full.
  */
 
 #include <stdint.h>
@@ -32,7 +34,8 @@
 
 #define AS_IS(x, ...) (x)
 
-/* The level does it, half a vector at a time, where the machine can. */
+/* A level whose CPU has instructions for f16 defines these operations itself,
+ * for half a vector at a time. */
 #ifndef LEVEL_F16
 INLINE struct pair f16_widen(u16v x)
 {
@@ -81,7 +84,7 @@ DEFINE_NARROW_BYTES(e5m2)
 
 /* ---- memory ------------------------------------------------------------- */
 
-/* Less than a vector, the rest of which is zero. */
+/* Load and store part of a vector.  The rest of the loaded vector is zero. */
 #ifndef LEVEL_PARTS
 #define PART static __attribute__((noinline))
 
@@ -101,9 +104,10 @@ INLINE void part_store(char *to, const void *x, size_t size, size_t bytes)
 #endif
 
 /*
- * A vector at any address, or no more than the first @bytes of it.  One element
- * goes by a register: what is written in small pieces and read as a vector
- * costs a wait.  No memcpy() of whole ones, which gcc does by halves for SSE2.
+ * Define functions that load and store a vector at any address, or only its
+ * first @bytes bytes.  A single element goes through a register, because a
+ * vector that is read after it was written in parts causes a stall.  Whole
+ * vectors are not copied with memcpy(), which gcc splits into halves for SSE2.
  */
 #define DEFINE_ACCESS(vector, type)                                            \
 	typedef vector __attribute__((aligned(1), may_alias)) vector##_at;     \
@@ -147,7 +151,7 @@ INLINE void part_store(char *to, const void *x, size_t size, size_t bytes)
 		type one;                                                      \
                                                                                \
 		memcpy(&one, from, sizeof(one));                               \
-		/* Also a zero keeps its sign. */                              \
+		/* Subtracting 0 keeps the sign of -0. */                      \
 		return one - (vector){};                                       \
 	}
 
@@ -163,10 +167,10 @@ DEFINE_ACCESS(f64v, double)
 /* ---- the loops ---------------------------------------------------------- */
 
 /*
- * Two vectors at a time, as long as there are so many.  @n and @outs are
- * constants where two ranks reduce to one of them or to both, the common cases:
- * no loop over ranks is left there, and no pointer is read again in case a
- * store changed it.
+ * Define a reduction loop.  It processes two vectors at a time while at least
+ * two are left.  For the common case of two ranks and one or two outputs, @n
+ * and @outs are constants: the loops over ranks disappear, and pointers are not
+ * read again after each store.
  */
 #define DEFINE_FOLD(name, elements, widen, op, finish, narrow)                 \
 	INLINE elements name##_at(const void *const src[], int n, size_t at,   \
@@ -232,7 +236,8 @@ DEFINE_ACCESS(f64v, double)
 		}                                                              \
 	}
 
-/* Each source is multiplied by its scalar first, and that rounded. */
+/* Define a sum in which each source is first multiplied by its scalar and
+ * rounded. */
 #define DEFINE_SCALED(name, elements, widen, sum, prod, narrow)                \
 	INLINE __typeof__(widen((elements){})) name##_term(                    \
 		const char *from, const void *scalar, size_t bytes)            \
@@ -261,8 +266,8 @@ DEFINE_ACCESS(f64v, double)
 		}                                                              \
 	}
 
-/* All operations of a type but the extremes.  Averages may need other
- * vectors. */
+/* Define all operations of a type except max and min.  Averages might need
+ * another vector type (@few). */
 #define DEFINE_TYPE(name, elements, folded, widen, narrow, few, sum)           \
 	DEFINE_FOLD(name##_fold_sum, elements, widen, folded##_sum, AS_IS,     \
 	            narrow)                                                    \

@@ -12,14 +12,14 @@
 
 #include "sim/exec/convert.h"
 
-/* The arithmetic of f32 and f64 has to be of that type, not of something wider
- * (16 says so too, of machines with f16 arithmetic). */
+/* f32 and f64 must be computed in their own type, not in a wider one.  An
+ * FLT_EVAL_METHOD of 16, on machines with f16 arithmetic, also means this. */
 _Static_assert(FLT_EVAL_METHOD == 0 || FLT_EVAL_METHOD == 16,
                "f32 and f64 must be evaluated as such");
 
-/* ---- sums, products, the greater, the lesser ---------------------------- */
+/* ---- sum, product, maximum, minimum ------------------------------------- */
 
-/* Signed integers are folded as unsigned ones, whose overflow is defined. */
+/* Signed integers are combined as unsigned ones, whose overflow is defined. */
 #define DEFINE_SUM(name, vector)                                               \
 	INLINE vector name##_sum(vector a, vector b)                           \
 	{                                                                      \
@@ -32,7 +32,8 @@ _Static_assert(FLT_EVAL_METHOD == 0 || FLT_EVAL_METHOD == 16,
 		return a * b;                                                  \
 	}
 
-/* There is no product of bytes: of two bytes, the lower and the upper. */
+/* Multiply bytes.  No instruction multiplies bytes, so the lower and the upper
+ * byte of each pair are multiplied separately. */
 #define DEFINE_BYTE_PROD(name)                                                 \
 	INLINE u8v name##_prod(u8v a, u8v b)                                   \
 	{                                                                      \
@@ -41,8 +42,9 @@ _Static_assert(FLT_EVAL_METHOD == 0 || FLT_EVAL_METHOD == 16,
 		return (u8v)(((x * y) & 0xff) | (x >> 8) * (y & 0xff00));      \
 	}
 
-/* @value: as what it is compared.  @bits: as what it is picked.  @loses:
- * whether anything must replace it. */
+/* Define max and min.  @value is the type in which elements are compared, @bits
+ * the type in which they are selected, and @loses a further condition under
+ * which an element is replaced. */
 #define DEFINE_MAX_MIN(name, vector, value, bits, loses)                       \
 	INLINE vector name##_max(vector a, vector b)                           \
 	{                                                                      \
@@ -104,13 +106,14 @@ DEFINE_FLOAT(f64, f64v, i64v)
 DEFINE_PARTS(sum)
 DEFINE_PARTS(prod)
 
-/* ---- the greater and the lesser of small floats -------------------------- */
+/* ---- maximum and minimum of small floats -------------------------------- */
 
 /*
- * Extremes compare bits, and widen nothing.  A value's rank is an integer
- * ordered as the values are, the same for both zeros.  NaNs are at both ends of
- * that order; a number is added so that those at the wrong end wrap around, and
- * lose.
+ * A 16-bit float and its rank, an integer that sorts like the value
+ *
+ * Maximum and minimum compare ranks, so nothing is widened.  Both zeros have
+ * the same rank.  NaNs are at both ends of the order; a number is added so that
+ * NaNs at the wrong end wrap around and lose.
  */
 struct ranked16 {
 	i16v bits, rank;
@@ -145,7 +148,8 @@ struct ranked8 {
 DEFINE_RANKED(ranked16, u16v, i16v, 0x7fff)
 DEFINE_RANKED(ranked8, u8v, i8v, 0x7f)
 
-/* @last: the code of the last number.  @largest: what stands for it. */
+/* @last is the code of the last number before the NaNs, @largest the code that
+ * replaces it. */
 #define DEFINE_EXTREMES(name, ranked, elements, ints, top, last, largest, nan) \
 	INLINE struct ranked name##_rank_max(elements x)                       \
 	{                                                                      \
@@ -179,14 +183,16 @@ DEFINE_EXTREMES(e5m2, ranked8, u8v, i8v, 0x7f, 0x7c, 0x7b, 0x7f)
 /* ---- averages ----------------------------------------------------------- */
 
 /*
- * What a sum is divided by.  A power of two has a shift and an exact inverse.
- * The inverse of any other number is taken a little too large: then the product
- * with an integer lies less than 1 / n above the quotient, and truncates to the
- * same integer, as long as f32 is used for 8 bits and f64 for 32.
+ * The number by which a sum is divided.
+ *
+ * If it is a power of two, the sum is shifted or multiplied by the exact
+ * inverse.  Otherwise, the inverse is slightly too large: its product with an
+ * integer is less than 1 / n above the quotient, and truncates to the same
+ * integer, if f32 is used for 8 bits and f64 for 32.
  */
 struct divisor {
 	int n;
-	int shift; /* or -1 */
+	int shift; /* -1 if n is not a power of two */
 	float inverse_f32;
 	double inverse_f64;
 };
@@ -232,7 +238,8 @@ INLINE struct quad quad_divide(struct quad x, const struct divisor *d)
 	};
 }
 
-/* The quotient of each lane, which holds a number of 8 bits, in the low 8. */
+/* Divide the 8-bit number in each lane.  The quotient is in the lane's low 8
+ * bits. */
 INLINE u32v byte_divide(i32v x, const struct divisor *d)
 {
 	const f32v quotient = __builtin_convertvector(x, f32v) * d->inverse_f32;
@@ -257,7 +264,8 @@ INLINE u32v byte_divide(i32v x, const struct divisor *d)
 DEFINE_BYTE_DIVIDE(i8, i32v)
 DEFINE_BYTE_DIVIDE(u8, u32v)
 
-/* No bytes are shifted, only pairs of them. */
+/* Shift bytes right.  Instructions shift only pairs of bytes, so mask the bits
+ * that cross from one byte to the other. */
 INLINE u8v byte_shift(u8v x, int shift)
 {
 	return (u8v)((u16v)x >> shift) & (uint8_t)(0xff >> shift);
@@ -293,7 +301,8 @@ INLINE u32h i32_divide(u32h x, const struct divisor *d)
 	return (u32h) __builtin_convertvector(value * d->inverse_f64, i32h);
 }
 
-/* Without a sign: moved to where a sign is expected and back. */
+/* Divide unsigned numbers.  The conversion to floats is signed, so offset the
+ * numbers by 2^31 before it and back after it. */
 INLINE u32h u32_divide(u32h x, const struct divisor *d)
 {
 	const i32h moved = (i32h)(x ^ 0x80000000);

@@ -1,75 +1,224 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * How the ranks of a world do a launch together
+ * Makes the ranks of a world do their launches together
  *
- * A rank arrives when its launch comes to the head of its stream and the
- * communicator's launch before is over.  Its sends and receives then look for
- * their partners (p2p.c).  Its collectives are done in rounds:
+ * A rank arrives when its launch is at the head of its stream and the
+ * communicator's previous launch has ended.  Its sends and receives are then
+ * matched with their partners (p2p.c).  Its collectives are done in rounds, for
+ * which the ranks arrive by slots (slot.h).  A round is either one call or, if
+ * the launches are the same on all ranks, all calls of a launch.  A call of a
+ * few bytes works on data that the ranks pass in the slots (inline_round.c); a
+ * larger call, or a list of calls, is done by shares (split_round.c).
  *
- *	        all ranks have arrived           every piece is done
- *	JOINING ----------------------> WORKING ----------------------> (next
- *	   |                               |                             round)
- *	   | a rank was aborted, or        | a rank was aborted
- *	   | the calls differ              v
- *	   +-------------------------> STALLED: no collective starts any more;
- *	                               each rank waits for its own abort
+ * Each rank then continues in the driver of its stream: a thread that waits for
+ * the stream or for something that depends on it, or the poller.  After a rank
+ * was aborted, or if the calls differ, no more collectives start, and each rank
+ * waits for its own abort.
  *
- * A round is as many calls as the launches have in common: ranks may group the
- * same calls differently, and those that have calls left stay for the next one.
- * A rank arrives by adding one to a counter, which is never reset: the rank that
- * makes it a multiple of the number of ranks is the last to arrive.  It does a
- * small round by itself, at once.  For a large one it opens the gate, and every
- * thread that drives one of the ranks' streams claims pieces until there are none
- * (piece.c).  The end of a round is one word that all look at.  What follows from
- * it for a rank is done by the driver of that rank's stream: a thread that waits
- * for the stream, one that waits in vain for what depends on it, or the poller.
+ *  A.  A thread accesses buffers of other ranks, and reads the other ranks'
+ *      launches, only while it is counted: in its own rank's word for a round,
+ *      in the claim for a message.
+ *  B.  A round and the launches of its ranks end only after the last thread has
+ *      stopped working on the round: all pieces are finished, or no thread is
+ *      inside.  This also holds for a launch that an abort cuts short.
+ *  C.  A thread sees an abort before it claims the next piece.
  *
- * Where there are few ranks, each does its own part of a round of one call, or of
- * a launch that is the same on all ranks: a call of some bytes from what the
- * others bring with them (inline_round.c), a larger one or a list by shares
- * (split_round.c).
- *
- *  A.  A thread touches the buffers of other ranks, and reads what their launches
- *     say of them, only while it is counted: in the gate for a round, in the word
- *     of its own rank for a split round, in the claim for a message.
- *  B.  A round ends, and the launches of its ranks are over, only when no thread
- *     works on it any more: all pieces are finished, or no thread is inside.  That
- *     also holds for a launch that an abort cuts short.
- *  C.  An abort is seen before the next piece is claimed.
- *
- * A launch without transfers takes no lock on its way, but in strict mode: there
- * it goes the same ways with the world's lock held.
+ * A launch without transfers takes no lock, except in strict mode: there it
+ * takes the same steps with the world's lock held.
  */
 
-#include "sim/exec/rendezvous.h"
+#include <dirent.h>
+#include <sched.h>
 
+#include "base/backoff.h"
 #include "base/clock.h"
 #include "base/scoped_lock.h"
-#include "sim/exec/collectives.h"
+#include "sim/exec/inline_round.h"
 #include "sim/exec/launch_mismatch.h"
 #include "sim/exec/p2p.h"
-#include "sim/exec/round.h"
+#include "sim/exec/scheduler.h"
 #include "sim/exec/span.h"
+#include "sim/exec/split_round.h"
 #include "sim/strict/strict.h"
 
-/* ---- arriving --------------------------------------------------------- */
+/* ---- arriving at a round ---------------------------------------------- */
 
-/* Join on @s: from now on the rank takes part.  True if the caller has to call
- * round_begin(). */
-static bool join(struct world *w, struct launch *l, struct stream *s)
+static void publish_arrival(struct world *w, int rank)
+{
+	struct seat *seat = &w->seats[rank];
+
+	store_relaxed(&seat->core, sched_getcpu());
+	store_relaxed(&seat->arrivals, load_relaxed(&seat->arrivals) + 1);
+}
+
+static void collectives_arrive(struct world *w, struct launch *l)
+{
+	if (w->span) {
+		launch_set_way(l, WAY_SPAN);
+		span_arrive(w, l);
+		return;
+	}
+	if (w->seats)
+		publish_arrival(w, l->member->rank);
+	if (l->call_count > 1 && !l->one_by_one)
+		launch_set_way(l, WAY_LIST);
+	else
+		launch_set_way(l, inline_round_fits(w, l) ? WAY_INLINE
+		                                          : WAY_SPLIT);
+	if (launch_way(l) == WAY_INLINE)
+		inline_round_arrive(w, l);
+	else
+		split_round_arrive(w, l, launch_way(l) == WAY_SPLIT);
+	l->is_last = slots_are_met(w, l);
+	if (l->is_last && launch_way(l) == WAY_INLINE && w->is_crowded)
+		world_kick_others(w, l->member->rank);
+}
+
+/* ---- rounds ----------------------------------------------------------- */
+
+/* Mark the calls of a round that has ended as done.  If the launch has more
+ * calls, make it arrive at the next round. */
+static void advance(struct world *w, struct launch *l)
+{
+	const bool locks = strict_is_on() || l->transfer_count;
+
+	if (locks)
+		pthread_mutex_lock(&w->lock);
+	l->calls_done += launch_way(l) == WAY_LIST ? l->call_count : 1;
+	if (launch_has_calls(l))
+		collectives_arrive(w, l);
+	else if (locks)
+		launch_end_locked(l, l->member);
+	else
+		launch_end_whole(l);
+	if (locks)
+		pthread_mutex_unlock(&w->lock);
+}
+
+/* Arrive again, with one call, because the ranks group their calls
+ * differently. */
+static void arrive_with_one(struct world *w, struct launch *l)
+{
+	const bool locks = strict_is_on() || l->transfer_count;
+
+	if (locks)
+		pthread_mutex_lock(&w->lock);
+	l->one_by_one = true;
+	collectives_arrive(w, l);
+	if (locks)
+		pthread_mutex_unlock(&w->lock);
+}
+
+static void check_calls(struct world *w)
+{
+	if (!strict_is_on())
+		return;
+	pthread_mutex_lock(&w->lock);
+	mismatch_check_round_locked(w);
+	pthread_mutex_unlock(&w->lock);
+}
+
+/* Return true if a waiting thread should kick the other ranks' streams, because
+ * their work might be enqueued but not started.  If there are more ranks than
+ * cores, return true only in every eighth check. */
+static bool is_urgent(const struct world *w, struct launch *l)
+{
+	return !w->is_crowded || ++l->patience % 8 == 0;
+}
+
+static bool watch_slots(const struct world *w, const struct launch *l)
+{
+	int i;
+
+	for (i = 0; i < 64 && !slots_are_met(w, l); i++)
+		cpu_pause();
+	return i < 64;
+}
+
+/* Return true if the slots of all ranks have arrived.  If some have not, this
+ * may kick the other ranks' streams. */
+static bool slots_have_arrived(struct world *w, struct launch *l,
+                               const struct drive *d)
+{
+	if (slots_are_met(w, l) ||
+	    (world_may_watch(w, l->member->rank, d) && watch_slots(w, l)))
+		return true;
+	if (d->effort == EFFORT_HELP && !d->attends && is_urgent(w, l))
+		world_kick_others(w, l->member->rank);
+	return false;
+}
+
+/* Do what this thread can do now in a round for which all slots have arrived.
+ * Return true if the round has ended.  If all ranks have the same calls, the
+ * round continues even if another rank is aborted, because that rank might
+ * already have finished the round.  If the calls differ, the ranks wait
+ * forever, as on a GPU. */
+static bool do_slots(struct world *w, struct launch *l, const struct drive *d,
+                     bool *left)
+{
+	switch (slots_compare(w, l)) {
+	case SLOTS_SAME:
+		if (launch_way(l) != WAY_INLINE)
+			return split_round_do(w, l, d, left);
+		inline_round_do(w, l);
+		return true;
+	case SLOTS_GROUPED:
+		if (!world_is_broken(w))
+			arrive_with_one(w, l);
+		break;
+	case SLOTS_DIFFER:
+		check_calls(w);
+		break;
+	}
+	return false;
+}
+
+/* Do what this thread can do now in the round for which the launch has arrived.
+ * Return true if the round has ended. */
+static bool do_round(struct world *w, struct launch *l, const struct drive *d,
+                     bool *left)
+{
+	const uint64_t number = l->slot;
+	bool over;
+
+	*left = false;
+	if (launch_way(l) == WAY_NONE || member_is_aborted(l->member))
+		return false;
+	if (launch_way(l) == WAY_SPAN)
+		return span_do(w, l, d, left);
+	over = split_round_is_over(w, l) ||
+	       (slots_have_arrived(w, l, d) && do_slots(w, l, d, left));
+	return over || (l->slot != number && do_round(w, l, d, left));
+}
+
+/* Do the launch's collectives as far as possible without waiting.  Return true
+ * if this thread leaves work that another thread could do now. */
+static bool collectives_do(struct world *w, struct launch *l,
+                           const struct drive *d)
+{
+	bool left = false;
+
+	while (launch_has_calls(l) && do_round(w, l, d, &left))
+		advance(w, l);
+	return left;
+}
+
+/* ---- joining ---------------------------------------------------------- */
+
+/* Join the world's work with launch @l, which runs on stream @s: match its
+ * transfers, and arrive at its first collective. */
+static void join(struct world *w, struct launch *l, struct stream *s)
 {
 	struct member *m = l->member;
-	/* Then no round begins any more, and other ranks may still be in the
-	 * last one. */
+	/* No more rounds start in a broken world, but other ranks might still
+	 * be in the last round. */
 	const bool broken = world_is_broken(w);
 
 	l->joined = true;
-	/* Until it has arrived it waits for nothing that comes. */
-	l->phase = UINT64_MAX;
-	launch_set_way(l, WAY_COUNTED);
+	launch_set_way(l, WAY_NONE);
 	l->left = l->transfer_count + launch_has_calls(l);
-	if (!broken)
+	if (strict_is_on() && !broken)
 		m->joined = l;
 	if (atomic_load(&m->at) != s)
 		atomic_store(&m->at, s);
@@ -77,23 +226,22 @@ static bool join(struct world *w, struct launch *l, struct stream *s)
 		span_post(l);
 	else if (l->transfer_count)
 		p2p_join_locked(l);
-	return l->call_count && !broken && collectives_arrive(w, l);
+	if (l->call_count && !broken)
+		collectives_arrive(w, l);
 }
 
-static bool join_locked(struct world *w, struct launch *l, struct stream *s)
+static void join_locked(struct world *w, struct launch *l, struct stream *s)
 {
-	bool last;
-
 	SCOPED_LOCK(&w->lock);
 	if (strict_is_on() && w->check_arrival)
 		w->check_arrival(l);
-	last = join(w, l, s);
-	if (strict_is_on() && !last && !w->span && !world_is_broken(w))
+	join(w, l, s);
+	if (strict_is_on() && !w->span && !world_is_broken(w))
 		mismatch_check_circle_locked(l);
-	return last;
 }
 
-/* True if a scripted fault keeps a launch whose turn it is from arriving. */
+/* Return true if a scripted fault keeps a launch from arriving although it is
+ * the launch's turn. */
 static bool is_held(struct launch *l)
 {
 	if (l->fault.kind == COHORT_FAULT_DELAY && !l->due_ns)
@@ -109,7 +257,8 @@ static bool may_join(struct launch *l)
 	return atomic_load(&l->member->turn) == l->round && !is_held(l);
 }
 
-/* Let @s be kicked when its first launch may join; false if it may already. */
+/* Register @s to be kicked when its launch may join.  Return false if the
+ * launch may join now. */
 static bool follow(struct stream *s, struct launch *l)
 {
 	struct member *m = l->member;
@@ -136,39 +285,40 @@ static void unfollow(struct stream *s, struct launch *l)
 
 /* ---- stepping --------------------------------------------------------- */
 
-/* What was flushed is done on all ranks as soon as it can be, not when the
- * poller looks: the last rank to arrive wakes the other ranks' own threads, and
- * so does the one that ends the last call.  @ended: the last call has ended
- * with this look.  A rank that was told at every look would tell the others in
- * turn. */
-static void tell_others(const struct stream *s, struct launch *l, bool left,
+/* Kick the streams of the other ranks, so that flushed work is done on all
+ * ranks at once, not at the next check by the poller.  Do this only when work
+ * is first left for other ranks (@left) and when the last call has ended
+ * (@ended): if every step kicked, ranks would kick each other endlessly. */
+static void kick_others(const struct stream *s, struct launch *l, bool left,
                         bool ended)
 {
-	if (!stream_is_flushed(s) || !(ended || (left && !l->is_told)))
+	if (!stream_is_flushed(s) || !(ended || (left && !l->others_kicked)))
 		return;
-	l->is_told = true;
+	l->others_kicked = true;
 	world_kick_others(l->member->world, l->member->rank);
 }
 
-/* As tell_others(), for a driver that goes on until nothing is left: to tell
- * the others after that would be too late. */
+/* Call kick_others() before the work, if this thread is a worker.  A worker
+ * continues until nothing is left, so a later kick would be too late. */
 static void call_others(const struct stream *s, struct launch *l,
                         const struct drive *d)
 {
-	if (d->effort != EFFORT_OWN || l->is_told)
+	if (d->effort != EFFORT_OWN || l->others_kicked)
 		return;
-	tell_others(s, l, true, false);
+	kick_others(s, l, true, false);
 	stream_settle();
 }
 
-/* End a launch whose rank was aborted, unless its buffers may be in use. */
+/* End a launch whose rank was aborted, unless other threads might be using its
+ * buffers. */
 static void cut(struct world *w, struct launch *l)
 {
 	if (w->span)
 		span_abort(l->member);
-	/* Its part of the round is gone with it. */
+	/* The round cannot finish without this rank's part. */
 	world_break(w);
-	if (l->joined && (w->span ? span_is_touched(w, l) : round_inside(w)))
+	if (l->joined &&
+	    (w->span ? span_is_touched(w, l) : split_round_inside(w)))
 		return;
 	if (l->joined && w->span)
 		span_leave(l);
@@ -184,13 +334,12 @@ static void cut(struct world *w, struct launch *l)
 static void arrive_on(struct stream *s, struct launch *l)
 {
 	struct world *w = l->member->world;
-	bool last;
 
 	unfollow(s, l);
-	last = strict_is_on() || l->transfer_count ? join_locked(w, l, s)
-	                                           : join(w, l, s);
-	if (last)
-		round_begin(w, l->member->rank);
+	if (strict_is_on() || l->transfer_count)
+		join_locked(w, l, s);
+	else
+		join(w, l, s);
 }
 
 enum step rendezvous_step(struct stream *s, struct work *work,
@@ -213,7 +362,7 @@ enum step rendezvous_step(struct stream *s, struct work *work,
 
 		call_others(s, l, d);
 		left = collectives_do(w, l, d);
-		tell_others(s, l, left, had && !launch_has_calls(l));
+		kick_others(s, l, left, had && !launch_has_calls(l));
 		if (l->transfer_count)
 			left = (w->span ? span_messages(l, d)
 			                : p2p_work(l, d)) ||
@@ -226,4 +375,74 @@ enum step rendezvous_step(struct stream *s, struct work *work,
 	unfollow(s, l);
 	launch_done(l);
 	return STEP_DONE;
+}
+
+/* ---- a thread that waits for its own call ------------------------------- */
+
+/* Shortest wait that is checked.  A shorter one might only be slow. */
+#define SOON_NS UINT64_C(5000000)
+
+/* Return true if all other threads of the process were started by the
+ * simulator.  Such threads count themselves only after they appear in
+ * /proc/self/task. */
+static bool is_only_thread(void)
+{
+	DIR *tasks = opendir("/proc/self/task");
+	const struct dirent *entry;
+	int n = 0;
+
+	if (!tasks)
+		return false;
+	while ((entry = readdir(tasks)))
+		n += entry->d_name[0] != '.';
+	closedir(tasks);
+	return n - stream_own_threads() == 1;
+}
+
+/* Report a rank whose call @l needs, and that has nothing queued. */
+static void check_wait(const struct launch *l)
+{
+	struct world *w = l->member->world;
+	const struct member *other;
+	char text[CALL_WORDS];
+	struct call why;
+	int r;
+
+	SCOPED_LOCK(&w->lock);
+	if (!l->joined || launch_is_over(l) || w->span || world_is_broken(w))
+		return;
+	for (r = 0; r < w->n; r++) {
+		other = w->members[r];
+		if (other == l->member || other->rounds != other->turn ||
+		    member_is_struck(other) ||
+		    !mismatch_needs(l, r, true, &why))
+			continue;
+		member_abort_program(
+			call_function(why.kind), l->member,
+			"the only thread waits for %s outside a group, but "
+			"rank %d, device %d has queued nothing",
+			call_words(&why, text), other->rank, other->device);
+	}
+}
+
+void rendezvous_check_wait(struct stream *s, uint64_t since_ns)
+{
+	struct stream *next;
+	const struct work *first;
+	int i;
+
+	if (clock_now() - since_ns <= SOON_NS || !is_only_thread())
+		return;
+	/* The loop is bounded, because streams can wait for each other in a
+	 * cycle. */
+	for (i = 0; s && i < 100 && stream_hold(s); i++, s = next) {
+		next = NULL;
+		first = stream_first(s);
+		if (first && first->step == rendezvous_step)
+			check_wait(first->launch);
+		else if (first && first->step == stream_wait_step)
+			next = first->wait.on;
+		stream_release(s);
+	}
+	stream_settle();
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Driving streams (see stream_queue.h for which thread does and how far)
+ * Drives streams (stream_queue.h says which thread drives, and how far)
  *
- * One thread at a time drives a stream: the one that has set busy.  A thread
- * that finds it set asks for another look, which the driver sees after it has
- * cleared busy; and then tries once more, as the driver may have cleared it
- * before.  So nothing that was changed is missed, and no thread waits.
+ * One thread at a time drives a stream: the thread that has set the flag busy.
+ * A thread that finds busy set sets the flag retry, which the driver checks
+ * after it has cleared busy.  Then the thread tries once more, because the
+ * driver might have cleared busy before retry was set.  No change is therefore
+ * missed, and no thread waits.
  */
 
 #include "sim/exec/scheduler.h"
@@ -14,25 +15,24 @@
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/scoped_lock.h"
-#include "sim/exec/poller.h"
 
-/* ---- kicks: a thread notes the streams whose first work may go on ------ */
+/* ---- kicks: the streams that a thread has found runnable --------------- */
 
 static _Thread_local struct stream *kicked_by_us;
 
 void stream_kick(struct stream *s)
 {
-	/* Acquire and release: if it was set already, the thread that set it
-	 * clears it with the exchange in take_kicked() before it drives the
-	 * stream, and so sees what we did. */
+	/* Acquire and release: if kicked was already set, the thread that set
+	 * it clears it in take_kicked() before it drives the stream, and
+	 * therefore sees all earlier writes of this thread. */
 	if (atomic_exchange_explicit(&s->kicked, true, memory_order_acq_rel))
 		return;
 	s->next_kicked = kicked_by_us;
 	kicked_by_us = s;
 }
 
-/* Take a stream that the calling thread has kicked, to drive it; NULL: none is
- * left. */
+/* Remove and return a stream that the calling thread has kicked, or NULL if
+ * there is none. */
 static struct stream *take_kicked(void)
 {
 	struct stream *s = kicked_by_us;
@@ -84,7 +84,7 @@ void stream_unfollow_locked(struct stream **list, struct stream *s)
 
 /* ---- driving ---------------------------------------------------------- */
 
-/* A driver that does all that is cheap, and no more. */
+/* Limits of a driver that does only cheap work. */
 static const struct drive cheap = {
 	.effort = EFFORT_ENQUEUE,
 	.position = UINT64_MAX,
@@ -112,8 +112,9 @@ bool drive_is_late(const struct drive *d)
 	       (d->until_ns != UINT64_MAX && clock_now() >= d->until_ns);
 }
 
-/* True if there is what a driver drives for. */
-static bool has_come(const struct drive *d, uint64_t done)
+/* Return true if the position or the word value that @d waits for has been
+ * reached. */
+static bool condition_is_met(const struct drive *d, uint64_t done)
 {
 	return done >= d->position ||
 	       (d->word &&
@@ -123,22 +124,23 @@ static bool has_come(const struct drive *d, uint64_t done)
 
 static bool drive_is_over(const struct drive *d, uint64_t done)
 {
-	return has_come(d, done) || drive_is_late(d);
+	return condition_is_met(d, done) || drive_is_late(d);
 }
 
-/* Write a hint that others read all the time only if it changes. */
+/* Store @value only if it differs, because other threads read hints
+ * constantly. */
 static void set_hint(atomic_bool *hint, bool value)
 {
 	if (load_relaxed(hint) != value)
 		store_relaxed(hint, value);
 }
 
-/* The first work is done: go on to the next. */
 static void pop(struct stream *s)
 {
 	store_relaxed(&s->own_next, false);
 	set_hint(&s->is_left, false);
-	/* Also releases the work's results: pairs with stream_is_done(). */
+	/* The store also releases the work's results.  It pairs with
+	 * stream_is_done(). */
 	atomic_store(&s->done, s->done + 1);
 	if (!atomic_load(&s->followed))
 		return;
@@ -147,8 +149,8 @@ static void pop(struct stream *s)
 	stream_kick_all_locked(&s->followers);
 }
 
-/* Step one piece of work after the other; once there is what @d is for, only
- * what is cheap.  Called with busy set. */
+/* Step the items of @s one after the other.  Once the condition that @d waits
+ * for is true, do only cheap items.  Called with busy set. */
 static enum step drive_busy(struct stream *s, const struct drive *d)
 {
 	const uint64_t before = s->done;
@@ -157,7 +159,7 @@ static enum step drive_busy(struct stream *s, const struct drive *d)
 
 	while (!stream_is_empty(s)) {
 		w = &s->ring[s->done % STREAM_SLOTS];
-		if (d != &cheap && (has_come(d, s->done) ||
+		if (d != &cheap && (condition_is_met(d, s->done) ||
 		                    (s->done != before && drive_is_late(d))))
 			d = &cheap;
 		r = w->step(s, w, d);
@@ -170,12 +172,13 @@ static enum step drive_busy(struct stream *s, const struct drive *d)
 
 #define OWN_LOOK_NS 1000000
 
-/* Have the poller look at @s or, if it cannot be started, the stream's own
- * thread. */
-static void note(struct stream *s, bool is_left, const struct drive *d)
+/* Register @s with the poller or, if the poller cannot be started, wake the
+ * worker. */
+static void register_or_wake(struct stream *s, bool is_left,
+                             const struct drive *d)
 {
 	set_hint(&s->is_left, is_left);
-	if (poller_note(s))
+	if (poller_register(s))
 		return;
 	if (d->effort == EFFORT_OWN)
 		stream_timer(s, clock_now() + OWN_LOOK_NS, d);
@@ -183,34 +186,34 @@ static void note(struct stream *s, bool is_left, const struct drive *d)
 		worker_wake(s);
 }
 
-/* True if all that can be done is for the stream's own thread, which will
- * come. */
+/* Return true if only the worker can continue with @s, and the worker will do
+ * so. */
 static bool is_left_to_own(const struct stream *s, const struct drive *d)
 {
 	return d->effort != EFFORT_OWN && load_relaxed(&s->own_next);
 }
 
-/* Stop driving @s.  Wake its worker if @wanted, or if the worker found the
- * stream busy and gave up. */
-static void let_go(struct stream *s, bool wanted, const struct drive *d)
+/* Stop driving @s.  Wake the worker if @wanted, or if the worker has found the
+ * stream busy and gone back to sleep. */
+static void stop_driving(struct stream *s, bool wanted, const struct drive *d)
 {
 	atomic_store(&s->busy, false);
 	if ((wanted || is_left_to_own(s, d)) && !worker_wake(s))
-		note(s, true, d);
+		register_or_wake(s, true, d);
 	if (!atomic_load(&s->live))
 		stream_park(s);
 }
 
-/* True if what a driver has left is for the stream's own thread, and no thread
- * that waits stays to do it. */
-static bool is_for_own(const struct stream *s, const struct drive *d)
+/* Return true if the worker must do the work that this driver leaves, because
+ * no waiting thread stays to do it. */
+static bool is_left_to_worker(const struct stream *s, const struct drive *d)
 {
 	return d->effort != EFFORT_OWN && stream_is_flushed(s) &&
 	       !load_relaxed(&s->is_attended);
 }
 
-/* A look at the first work has answered @r: see that some thread goes on, and
- * let go. */
+/* Stop driving @s after a step returned @r, and make sure that some thread will
+ * continue. */
 static void end_drive(struct stream *s, const struct drive *d, enum step r)
 {
 	if (r == STEP_LATER && d->effort == EFFORT_HELP &&
@@ -221,21 +224,23 @@ static void end_drive(struct stream *s, const struct drive *d, enum step r)
 	if (d->effort == EFFORT_HELP)
 		set_hint(&s->is_attended, d->stays && stream_is_flushed(s) &&
 		                                  !drive_is_over(d, s->done));
-	let_go(s, r == STEP_LATER, d);
-	if (r == STEP_LEFT && is_for_own(s, d) && worker_wake(s))
+	stop_driving(s, r == STEP_LATER, d);
+	if (r == STEP_LEFT && is_left_to_worker(s, d) && worker_wake(s))
 		return;
 	if (r == STEP_LEFT || r == STEP_WATCH)
-		note(s, r == STEP_LEFT, d);
+		register_or_wake(s, r == STEP_LEFT, d);
 }
 
-/* Look at the first work.  False if another thread is at it, or will be. */
+/* Drive @s once.  Return false if another thread is driving it or will drive
+ * it. */
 static bool try_drive(struct stream *s, const struct drive *d)
 {
 	if (is_left_to_own(s, d) || atomic_exchange(&s->busy, true))
 		return false;
-	/* The exchange sees what was changed. */
-	if (atomic_load(&s->again))
-		atomic_exchange(&s->again, false);
+	/* If retry was set, the exchange also acquires the other thread's
+	 * changes. */
+	if (atomic_load(&s->retry))
+		atomic_exchange(&s->retry, false);
 	end_drive(s, d, drive_busy(s, d));
 	return true;
 }
@@ -245,11 +250,11 @@ uint64_t stream_done(const struct stream *s)
 	return atomic_load(&s->done);
 }
 
-/* Look again for as long as another thread asks for it meanwhile.  That may be
- * the one that takes over. */
+/* Drive @s again while other threads request it.  If another thread has taken
+ * over, do only cheap work. */
 static void drive_while_asked(struct stream *s, const struct drive *d)
 {
-	while (atomic_load(&s->again) &&
+	while (atomic_load(&s->retry) &&
 	       try_drive(s, drive_is_relieved(d) ? &cheap : d))
 		;
 }
@@ -257,11 +262,11 @@ static void drive_while_asked(struct stream *s, const struct drive *d)
 void stream_drive(struct stream *s, const struct drive *d)
 {
 	if (!try_drive(s, d))
-		atomic_store(&s->again, true);
+		atomic_store(&s->retry, true);
 	drive_while_asked(s, d);
 }
 
-void stream_go(struct stream *s)
+void stream_drive_cheap(struct stream *s)
 {
 	stream_drive(s, &cheap);
 	stream_settle();
@@ -294,29 +299,30 @@ bool stream_is_flushed(const struct stream *s)
 	return load_relaxed(&s->done) < load_relaxed(&s->flushed);
 }
 
-void stream_go_by_itself(struct stream *s)
+void stream_flush_to_worker(struct stream *s)
 {
 	store_relaxed(&s->flushed, atomic_load(&s->queued));
-	/* A thread that stays sets it again. */
+	/* A waiting thread that stays will set the flag again. */
 	set_hint(&s->is_attended, false);
-	/* A thread runs on the cores of the thread that has started it: it
-	 * shall be the rank's, not whichever comes last. */
+	/* A worker runs on the cores of the thread that starts it.  So start it
+	 * from the rank's own thread, not from the thread that happens to
+	 * arrive last. */
 	if (!worker_has_begun(s))
 		worker_wake(s);
-	stream_go(s);
+	stream_drive_cheap(s);
 }
 
-/* For a thread that waits for what @s has left to threads that wait, and does
- * not drive it: have the stream's own thread do that. */
-static void stream_urge(struct stream *s)
+/* Wake the worker to do the items of @s that were left to waiting threads.  For
+ * a thread that waits but does not drive @s. */
+static void wake_worker_for(struct stream *s)
 {
 	if (load_relaxed(&s->is_left) && !atomic_load(&s->busy))
 		worker_wake(s);
 }
 
-void stream_look_after(struct stream *s, uint64_t done)
+void stream_check_for_poller(struct stream *s, uint64_t done)
 {
-	/* For work that no thread can be started for. */
+	/* Used if the worker cannot be started. */
 	const struct drive all = {
 		.effort = EFFORT_HELP,
 		.position = UINT64_MAX,
@@ -356,10 +362,12 @@ void stream_help(struct stream *s, uint64_t position)
 	stream_poll(s, &d);
 }
 
-/* How often a waiting thread looks before it comes again. */
+/* Number of times that a waiting thread polls before stream_poll_for_waiter()
+ * returns. */
 #define ATTEND_LOOKS 8
 
-/* Look for a while.  True if there is what the driver drives for. */
+/* Poll @s for a while.  Return true if the condition that @d waits for is
+ * true. */
 static bool watch(struct stream *s, const struct drive *d)
 {
 	bool has = false;
@@ -368,21 +376,21 @@ static bool watch(struct stream *s, const struct drive *d)
 	set_hint(&s->is_watched, true);
 	for (i = 0; i < ATTEND_LOOKS && !has; i++) {
 		stream_poll(s, d);
-		has = has_come(d, s->done);
+		has = condition_is_met(d, s->done);
 		if (!has)
 			cpu_pause();
 	}
 	set_hint(&s->is_watched, false);
-	/* While a stream is watched other threads do not kick it: look at what
-	 * is left. */
+	/* Other threads do not kick a stream while it is watched, so check the
+	 * items that are left. */
 	if (has && stream_done(s) != atomic_load(&s->queued))
-		stream_go(s);
+		stream_drive_cheap(s);
 	return has;
 }
 
-/* Drive for a thread that waits: a few looks, and then one as if it did not
- * come again. */
-static void attend(struct stream *s, struct drive *d)
+/* Drive @s for a waiting thread: poll for a while, then step it once more
+ * without polling. */
+static void poll_then_step(struct stream *s, struct drive *d)
 {
 	d->attends = !stream_is_crowded();
 	if (d->attends && watch(s, d))
@@ -392,34 +400,34 @@ static void attend(struct stream *s, struct drive *d)
 	stream_settle();
 }
 
-/* If a waiting thread was away for longer than this between two looks it naps,
- * and what was flushed does not wait for it. */
+/* Longest pause of a waiting thread between two polls.  After a longer pause,
+ * the thread counts as asleep, and flushed items are left to the worker. */
 #define STAYS_NS 250000
 
-/* As attend(), where work was flushed that the stream's own thread may be at.
- * The waiting thread is awake, and keeps the own thread from its core: it takes
- * over. */
-static void attend_flushed(struct stream *s, struct drive *d)
+/* Call poll_then_step() while there are flushed items, which the worker might
+ * be doing.  The waiting thread is awake and would compete with the worker for
+ * a core, so it takes over the items. */
+static void drive_flushed(struct stream *s, struct drive *d)
 {
 	const uint64_t last = load_relaxed(&s->attended_ns);
 
 	d->stays = clock_now() - last < STAYS_NS;
 	if (d->stays)
 		set_hint(&s->is_attended, true);
-	attend(s, d);
+	poll_then_step(s, d);
 	if (drive_is_over(d, s->done))
 		stream_leave(s);
 	store_relaxed(&s->attended_ns, clock_now());
 }
 
-void stream_attend(struct stream *s, const struct drive *drive)
+void stream_poll_for_waiter(struct stream *s, const struct drive *drive)
 {
 	struct drive d = *drive;
 
 	if (stream_is_flushed(s))
-		attend_flushed(s, &d);
+		drive_flushed(s, &d);
 	else
-		attend(s, &d);
+		poll_then_step(s, &d);
 }
 
 void stream_leave(struct stream *s)
@@ -427,7 +435,7 @@ void stream_leave(struct stream *s)
 	if (!load_relaxed(&s->is_attended))
 		return;
 	set_hint(&s->is_attended, false);
-	stream_urge(s);
+	wake_worker_for(s);
 }
 
 /* ---- streams that wait for others ------------------------------------- */
@@ -447,10 +455,10 @@ enum step stream_wait_step(struct stream *s, struct work *w,
 	pthread_mutex_unlock(&on->lock);
 	if (done)
 		return STEP_DONE;
-	/* A thread that waits for s may do the work of both streams, but not
-	 * all of it. */
+	/* A thread that waits for @s can do the work of both streams, except
+	 * items that are reserved for a worker. */
 	if (d->effort == EFFORT_HELP)
-		stream_urge(on);
+		wake_worker_for(on);
 	stream_kick(on);
 	return STEP_BLOCKED;
 }
@@ -467,6 +475,6 @@ const struct work *stream_first(const struct stream *s)
 
 void stream_release(struct stream *s)
 {
-	let_go(s, false, &cheap);
+	stop_driving(s, false, &cheap);
 	drive_while_asked(s, &cheap);
 }

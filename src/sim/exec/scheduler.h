@@ -3,11 +3,12 @@
 #define SIM_EXEC_SCHEDULER_H
 
 /*
- * What the sources of streams have of each other
+ * Internal functions of streams
  *
- * From below: stream_queue.c (which streams there are, and what is queued),
- * scheduler.c (which ones may go on) with stream_worker.c and poller.c (who
- * drives them), stream_submit.c (queueing and waiting).
+ * Each source file calls functions of the files before it in this list:
+ * stream_queue.c (the table and the queues), scheduler.c (which streams can
+ * run) with stream_worker.c and poller.c (threads that drive them),
+ * stream_submit.c (enqueueing and waiting).
  */
 
 #include "base/atomics.h"
@@ -16,84 +17,98 @@
 
 /* ---- stream_queue.c ---- */
 
-/* For its driver: nothing is queued. */
+/* Return true if the queue is empty.  Only for the thread that drives the
+ * stream. */
 static inline bool stream_is_empty(const struct stream *s)
 {
-	/* Relaxed: only the driver writes done.  Acquire: what was queued. */
+	/* The load of done is relaxed, because only the calling thread writes
+	 * it.  The load of queued acquires the queued work. */
 	return load_relaxed(&s->done) == load_acquire(&s->queued);
 }
 
-/* True if @device has streams that its legacy default stream waits for; and
- * that one, or NULL if it has never been used. */
+/* Return true if @device has streams that its legacy default stream waits
+ * for. */
 bool stream_has_blocking(int device);
+
+/* Return the legacy default stream of @device, or NULL if it has never been
+ * used. */
 struct stream *stream_legacy_if_any(int device);
 
-/* Keep a stream that was destroyed for the next to be created, if it is
- * over. */
+/* Park @stream for reuse if it was destroyed and has no work left. */
 void stream_park(struct stream *stream);
 
-/* Queue @work without looking at it.  Stores the position behind it.  False if
- * there is no room: then stores the position behind the first work. */
+/* Enqueue @work without stepping it, and store the position after it.  If the
+ * queue is full, return false and store the position after the head item. */
 bool stream_put(struct stream *stream, const struct work *work,
                 uint64_t *position_out);
 
-/* True if spinning only keeps others from running. */
+/* Return true if spinning would keep other threads from running, because there
+ * are more ranks than cores. */
 bool stream_is_crowded(void);
 
 /* ---- scheduler.c ---- */
 
-/* The step of a wait for another stream. */
+/* Step function: wait until another stream has reached a position. */
 enum step stream_wait_step(struct stream *stream, struct work *work,
                            const struct drive *drive);
 
-/* Begin with @work, which that may change, and queue it unless it was done at
- * once.  False: it has to be queued, as something is queued before it, somebody
- * is driving the stream, or there is no room. */
+/* Step @work, and enqueue it unless that step completes it.  Returns false if
+ * the caller must enqueue it, because other items are queued, the queue is
+ * full, or another thread drives the stream.  May change @work. */
 bool drive_first(struct stream *stream, struct work *work);
 
-/* Drive @stream for a thread that has changed nothing: it does not matter if
- * another is driving it. */
+/* Drive @stream if no other thread does.  For a thread that has changed nothing
+ * that the stream might wait for, so the thread that drives the stream need not
+ * check again. */
 void stream_poll(struct stream *stream, const struct drive *drive);
 
-/* True if another thread is there to go on. */
+/* Return true if another thread has taken over from this driver. */
 bool drive_is_relieved(const struct drive *drive);
 
-/*
- * stream_hold    - keep everybody from driving @stream; false if somebody is
- * driving it
- * stream_first   - for who drives or holds it: its first work, or NULL
- * stream_release - hold it no more; stream_settle() is still to be called
- */
+/* Keep other threads from driving @stream.  Returns false if another thread is
+ * driving it. */
 bool stream_hold(struct stream *stream);
+
+/* Return the head item of @stream, or NULL.  Only for the thread that drives or
+ * holds the stream. */
 const struct work *stream_first(const struct stream *stream);
+
+/* Undo stream_hold().  The caller must then call stream_settle(). */
 void stream_release(struct stream *stream);
 
-/* For the poller: how much is done of @stream; and look at it, or if that is
- * still @done and more than a look is needed, wake its own thread. */
 uint64_t stream_done(const struct stream *stream);
-void stream_look_after(struct stream *stream, uint64_t done);
+
+/* Check @stream for the poller.  If the number of finished items is still @done
+ * and the head item is too much work for the poller, wake the worker. */
+void stream_check_for_poller(struct stream *stream, uint64_t done);
 
 /* ---- stream_worker.c ---- */
 
-/*
- * worker_wake      - have the stream's own thread drive it; false if it has
- *                    none, and none can be started
- * worker_has_begun - true if it has one
- * worker_give_up   - what the stream's own thread could not do, and no timer
- *                    will have it do, is not left to it any more
- */
+/* Make the worker drive @stream.  Returns false if the stream has no worker and
+ * none can be started. */
 bool worker_wake(struct stream *stream);
+
 bool worker_has_begun(struct stream *stream);
+
+/* Allow other threads to continue work that the worker was unable to do, unless
+ * a timer is set for the worker. */
 void worker_give_up(struct stream *stream);
 
-/* How many threads of the simulator there are at least; and that the caller is
- * one more (1), or is about to end (-1). */
+/* Return the number of threads that the simulator has started.  A thread that
+ * is just starting might not be counted yet. */
 int stream_own_threads(void);
+
+/* Add @change to the number of the simulator's threads.  A thread calls it with
+ * 1 when it starts, and with -1 when it is about to end. */
 void stream_count_thread(int change);
 
-/* A thread of the simulator that had nothing to do for so long ends, so that it
- * does not keep alive a process whose own threads have all ended.  It is
- * started again when it is wanted. */
+/* Time without work after which a thread of the simulator ends, so that it does
+ * not keep a process alive after the process's own threads have ended.  The
+ * thread is started again when it is needed. */
 #define STREAM_THREAD_IDLE_NS (NS_PER_S / 2)
+
+/* Register @stream with the poller (poller.c).  Returns false if the poller
+ * cannot be started. */
+bool poller_register(struct stream *stream);
 
 #endif

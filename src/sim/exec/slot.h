@@ -3,112 +3,83 @@
 #define SIM_EXEC_SLOT_H
 
 /*
- * Slots: how the ranks of a small world arrive for rounds of which each does
- * its own part (inline_round.c, split_round.c)
+ * Slots: memory in which each rank of a world publishes its next call
  *
- * A rank arrives by writing a slot of its own, and a rank that sees the slots
- * of all ranks need not be told anything else: no rank writes what another one
- * writes.  A slot is one cache line, or several if it holds more data.  Each
- * rank has two slots, used in turn: a rank that arrives for a round has seen
- * the one before end, for which all ranks had arrived, and so had read the
- * slots of the round before that.
+ * To arrive at a round, a rank writes its own slot.  A rank that sees the slots
+ * of all ranks needs no other notification, so no two ranks write the same
+ * word.  A slot takes one cache line, or several if it holds data.  Each rank
+ * has two slots and alternates between them (double buffering): when a rank
+ * enters round k, every rank has read its slot of round k - 2.
  *
- * Which way a rank arrives depends on nothing but its next call and the world,
- * so that ranks with one call go one way; but a rank with several calls, the
- * first of which goes by the counter, may bring a slot as well.  If it turns
- * out that the ranks group their calls differently, one of them opens a round
- * like any other (rendezvous.c).
+ * A rank with several calls first publishes a hash of all of them.  If all
+ * ranks publish the same hash, these calls are one round.  Otherwise, all ranks
+ * arrive again, each with one call, because ranks can group calls differently.
+ *
+ * Whether the data of a call is in the slots depends only on the call and on
+ * the world, so all ranks that make the same call arrive in the same way.
  */
 
 #include "base/atomics.h"
 #include "base/backoff.h"
 #include "sim/exec/piece.h"
 
-/* The most ranks of a world with slots: to read more slots is not worth it. */
-#define SLOT_RANKS 8
-
-/* How many bytes of data @n cache lines have room for; and one slot has. */
+/* Bytes of data that fit in @n cache lines of a slot. */
 #define SLOTS_BYTES(n) ((n)*CACHE_LINE - 2 * sizeof(uint64_t))
+
+/* Bytes of data that fit in one slot. */
 #define SLOT_BYTES SLOTS_BYTES(17)
 
-/* What a rank brings to a round. */
+/* A slot: the call that a rank publishes for a round. */
 struct slot {
-	/* Atomic; the number of the round, counted from 1.  Release: the rest
-	 * of the slot.  Acquire: a rank that has found the number reads the
-	 * rest. */
+	/* Atomic; number of the round, counted from 1.  Stored with release
+	 * after the rest of the slot is written; loaded with acquire before
+	 * another rank reads the rest. */
 	_Alignas(CACHE_LINE) _Atomic uint64_t number;
-	uint64_t what;
+	uint64_t what; /* word for the call or calls (call_what()) */
 	union {
-		char data[SLOT_BYTES]; /* of an inline round */
-		struct {
-			const void *send;
-			void *recv;
-
-			/* With several calls: a hash of what they are, or 0 if
-			 * they are not for a split round; a hash of where their
-			 * runs begin; and where their places are. */
-			uint64_t hash;
-			uint64_t runs;
-			const struct place *places;
-		} at; /* of a split one */
+		char data[SLOT_BYTES];  /* of an inline round */
+		struct rank_buffers at; /* of a split round */
 	};
 };
 
-/* The slot of @rank for round @number. */
+/* Return the slot of @rank for round @number. */
 static inline struct slot *slot_of(const struct world *w, uint64_t number,
                                    int rank)
 {
 	return &w->slots[number % 2 * (size_t)w->n + (size_t)rank];
 }
 
-/* The next call of a launch. */
 static inline const struct call *slot_call(const struct launch *l)
 {
 	return &l->calls[l->calls_done];
 }
 
-/* The slot that a launch writes next, to be sent off with slot_send().  It says
- * what the launch calls, MANY_CALLS if there are several calls.  A rank that
- * arrives without a slot counts all the same (slot_skip()). */
-static inline struct slot *slot_next(const struct world *w, struct launch *l)
+/* Return the slot that a launch writes next, for all of its calls or, if
+ * @is_one, for the next call.  The member what is already set.  The caller
+ * fills in the rest and calls slot_send(). */
+static inline struct slot *slot_next(const struct world *w, struct launch *l,
+                                     bool is_one)
 {
 	struct slot *mine = slot_of(w, ++l->member->slots, l->member->rank);
 
 	l->slot = l->member->slots;
-	mine->what = launch_place(l).what;
+	mine->what =
+		is_one && l->call_count > 1 ? call_what(slot_call(l)) : l->what;
 	return mine;
 }
 
+/* Count a round for which the rank arrives without a slot. */
 static inline void slot_skip(struct launch *l)
 {
 	l->slot = ++l->member->slots;
 }
 
+/* Publish a slot that slot_next() returned. */
 static inline void slot_send(struct slot *mine, const struct launch *l)
 {
 	store_release(&mine->number, l->slot);
 }
 
-/* Prefetch the cache line at @p for writing.  (gcc's own builtin prefetches for
- * reading unless told which processor to compile for.) */
-static inline void fetch_to_write(const void *p)
-{
-#ifdef __x86_64__
-	__asm__ volatile("prefetchw %0" : : "m"(*(const char *)p));
-#else
-	__builtin_prefetch(p, 1);
-#endif
-}
-
-/* When all slots have come: fetch the slot that the rank writes next, which the
- * others have read, into this core's cache. */
-static inline void slot_fetch_next(const struct world *w,
-                                   const struct launch *l)
-{
-	fetch_to_write(slot_of(w, l->slot + 1, l->member->rank));
-}
-
-/* True if all slots have come. */
 static inline bool slots_are_met(const struct world *w, const struct launch *l)
 {
 	int r;
@@ -119,30 +90,28 @@ static inline bool slots_are_met(const struct world *w, const struct launch *l)
 	return true;
 }
 
-/* When all slots have come: true if each rank has brought one and the same
- * call. */
-static inline bool slots_are_one(const struct world *w, const struct launch *l)
+/* Relation between the calls of all ranks in a round. */
+enum slots {
+	SLOTS_SAME,    /* the same call, or the same calls */
+	SLOTS_GROUPED, /* different, and some ranks have several calls */
+	SLOTS_DIFFER,  /* different calls */
+};
+
+/* Compare the slots of all ranks.  Only valid after all have arrived. */
+static inline enum slots slots_compare(const struct world *w,
+                                       const struct launch *l)
 {
-	const uint64_t what = slot_of(w, l->slot, 0)->what;
+	const uint64_t first = slot_of(w, l->slot, 0)->what;
+	bool same = true, lists = call_what_is_list(first);
+	uint64_t what;
 	int r;
 
-	for (r = 1; r < w->n; r++)
-		if (slot_of(w, l->slot, r)->what != what)
-			return false;
-	return what != MANY_CALLS;
-}
-
-/* When all slots have come, and the calls are not the same: true for the one
- * rank that has to open a round. */
-static inline bool slot_opens(struct world *w, const struct launch *l)
-{
-	uint64_t last = load_relaxed(&w->opened);
-
-	return last != l->slot &&
-	       atomic_compare_exchange_strong_explicit(&w->opened, &last,
-	                                               l->slot,
-	                                               memory_order_relaxed,
-	                                               memory_order_relaxed);
+	for (r = 1; r < w->n; r++) {
+		what = slot_of(w, l->slot, r)->what;
+		same &= what == first;
+		lists |= call_what_is_list(what);
+	}
+	return same ? SLOTS_SAME : lists ? SLOTS_GROUPED : SLOTS_DIFFER;
 }
 
 #endif

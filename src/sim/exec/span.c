@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Rounds and messages between processes (see span.h) */
+/* Does rounds and messages between processes (see span.h) */
 
 #include "sim/exec/span.h"
 
@@ -13,9 +13,10 @@
 #include "base/type.h"
 #include "base/util.h"
 #include "sim/exec/inline_round.h"
+#include "sim/exec/launch_mismatch.h"
 #include "sim/strict/strict.h"
 
-/* ---- what is shared --------------------------------------------------- */
+/* ---- shared memory ---------------------------------------------------- */
 
 static struct span_slot *slot_for(const struct world *w, int rank,
                                   uint64_t number)
@@ -23,8 +24,9 @@ static struct span_slot *slot_for(const struct world *w, int rank,
 	return &w->span->ranks[rank].slots[number % 2];
 }
 
-/* The address, in this process, of the memory of @rank at @p; NULL for NULL. */
-static void *seen(const struct world *w, int rank, const void *p)
+/* Return the address, in this process, of @p in the memory of @rank; NULL if @p
+ * is NULL. */
+static void *address_in_process(const struct world *w, int rank, const void *p)
 {
 	const struct span_window *v = &w->windows[w->span->ranks[rank].process];
 
@@ -42,47 +44,51 @@ bool span_reaches(const struct member *m, const void *p, size_t bytes)
 
 void span_abort(const struct member *m)
 {
-	atomic_store(&m->world->span->ranks[m->rank].is_cut, 1);
+	/* An exchange is also an acquire: a rank that has called is_cut() has
+	 * read this rank's buffers before the program reuses them. */
+	atomic_exchange(&m->world->span->ranks[m->rank].is_cut, 1);
 }
 
 /* ---- rounds ----------------------------------------------------------- */
 
-/* The next call of the launch, as the other processes can carry it out.  False
- * without memory. */
-static bool set_call(struct call *to, const struct launch *l)
+/* Return the elements of the next call that earlier rounds have not done. */
+static struct call call_left(const struct launch *l)
 {
-	const struct call *from = &l->calls[l->calls_done];
-	const struct member *m = l->member;
+	struct call c = l->calls[l->calls_done];
+	const size_t bytes = l->earlier * type_size(c.type);
 
-	if (!m->world->lender->lend(m, from, to))
+	c.send = bytes ? (const char *)c.send + bytes : c.send;
+	c.recv = bytes ? (char *)c.recv + bytes : c.recv;
+	c.count -= l->earlier;
+	return c;
+}
+
+/* Store the next call of the launch in a form that other processes can carry
+ * out.  Return false if out of memory. */
+static bool set_call(struct span_slot *slot, const struct launch *l)
+{
+	const struct call from = call_left(l);
+	const struct member *m = l->member;
+	struct call *to = &slot->call;
+
+	if (!m->world->bounce->map(m, &from, to))
 		return false;
-	if (from->op == CALL_PRE_MUL_SUM && from->scalar.at) {
-		memcpy(to->scalar.value, from->scalar.at,
-		       type_size(from->type));
+	slot->room = to->count;
+	to->count = l->calls[l->calls_done].count;
+	if (from.op == CALL_PRE_MUL_SUM && from.scalar.at) {
+		memcpy(to->scalar.value, from.scalar.at, type_size(from.type));
 		to->scalar.at = NULL;
 	}
 	return true;
 }
 
-/* For strict mode. */
-static void note_fault(const struct member *m)
+static void publish_fault(const struct member *m)
 {
 	if (member_is_struck(m))
 		store_relaxed(&m->world->span->ranks[m->rank].is_struck, true);
 }
 
-/* The way of a call depends on nothing else: ranks may group calls
- * differently. */
-static void arrive_inline(const struct world *w, struct launch *l)
-{
-	struct slot *mine = slot_next(w, l);
-
-	l->stage = SPAN_INLINE;
-	mine->what = l->places[l->calls_done].what;
-	inline_round_bring(w, l, mine);
-}
-
-/* The most bytes of a block of a round that one rank does alone, as measured
+/* Largest block, in bytes, of a round that one rank does alone, as measured
  * with four ranks on two cores. */
 #define ALONE_BYTES ((size_t)65536)
 
@@ -94,9 +100,9 @@ static bool is_done_alone(const struct world *w, const struct launch *l)
 	       c->count <= ALONE_BYTES / type_size(c->type);
 }
 
-/* True if all others have come before.  No rank comes for a round before the
- * one before is over. */
-static bool comes_last(const struct world *w)
+/* Return true if the caller is the last rank to arrive.  No rank arrives at a
+ * round before the previous round has ended. */
+static bool arrives_last(const struct world *w)
 {
 	const uint64_t before = atomic_fetch_add_explicit(&w->span->came, 1,
 	                                                  memory_order_acq_rel);
@@ -111,27 +117,30 @@ static void arrive(const struct world *w, struct launch *l)
 	slot_skip(l);
 	l->stage = SPAN_STAYS;
 	mine = slot_for(w, l->member->rank, l->slot);
-	if (!set_call(&mine->call, l))
+	if (!set_call(mine, l))
 		return;
+	l->elements = mine->room;
 	l->stage = SPAN_COMES;
 	store_release(&mine->number, l->slot);
-	if (is_done_alone(w, l) && !comes_last(w))
+	if (is_done_alone(w, l) && !arrives_last(w))
 		l->stage = SPAN_DONE;
 }
 
 void span_arrive(const struct world *w, struct launch *l)
 {
-	note_fault(l->member);
+	publish_fault(l->member);
 	l->shared = 0;
-	if (inline_round_fits(w, l))
-		arrive_inline(w, l);
-	else
+	if (inline_round_fits(w, l)) {
+		l->stage = SPAN_INLINE;
+		inline_round_arrive(w, l);
+	} else {
 		arrive(w, l);
-	/* Those of this process need not find out by themselves. */
+	}
+	/* Let ranks in this process continue before their next poll. */
 	world_kick_others(w, l->member->rank);
 }
 
-static bool slots_have_come(const struct world *w, const struct launch *l)
+static bool slots_have_arrived(const struct world *w, const struct launch *l)
 {
 	int r;
 
@@ -141,7 +150,8 @@ static bool slots_have_come(const struct world *w, const struct launch *l)
 	return true;
 }
 
-/* The rank of any process, as a line about it names it. */
+/* Return a member that identifies @rank in an error message.  The rank might be
+ * in another process. */
 static struct member named(const struct world *w, int rank)
 {
 	return (struct member){ .rank = rank,
@@ -149,7 +159,6 @@ static struct member named(const struct world *w, int rank)
 		                .number = w->number };
 }
 
-/* The call that @rank has come with, as @l has. */
 static struct call call_of(const struct world *w, const struct launch *l,
                            int rank)
 {
@@ -163,11 +172,10 @@ static bool is_struck(const struct world *w, int rank)
 	return load_relaxed(&w->span->ranks[rank].is_struck);
 }
 
-/* In strict mode: name ranks that differ, but for those with a scripted
+/* In strict mode, report ranks whose calls differ, except ranks with a scripted
  * fault. */
 static void check_calls(const struct world *w, const struct launch *l)
 {
-	char text[CALL_WORDS], other[CALL_WORDS];
 	struct member m, of = { .rank = -1 };
 	struct call first, c;
 	int r;
@@ -181,17 +189,12 @@ static void check_calls(const struct world *w, const struct launch *l)
 			first = c;
 			of = m;
 		}
-		if (call_is_same(&first, &c))
-			continue;
-		member_die(call_function(c.kind), &m,
-		           "calls %s where rank %d, device %d calls %s",
-		           call_words(&c, text), of.rank, of.device,
-		           call_words(&first, other));
+		mismatch_check_call(&m, &c, &of, &first);
 	}
 }
 
-/* True if all ranks have called the same: where they have not they wait for
- * ever, as on a GPU. */
+/* Return true if all ranks make the same call.  Ranks with different calls wait
+ * forever, as on a GPU. */
 static bool calls_are_one(const struct world *w, const struct launch *l)
 {
 	const struct call *first = &slot_for(w, 0, l->slot)->call;
@@ -200,7 +203,7 @@ static bool calls_are_one(const struct world *w, const struct launch *l)
 	if (strict_is_on())
 		check_calls(w, l);
 	if (l->stage == SPAN_INLINE)
-		return slots_are_one(w, l);
+		return slots_compare(w, l) == SLOTS_SAME;
 	for (r = 1; r < w->n; r++)
 		if (!call_is_same(first, &slot_for(w, r, l->slot)->call))
 			return false;
@@ -219,7 +222,8 @@ static bool all_are_done(const struct world *w, const struct launch *l)
 	return true;
 }
 
-/* Look until @has for as long as a driver may that waits. */
+/* Call @has until it returns true, for as long as this thread may poll.  Return
+ * false if it never returned true. */
 static bool watch(const struct world *w, const struct launch *l,
                   const struct drive *d,
                   bool (*has)(const struct world *w, const struct launch *l))
@@ -234,38 +238,42 @@ static bool watch(const struct world *w, const struct launch *l,
 	return true;
 }
 
-/* A round as this process sees it. */
+/* A round, with addresses that are valid in this process. */
 struct view {
 	struct round round;
-	struct place places[HOST_MAX_RANKS];
-	const struct call *calls[HOST_MAX_RANKS];
+	struct rank_buffers ranks[HOST_MAX_RANKS];
 };
 
-static void look(struct view *v, const struct world *w, const struct launch *l)
+static void make_view(struct view *v, const struct world *w, struct launch *l)
 {
+	const struct span_slot *slot;
 	const struct call *c;
 	int r;
 
 	for (r = 0; r < w->n; r++) {
-		c = v->calls[r] = &slot_for(w, r, l->slot)->call;
-		v->places[r].send = seen(w, r, c->send);
-		v->places[r].recv = seen(w, r, c->recv);
+		slot = slot_for(w, r, l->slot);
+		c = &slot->call;
+		v->ranks[r].send = address_in_process(w, r, c->send);
+		v->ranks[r].recv = address_in_process(w, r, c->recv);
+		v->ranks[r].calls = c;
+		l->elements = MIN(l->elements, slot->room);
 	}
 	v->round = (struct round){
 		.world = w,
 		.span = 1,
-		.is_single = true,
-		.only = *v->calls[l->member->rank],
-		.places = v->places,
-		.each = v->calls,
+		.only = slot_for(w, l->member->rank, l->slot)->call,
+		.ranks = v->ranks,
+		.stride = sizeof(v->ranks[0]),
 	};
-	round_lay(&v->round);
+	v->round.only.count = l->elements;
+	round_cut(&v->round);
 }
 
-/* Do pieces of the share from @begin to @end, of which l->shared are done,
- * until there are none, a rank was aborted, or the driver's time is over. */
-static void work(const struct round *o, struct launch *l, size_t begin,
-                 size_t end, const struct drive *d)
+/* Do pieces of the share from @begin to @end, whose first l->shared bytes are
+ * done.  Stop when no piece is left, a rank was aborted, or the thread's time
+ * limit has passed. */
+static void do_pieces(const struct round *o, struct launch *l, size_t begin,
+                      size_t end, const struct drive *d)
 {
 	size_t at = begin + l->shared, to;
 
@@ -280,17 +288,20 @@ static void work(const struct round *o, struct launch *l, size_t begin,
 	}
 }
 
-/* The round is over or, if it is not @done, cut short. */
-static void take_back(const struct world *w, struct launch *l, bool done)
+/* Free the bounce buffers of a round.  @done is false if the round was cut
+ * short. */
+static void release_bounced(const struct world *w, struct launch *l, bool done)
 {
 	const struct member *m = l->member;
+	struct call own = call_left(l);
 
-	w->lender->take_back(m, &l->calls[l->calls_done],
-	                     &slot_for(w, m->rank, l->slot)->call, done);
+	own.count = l->elements;
+	w->bounce->unmap(m, &own, &slot_for(w, m->rank, l->slot)->call, done);
 	l->stage = SPAN_STAYS;
 }
 
-/* True if the rank's share is done. */
+/* Do the rank's share, or the whole round if one rank does it alone.  Return
+ * true if this work is finished. */
 static bool do_share(const struct world *w, struct launch *l,
                      const struct drive *d, bool *left)
 {
@@ -300,8 +311,8 @@ static bool do_share(const struct world *w, struct launch *l,
 	struct view v;
 	bool done;
 
-	look(&v, w, l);
-	round_share(&v.round, l->member->rank, PIECE_BYTES, &begin, &end);
+	make_view(&v, w, l);
+	round_share(&v.round, l->member->rank, &begin, &end);
 	if (is_alone) {
 		begin = 0;
 		end = v.round.bytes;
@@ -311,12 +322,12 @@ static bool do_share(const struct world *w, struct launch *l,
 		return false;
 	}
 	atomic_store(&mine->inside, true);
-	work(&v.round, l, begin, end, d);
+	do_pieces(&v.round, l, begin, end, d);
 	atomic_store(&mine->inside, false);
 	done = begin + l->shared == end && !span_is_broken(w);
 	*left = !done && !span_is_broken(w);
 	if (done) {
-		/* Release: what was written. */
+		/* The release publishes the results that this rank wrote. */
 		store_release(is_alone ? &w->span->done_alone : &mine->done,
 		              l->slot);
 		world_kick_others(w, l->member->rank);
@@ -333,16 +344,13 @@ static bool do_inline(const struct world *w, struct launch *l,
 	return true;
 }
 
-bool span_do(struct world *w, struct launch *l, const struct drive *d,
-             bool *left)
+/* Do the round of a call that is not done inline.  Return true if the round has
+ * ended. */
+static bool do_part(const struct world *w, struct launch *l,
+                    const struct drive *d, bool *left)
 {
-	*left = false;
-	if (l->stage == SPAN_STAYS)
-		return false;
-	if (l->stage == SPAN_INLINE)
-		return do_inline(w, l, d);
 	if (l->stage == SPAN_COMES) {
-		if (!watch(w, l, d, slots_have_come) || !calls_are_one(w, l))
+		if (!watch(w, l, d, slots_have_arrived) || !calls_are_one(w, l))
 			return false;
 		l->stage = SPAN_WORKS;
 	}
@@ -353,13 +361,43 @@ bool span_do(struct world *w, struct launch *l, const struct drive *d,
 	}
 	if (!watch(w, l, d, all_are_done))
 		return false;
-	take_back(w, l, true);
+	release_bounced(w, l, true);
+	return true;
+}
+
+/* After a round, arrive with the rest of the call.  Return false if there is
+ * none. */
+static bool arrive_with_rest(const struct world *w, struct launch *l)
+{
+	l->earlier += l->elements;
+	if (l->earlier == l->calls[l->calls_done].count) {
+		l->earlier = 0;
+		return false;
+	}
+	l->shared = 0;
+	arrive(w, l);
+	world_kick_others(w, l->member->rank);
+	return true;
+}
+
+bool span_do(struct world *w, struct launch *l, const struct drive *d,
+             bool *left)
+{
+	*left = false;
+	if (l->stage == SPAN_INLINE)
+		return do_inline(w, l, d);
+	do
+		if (l->stage == SPAN_STAYS || !do_part(w, l, d, left))
+			return false;
+	while (arrive_with_rest(w, l));
 	return true;
 }
 
 /* ---- aborts ----------------------------------------------------------- */
 
-/* A process that was stopped while it was inside may go on much later. */
+/* Longest time that an aborted rank waits for another rank that is inside (see
+ * span.h).  That rank's process might have been stopped, and might continue
+ * much later. */
 #define MOST_NS UINT64_C(1000000000)
 
 static bool has_ended(const struct span_window *v)
@@ -419,15 +457,15 @@ static uint64_t taken(const struct span_lane *lane)
 	return load_acquire(&lane->taken);
 }
 
-/* Transfers of one launch are numbered in the order called, and the launches of
- * a rank take turns: all that came before is taken, unless it was cut short,
- * and then no message is taken any more. */
+/* The transfers of a launch are numbered in call order.  Launches of a rank
+ * take turns, so all earlier messages have been taken.  The exception is a
+ * message that was cut short; after it, no message is taken. */
 void span_post(struct launch *l)
 {
 	struct transfer *t, *before;
 	size_t i, k;
 
-	note_fault(l->member);
+	publish_fault(l->member);
 	for (i = 0; i < l->transfer_count; i++) {
 		t = &l->transfers[i];
 		t->number = taken(lane_for(t)) + 1;
@@ -442,39 +480,39 @@ void span_post(struct launch *l)
 	}
 }
 
-/* Post what is sent, where the receiver's process can read it. */
 static void post(struct transfer *t, struct span_lane *lane)
 {
 	const struct member *m = t->launch->member;
 	const struct call c = transfer_call(t);
 	const size_t at = t->number % SPAN_POSTS;
-	struct call lent;
+	struct call bounced;
 
-	if (!m->world->lender->lend(m, &c, &lent))
+	if (!m->world->bounce->map(m, &c, &bounced))
 		return;
-	if (lent.send != c.send)
-		t->to = (char *)(uintptr_t)lent.send;
-	lane->posts[at] = lent;
-	/* Release: the post, and what is sent. */
+	if (bounced.send != c.send)
+		t->to = (char *)(uintptr_t)bounced.send;
+	lane->posts[at] = bounced;
+	/* The release publishes the post and the data. */
 	store_release(&lane->posted, t->number);
 }
 
-/* Nobody reads any more what was posted. */
-static void unpost(struct transfer *t)
+/* Free the bounce buffer of a send that no rank will read again. */
+static void withdraw_post(struct transfer *t)
 {
 	const struct member *m = t->launch->member;
 	const struct call c = transfer_call(t);
-	struct call lent = c;
+	struct call bounced = c;
 
 	if (!t->to)
 		return;
-	lent.send = t->to;
-	m->world->lender->take_back(m, &c, &lent, true);
+	bounced.send = t->to;
+	m->world->bounce->unmap(m, &c, &bounced, true);
 	t->to = NULL;
 }
 
-/* True if the send is over: its receiver has taken it. */
-static bool send_goes_on(struct transfer *t)
+/* Continue a send.  Return true if the send is done because its receiver has
+ * taken the message. */
+static bool continue_send(struct transfer *t)
 {
 	struct span_lane *lane = lane_for(t);
 	const uint64_t before = taken(lane);
@@ -483,12 +521,13 @@ static bool send_goes_on(struct transfer *t)
 		post(t, lane);
 	if (before < t->number)
 		return false;
-	unpost(t);
+	withdraw_post(t);
 	return true;
 }
 
-/* True if either end of a message was aborted.  A change by nothing: what was
- * read of the sender's buffer is read before it. */
+/* Return true if either end of a message was aborted.  The read-modify-write
+ * changes nothing, but orders earlier reads of the sender's buffer before
+ * it. */
 static bool is_cut(const struct transfer *t)
 {
 	const struct member *m = t->launch->member;
@@ -497,8 +536,8 @@ static bool is_cut(const struct transfer *t)
 	       atomic_fetch_or(&m->world->span->ranks[t->peer].is_cut, 0);
 }
 
-/* Copy until all is there, an end was aborted, the driver's time is over, or
- * *@room is used up, which NULL never is. */
+/* Copy until the message is complete, an end was aborted, the thread's time
+ * limit has passed, or *@room bytes were copied (no limit if @room is NULL). */
 static void copy(struct transfer *t, const char *from, size_t bytes,
                  size_t *room, const struct drive *d)
 {
@@ -517,26 +556,22 @@ static void copy(struct transfer *t, const char *from, size_t bytes,
 	}
 }
 
-/* In strict mode: name ends that differ, but for those of a scripted fault. */
+/* In strict mode, report the two ends of a message if they differ, unless one
+ * of them has a scripted fault. */
 static void check_message(const struct transfer *t, const struct call *send)
 {
 	const struct member *m = t->launch->member;
 	const struct member from = named(m->world, t->peer);
 	const struct call recv = transfer_call(t);
-	char text[CALL_WORDS], other[CALL_WORDS];
 
-	if (is_struck(m->world, t->peer) || member_is_struck(m) ||
-	    (send->count == recv.count && send->type == recv.type))
-		return;
-	member_die("ncclSend", &from, "%s meets %s of rank %d, device %d",
-	           call_words(send, text), call_words(&recv, other), m->rank,
-	           m->device);
+	if (!is_struck(m->world, t->peer) && !member_is_struck(m))
+		mismatch_check_message(&from, send, m, &recv);
 }
 
-/* True if the receive is over.  NCCL leaves undefined what happens where the
- * ends differ: the shorter one counts. */
-static bool recv_goes_on(struct transfer *t, size_t *room,
-                         const struct drive *d, bool *left)
+/* Continue a receive.  Return true if it is done.  If the sizes of the ends
+ * differ, which NCCL leaves undefined, the smaller size is used. */
+static bool continue_recv(struct transfer *t, size_t *room,
+                          const struct drive *d, bool *left)
 {
 	const struct world *w = t->launch->member->world;
 	struct span_lane *lane = lane_for(t);
@@ -549,11 +584,12 @@ static bool recv_goes_on(struct transfer *t, size_t *room,
 	if (strict_is_on())
 		check_message(t, sent);
 	bytes = MIN(bytes, sent->count * type_size(sent->type));
-	copy(t, seen(w, t->peer, sent->send), bytes, room, d);
+	copy(t, address_in_process(w, t->peer, sent->send), bytes, room, d);
 	*left = t->copied < bytes && !is_cut(t);
 	if (t->copied < bytes || is_cut(t))
 		return false;
-	/* Release: the buffer and the post are the sender's again. */
+	/* After this release, the sender may use the buffer and the post
+	 * again. */
 	store_release(&lane->taken, t->number);
 	return true;
 }
@@ -567,9 +603,9 @@ static void end(struct transfer *t)
 	launch_end_locked(t->launch, m);
 }
 
-/* One look at all transfers.  True if one of them has ended. */
-static bool look_at_all(struct launch *l, size_t *room, const struct drive *d,
-                        bool *left)
+/* Continue all transfers once.  Return true if one of them has ended. */
+static bool continue_all(struct launch *l, size_t *room, const struct drive *d,
+                         bool *left)
 {
 	struct transfer *t = l->transfers, *stop = t + l->transfer_count;
 	bool any = false, over;
@@ -577,8 +613,8 @@ static bool look_at_all(struct launch *l, size_t *room, const struct drive *d,
 	for (; t < stop && !*left; t++) {
 		if (load_relaxed(&t->claim) == CLAIM_DONE)
 			continue;
-		over = t->is_send ? send_goes_on(t)
-		                  : recv_goes_on(t, room, d, left);
+		over = t->is_send ? continue_send(t)
+		                  : continue_recv(t, room, d, left);
 		if (over)
 			end(t);
 		any |= over;
@@ -592,8 +628,8 @@ bool span_messages(struct launch *l, const struct drive *d)
 	bool left = false, any = false;
 
 	while (!launch_is_over(l) && !left &&
-	       look_at_all(l, d->effort == EFFORT_ENQUEUE ? &room : NULL, d,
-	                   &left))
+	       continue_all(l, d->effort == EFFORT_ENQUEUE ? &room : NULL, d,
+	                    &left))
 		any = true;
 	if (any)
 		world_kick_others(l->member->world, l->member->rank);
@@ -605,8 +641,8 @@ void span_leave(struct launch *l)
 	size_t i;
 
 	if (launch_has_calls(l) && l->stage > SPAN_INLINE)
-		take_back(l->member->world, l, false);
+		release_bounced(l->member->world, l, false);
 	for (i = 0; i < l->transfer_count; i++)
 		if (l->transfers[i].is_send)
-			unpost(&l->transfers[i]);
+			withdraw_post(&l->transfers[i]);
 }

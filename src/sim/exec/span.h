@@ -5,117 +5,137 @@
 /*
  * Worlds whose ranks are in several processes of one machine
  *
- * Such a world has a struct world in each process, with the members that are
- * there, and words in memory that the processes share: this file's.  The
- * buffers of all ranks are shared, too: a process maps the others' memory in
- * windows.
+ * Each process has a struct world, with the members that are in that process.
+ * The words in this file are in memory that the processes share.  The buffers
+ * of all ranks are also shared: each process maps the memory of the other
+ * processes in windows.
  *
- * Rounds have one call each, and a small one is an inline round
- * (inline_round.h), with slots in the shared memory.  Else a rank arrives by
- * writing its call into a slot of its own; once the slots of all ranks have
- * come, each does its own share of the round (piece.h), which reads from all
- * ranks and writes to all; and the round is over when all have done that.  Each
- * word is written by one rank's driver alone.  Where there are more ranks than
- * cores, the last rank to come does a round that is not large alone: the system
- * would have to run each of the others once more.  A message is copied by the
- * receiver.
+ * A round has one call.  A small call is done as an inline round
+ * (inline_round.h), with slots in the shared memory.  For any other call, a
+ * rank arrives by writing the call into its own slot.  Once all ranks have
+ * arrived, each rank does its share of the round (piece.h), which reads from
+ * all ranks and writes to all ranks.  The round ends when all shares are done.
+ * If there are more ranks than cores, the last rank to arrive does the whole
+ * round unless it is large, because the system would otherwise have to schedule
+ * every other rank once more.  If a rank's bounce buffers hold only a part of a
+ * large call, the round does that part, and the ranks arrive again for the
+ * rest.
  *
- * A process may be stopped or killed at any time, so nothing here is a lock.
- * Nobody wakes the threads of another process: those that wait look, and so
- * does the poller.
+ * The receiver of a message copies the data.
  *
- *  A.  A rank writes to another's buffers only while its word inside says so.
- *      It looks whether the world is broken after it has set the word and
- *      before each piece; a rank that is aborted breaks the world first, and
- *      then waits until no other is inside, for at most a second: the other's
- *      process may be stopped.
- *  B.  What was read from another's buffers counts only if the world was not
- *      broken afterwards or, for a message, that rank was not cut short: until
- *      then it has not let go of them.
+ * A process can be stopped or killed at any time, so there are no locks here.
+ * Threads of other processes cannot be woken: waiting threads and the poller
+ * poll instead.
+ *
+ *  A.  A rank writes to another rank's buffers only while its word "inside" is
+ *      set.  After it has set the word, and before each piece, it checks
+ *      whether the world is broken.  A rank that is aborted first breaks the
+ *      world, and then waits until no other rank is inside, but at most a
+ *      second: the other rank's process might be stopped.
+ *  B.  A rank uses data that it has read from another rank's buffers only if a
+ *      later check finds that the world is not broken or, for a message, that
+ *      the other rank was not cut short.  The other rank had then not yet
+ *      released its buffers.
  */
 
 #include "sim/exec/slot.h"
 
-/* Messages of one rank to another that may be posted before the first is
+/* Largest number of messages from one rank to another that are posted but not
  * taken. */
 #define SPAN_POSTS 8
 
-/* What a rank has called for a round. */
+/* The call that a rank makes in a round. */
 struct span_slot {
-	/* Atomic; the number of the round, counted from 1.  Release: the call;
-	 * acquire where other ranks read that. */
+	/* Atomic; number of the round, counted from 1.  Stored with release
+	 * after the call is written; loaded with acquire before another rank
+	 * reads the call. */
 	_Alignas(CACHE_LINE) _Atomic uint64_t number;
+	/* The call, with the buffers of its next elements. */
 	struct call call;
+	/* Number of elements that these buffers hold.  The round does the
+	 * smallest number of any rank. */
+	size_t room;
 };
 
-/* What a rank tells the others.  Written by its driver. */
+/* Words of a rank that other processes read.  Written by the thread that drives
+ * the rank's stream. */
 struct span_rank {
-	/* Used in turn: a rank that arrives for a round has seen the one before
-	 * end, for which all had read the slots of the round before that. */
+	/* Double-buffered: when a rank enters round k, every rank has read its
+	 * slot for round k - 2. */
 	struct span_slot slots[2];
 
-	/* Atomic; the last round of which it has done its share.  Release: what
-	 * it has written. */
+	/* Atomic; number of the last round in which the rank has finished its
+	 * share.  The release publishes the results that the rank has
+	 * written. */
 	_Alignas(CACHE_LINE) _Atomic uint64_t done;
 
-	/* Atomic, seq_cst; it may write to others' buffers. */
+	/* Atomic, seq_cst; true while the rank may write to other ranks'
+	 * buffers. */
 	atomic_bool inside;
 
-	/* Atomic, seq_cst; a launch of its was cut short, and its buffers are
-	 * nobody's any more. */
+	/* Atomic, seq_cst; not 0 once a launch of the rank was cut short.  Its
+	 * buffers must then no longer be used. */
 	atomic_int is_cut;
 
-	/* Atomic; as in struct member. */
+	/* Atomic; true if a scripted fault has struck the rank (struct
+	 * member). */
 	atomic_bool is_struck;
 
-	/* Constant once the ranks have met: its process, by the windows; and
-	 * its device. */
+	/* The rank's process, as an index into the windows of struct world, and
+	 * the rank's device.  Constant once the ranks have connected. */
 	int process;
 	int device;
 };
 
-/* The messages of one rank to another. */
+/* The messages from one rank to one other rank. */
 struct span_lane {
-	/* Atomic; how many were posted, ever, written by the sender; and taken,
-	 * by the receiver.  Release: the posts; the use of them. */
+	/* Atomic; total number of messages posted.  Written by the sender.  The
+	 * release publishes the posts. */
 	_Alignas(CACHE_LINE) _Atomic uint64_t posted;
-	struct call posts[SPAN_POSTS]; /* with addresses of the sender's */
+	/* posted sends, with addresses in the sender's process */
+	struct call posts[SPAN_POSTS];
+	/* Atomic; total number of messages taken.  Written by the receiver.
+	 * The release allows the sender to reuse the posts. */
 	_Alignas(CACHE_LINE) _Atomic uint64_t taken;
 };
 
-/* The shared memory of a world, zeroed at first; behind the ranks come the
- * lanes, and behind those the slots of inline rounds, if there are few
- * ranks. */
+/* The shared memory of a world, zeroed at first.  The lanes follow the
+ * ranks, and the slots of inline rounds follow the lanes. */
 struct span_shared {
-	/* Constant. */
+	/* The following members are constant. */
 	int n;
-	bool is_crowded; /* there are more ranks than cores */
+	bool is_crowded; /* more ranks than cores */
 
-	/* Atomic, seq_cst; a rank was aborted. */
+	/* Atomic, seq_cst; true if a rank was aborted. */
 	atomic_bool is_broken;
 
-	/* Atomic; how many ranks were released, in all processes. */
+	/* Atomic; number of ranks that were aborted or destroyed, in all
+	 * processes. */
 	atomic_int released;
 
-	/* Atomic; how often a rank has come for a round that its last rank does
-	 * alone.  Acquire and release: the slots of those that have come.  And
-	 * the last one that was done so.  Release: what was written. */
+	/* Atomic; total number of arrivals at rounds that the last rank does
+	 * alone.  Acquire and release: the last rank sees the slots of all
+	 * other ranks. */
 	_Alignas(CACHE_LINE) _Atomic uint64_t came;
+	/* Atomic; number of the last round that one rank did alone.  The
+	 * release publishes the results that this rank wrote. */
 	_Atomic uint64_t done_alone;
 
 	_Alignas(CACHE_LINE) struct span_rank ranks[];
 };
 
-/* The memory of a process, as this one sees it. */
+/* The memory of a process, as mapped in this process. */
 struct span_window {
-	uintptr_t there; /* where it begins in that process, */
-	uintptr_t here;  /* and where in this one */
+	uintptr_t there; /* start address in the process that owns the memory */
+	uintptr_t here;  /* start address in this process */
 	size_t bytes;
-	int life; /* a descriptor that hangs up when the process ends */
+	/* File descriptor on which poll() reports POLLHUP once the process has
+	 * ended. */
+	int life;
 };
 
-/* How much shared memory a world of @n ranks takes; and where in it the lanes
- * end. */
+/* Return the offset of the end of the lanes in the shared memory of a world of
+ * @n ranks. */
 static inline size_t span_lanes_end(int n)
 {
 	return sizeof(struct span_shared) +
@@ -123,13 +143,13 @@ static inline size_t span_lanes_end(int n)
 	       (size_t)n * (size_t)n * sizeof(struct span_lane);
 }
 
+/* Return the size of the shared memory of a world of @n ranks. */
 static inline size_t span_bytes(int n)
 {
-	return span_lanes_end(n) +
-	       (n <= SLOT_RANKS ? 2 * (size_t)n * sizeof(struct slot) : 0);
+	return span_lanes_end(n) + 2 * (size_t)n * sizeof(struct slot);
 }
 
-/* The slots of a world of few ranks. */
+/* Return the slots of a world. */
 static inline struct slot *span_slots(struct span_shared *shared)
 {
 	return (struct slot *)(void *)((char *)shared +
@@ -137,32 +157,36 @@ static inline struct slot *span_slots(struct span_shared *shared)
 }
 
 /*
- * What the floor above does for buffers that other processes cannot map
+ * Bounce buffers, which replace buffers that other processes cannot map
  *
- * lend      - store @call with buffers that they can, and what is to be sent in
- *             them; false without memory
- * take_back - give up those of @lent that are not @call's; if it is @done, with
- *             the results in those of @call
- *
- * Both are called by the driver of the call's launch, perhaps with the world's
+ * The layer above implements these functions (nccl/buffers.c).  They are called
+ * by the thread that drives the stream of the call, perhaps with the world's
  * lock held.
  */
-struct span_lender {
-	bool (*lend)(const struct member *member, const struct call *call,
-	             struct call *lent);
-	void (*take_back)(const struct member *member, const struct call *call,
-	                  const struct call *lent, bool done);
+struct bounce_ops {
+	/* Store @call in @bounced, with bounce buffers where needed, and copy
+	 * the data to send into them.  If the elements of a large call are
+	 * independent of each other, the buffers have room for the first ones
+	 * only, and @bounced->count is their number.  Return false if out of
+	 * memory. */
+	bool (*map)(const struct member *member, const struct call *call,
+	            struct call *bounced);
+
+	/* Free the bounce buffers in @bounced.  If @done, first copy the
+	 * results of @call's count of elements to the buffers of @call. */
+	void (*unmap)(const struct member *member, const struct call *call,
+	              const struct call *bounced, bool done);
 };
 
-/* True if the memory [@p, @p + @bytes) of the rank of @member can be reached by
- * all processes of its world. */
+/* Return true if all processes of the world can access [@p, @p + @bytes) in the
+ * memory of @member's rank. */
 bool span_reaches(const struct member *member, const void *p, size_t bytes);
 
-/* A launch of @member is cut short: others take no message from its buffers
- * from now on. */
+/* Prevent other ranks from using data that they have read from @member's
+ * buffers.  Called when a launch of @member is cut short. */
 void span_abort(const struct member *member);
 
-/* Break the world in all processes; and whether one has. */
+/* Mark the world as broken, for all of its processes. */
 static inline void span_break(const struct world *w)
 {
 	atomic_store(&w->span->is_broken, true);
@@ -173,24 +197,29 @@ static inline bool span_is_broken(const struct world *w)
 	return atomic_load(&w->span->is_broken);
 }
 
-/*
- * Called by the driver of a launch
- *
- * span_arrive     - arrive for the round of the next call
- * span_do         - do what can be done of that round: true if it is over.
- *                   Stores whether this driver leaves some of it
- * span_is_touched - the launch is to be cut short: true while another rank may
- *                   write to its buffers
- * span_leave      - then: it is
- * span_post       - the launch has joined: number its transfers
- * span_messages   - do what can be done of them: true if some is left
- */
+/* Arrive at the round of the launch's next call.  Called by the thread that
+ * drives the launch. */
 void span_arrive(const struct world *world, struct launch *launch);
+
+/* Do the launch's round as far as possible without waiting.  Returns true if
+ * the round has ended, and stores whether this thread leaves work that could be
+ * done now.  Called by the thread that drives the launch. */
 bool span_do(struct world *world, struct launch *launch,
              const struct drive *drive, bool *left_out);
+
+/* Return true while another rank might be writing to buffers of a launch that
+ * will be cut short, but for a second at most. */
 bool span_is_touched(const struct world *world, struct launch *launch);
+
+/* Free the bounce buffers of a launch that is cut short. */
 void span_leave(struct launch *launch);
+
+/* Number the transfers of a launch that has joined. */
 void span_post(struct launch *launch);
+
+/* Do the launch's transfers as far as possible without waiting.  Returns true
+ * if this thread leaves work that could be done now.  Called by the thread that
+ * drives the launch. */
 bool span_messages(struct launch *launch, const struct drive *drive);
 
 #endif

@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Rounds that every rank cuts for itself (see split_round.h) */
+/* Does rounds that every rank lays out for itself (see split_round.h) */
 
 #include "sim/exec/split_round.h"
 
 #include "base/backoff.h"
 #include "base/util.h"
 
-/* With a core for each rank few pieces change hands, and each costs cache lines
- * that two cores write. */
+/* Size of a piece, in bytes.  It is large, because ranks seldom help each other
+ * if every rank has a core, and each claim writes a cache line that another
+ * core might also write. */
 #define SPLIT_PIECE_BYTES (4 * PIECE_BYTES)
 
 /* ---- words ------------------------------------------------------------ */
 
-/* The low bits of a word hold a number of pieces, of which there are fewer than
- * memory has room for.  The other bits are the low bits of the round's number,
- * which come again after some 10^12 rounds. */
+/* Number of low bits in a word that hold a number of pieces, which are enough
+ * for any amount of memory.  The high bits hold the round's number, truncated:
+ * it repeats after about 10^12 rounds. */
 #define COUNT_BITS 24
 
-/* A bit of the word of what is claimed: the driver of the rank's stream is
+/* Bit of the claimed word: the thread that drives the rank's stream is
  * inside. */
 #define INSIDE (UINT64_C(1) << (COUNT_BITS - 1))
 
@@ -27,24 +28,25 @@ static uint64_t word_make(uint64_t number, uint64_t count)
 	return number << COUNT_BITS | count;
 }
 
-/* How many pieces the word says for round @number. */
+/* Return the number of pieces that the word counts for round @number. */
 static uint64_t word_count(uint64_t word, uint64_t number)
 {
 	const uint64_t count = (word & ~INSIDE) - word_make(number, 0);
 
-	/* A word with another number is that of an earlier round. */
+	/* A word with another number belongs to an earlier round. */
 	return count >> COUNT_BITS ? 0 : count;
 }
 
-/* True if the last piece of a share, which has @pieces, is not claimed. */
+/* Return true if a share with @pieces pieces has an unclaimed piece. */
 static bool is_left(const struct split_round *e, uint64_t number,
                     uint64_t pieces)
 {
 	return word_count(load_relaxed(&e->claimed), number) < pieces;
 }
 
-/* Claim the next piece of a share that has @pieces; false if there is none.
- * @also is INSIDE for the driver of the share's rank, 0 for others. */
+/* Claim the next piece of a share with @pieces pieces.  Return false if none is
+ * left.  @also is INSIDE if the share belongs to the rank whose stream this
+ * thread drives, and 0 otherwise. */
 static bool claim(struct split_round *e, uint64_t number, uint64_t pieces,
                   uint64_t also, uint64_t *index_out)
 {
@@ -54,194 +56,195 @@ static bool claim(struct split_round *e, uint64_t number, uint64_t pieces,
 		*index_out = word_count(word, number);
 		if (*index_out >= pieces)
 			return false;
-		/* seq_cst, see go_inside(). */
+		/* seq_cst, as in mark_inside(). */
 	} while (!atomic_compare_exchange_weak(
 		&e->claimed, &word,
 		word_make(number, *index_out + 1) | (word & INSIDE) | also));
 	return true;
 }
 
-/* For the driver of the rank, unless a claim has done that.  seq_cst: then look
- * whether the world is broken; the thread that has broken it looks for threads
- * inside. */
-static void go_inside(struct split_round *e)
+/* Mark the rank's thread as inside, unless a claim has already marked it.
+ * seq_cst, because this thread then checks whether the world is broken, and a
+ * thread that breaks the world then checks for threads inside. */
+static void mark_inside(struct split_round *e)
 {
 	if (!(load_relaxed(&e->claimed) & INSIDE))
 		atomic_fetch_or(&e->claimed, INSIDE);
 }
 
-static void go_outside(struct split_round *e)
+static void mark_outside(struct split_round *e)
 {
 	if (load_relaxed(&e->claimed) & INSIDE)
 		atomic_fetch_and(&e->claimed, ~INSIDE);
 }
 
-/* Count one more piece, of whatever share, as finished by the driver of the
- * rank. */
+/* Count one more piece, of any share, as finished by the rank's thread. */
 static void finish(struct split_round *e, uint64_t number)
 {
 	uint64_t word = load_relaxed(&e->finished);
 
-	/* Release: what was written. */
+	/* The release publishes the results that this thread wrote. */
 	store_release(&e->finished,
 	              word_make(number, word_count(word, number) + 1));
 }
 
 /* ---- arriving --------------------------------------------------------- */
 
-bool split_round_fits(const struct world *w, const struct launch *l)
-{
-	return w->split_rounds &&
-	       call_bytes(w->n, slot_call(l)) > pieces_at_once(w);
-}
-
-void split_round_arrive(const struct world *w, struct launch *l)
+void split_round_arrive(const struct world *w, struct launch *l, bool is_one)
 {
 	const struct call *c = slot_call(l);
-	struct slot *mine = slot_next(w, l);
+	struct slot *mine = slot_next(w, l, is_one);
 
-	mine->at.send = c->send;
-	mine->at.recv = c->recv;
-	split_round_list(w, l, mine);
+	mine->at = (struct rank_buffers){
+		.send = c->send,
+		.recv = c->recv,
+		.calls = c,
+		.runs = l->runs,
+	};
 	slot_send(mine, l);
-}
-
-bool split_round_fits_list(const struct world *w, const struct launch *l)
-{
-	return l->call_count > 1 && w->split_rounds && !l->calls_done &&
-	       l->hash && l->bytes > pieces_at_once(w);
-}
-
-void split_round_list(const struct world *w, const struct launch *l,
-                      struct slot *mine)
-{
-	if (mine->what != MANY_CALLS)
-		return;
-	mine->at.hash = split_round_fits_list(w, l) ? l->hash : 0;
-	mine->at.runs = l->runs;
-	mine->at.places = l->places;
-}
-
-bool split_round_is_list(const struct world *w, const struct launch *l)
-{
-	const struct slot *slot;
-	int r;
-
-	if (!split_round_fits_list(w, l))
-		return false;
-	/* The hash also covers counts and how many calls there are. */
-	for (r = 0; r < w->n; r++) {
-		slot = slot_of(w, l->slot, r);
-		if (slot->what != MANY_CALLS || slot->at.hash != l->hash)
-			return false;
-	}
-	return true;
 }
 
 /* ---- the round -------------------------------------------------------- */
 
-/* Set the round to the one call that the slots bring.  True if it is cut like
- * the round before. */
-static bool set_call(struct cut *c, const struct world *w,
+/* Make a round of all calls of a launch. */
+static void set_list(struct round *o, const struct world *w,
                      const struct launch *l)
 {
-	const uint64_t what = c->round.is_single ? c->places->what : MANY_CALLS;
-	const struct slot *slot;
 	int r;
 
-	for (r = 0; r < w->n; r++) {
-		slot = slot_of(w, l->slot, r);
-		c->places[r] = (struct place){
-			.send = slot->at.send,
-			.recv = slot->at.recv,
-			.what = slot->what,
-		};
-	}
-	c->round.places = c->places;
-	c->round.span = 1;
-	c->round.is_single = true;
-	return c->places->what == what && round_keeps(&c->round);
+	o->calls = l->calls;
+	o->span = l->call_count;
+	o->is_joined = true;
+	for (r = 0; r < w->n; r++)
+		o->is_joined &= slot_of(w, l->slot, r)->at.runs == l->runs;
 }
 
-/* Set the round to all calls of a launch.  Only slots are read, as a rank that
- * comes late does not find the launches of others. */
-static void set_list(struct cut *c, const struct world *w,
-                     const struct launch *l)
+/* Return the size of the largest round that one thread does alone. */
+static size_t most_at_once(const struct world *w)
 {
-	const struct slot *slot;
-	int r;
-
-	c->round.calls = l->calls;
-	c->round.lists = c->lists;
-	c->round.span = l->call_count;
-	c->round.is_single = false;
-	c->round.is_joined = true;
-	for (r = 0; r < w->n; r++) {
-		slot = slot_of(w, l->slot, r);
-		c->lists[r] = slot->at.places;
-		c->round.is_joined &= slot->at.runs == l->runs;
-	}
+	return w->is_crowded ? 16384 : 1024;
 }
 
-static void cut_shares(struct cut *c)
+static bool is_at_once(const struct cut *c)
 {
+	return c->round.bytes <= most_at_once(c->round.world);
+}
+
+/* Return the number of pieces in the share of @rank, and store where the share
+ * begins and ends. */
+static uint64_t share_of(const struct cut *c, int rank, size_t *begin,
+                         size_t *end)
+{
+	round_share(&c->round, rank, begin, end);
+	return (*end - *begin + SPLIT_PIECE_BYTES - 1) / SPLIT_PIECE_BYTES;
+}
+
+static void count_pieces(struct cut *c)
+{
+	size_t begin, end;
 	int r;
 
 	c->pieces = 0;
-	for (r = 0; r < c->round.world->n; r++) {
-		c->shares[r].pieces =
-			round_share(&c->round, r, SPLIT_PIECE_BYTES,
-		                    &c->shares[r].begin, &c->shares[r].end);
-		c->pieces += c->shares[r].pieces;
-	}
+	for (r = 0; r < c->round.world->n; r++)
+		c->pieces += share_of(c, r, &begin, &end);
 }
 
-/* The round of a launch, which is cut at the first look. */
+/* Return the round of a launch, which is cut when it is first needed.  Read only
+ * slots, because the launches of other ranks might no longer exist when a late
+ * rank calls this function. */
 static struct cut *cut_of(const struct world *w, const struct launch *l)
 {
 	struct cut *c = &w->split_rounds[l->member->rank].cut;
-	const size_t bytes = c->round.bytes;
+	const struct slot *first = slot_of(w, l->slot, 0);
+	struct round *o = &c->round;
+	const size_t bytes = o->bytes;
 
 	if (c->number == l->slot)
 		return c;
 	c->number = l->slot;
-	c->round.world = w;
-	if (launch_way(l) == WAY_WHOLE)
-		set_list(c, w, l);
-	else if (set_call(c, w, l))
-		return c;
-	round_cut(&c->round);
-	if (c->round.bytes != bytes)
-		cut_shares(c);
+	o->world = w;
+	o->ranks = &first->at;
+	o->stride = sizeof(*first);
+	if (call_what_is_list(first->what)) {
+		set_list(o, w, l);
+	} else if (c->what != first->what) {
+		o->only = *slot_call(l);
+		o->span = 1;
+	}
+	c->what = first->what;
+	round_cut(o);
+	if (o->bytes != bytes)
+		count_pieces(c);
 	return c;
 }
 
-/* Do the @index-th piece of a share; false if a rank was aborted. */
-static bool piece_do(const struct cut *c, int share, uint64_t index)
-{
-	const size_t begin = c->shares[share].begin + index * SPLIT_PIECE_BYTES;
-	const size_t end = begin + SPLIT_PIECE_BYTES;
+/* ---- shares ----------------------------------------------------------- */
 
-	return round_do(&c->round, begin, MIN(end, c->shares[share].end));
+/* The shares from which a thread takes pieces. */
+enum reach {
+	REACH_OWN,
+	REACH_NEAR, /* its own share and the shares of ranks on the same core */
+	REACH_ALL,
+};
+
+/* Number of times that a waiting thread checks a round before it takes pieces
+ * from all other shares. */
+#define PATIENCE 4
+
+/* If ranks share cores: number of times that a waiting thread checks a round
+ * before it takes pieces from the shares of ranks on other cores. */
+#define PATIENCE_CROWDED 16
+
+/* Choose the shares from which this thread takes pieces.  For a while, these
+ * are the share of its rank or, if ranks share cores, the shares of all ranks
+ * on its core: each core then keeps its part of the buffers in its caches. */
+static enum reach reach_of(const struct cut *c, struct launch *l,
+                           const struct drive *d)
+{
+	const bool is_near = c->round.world->seats;
+
+	if (d->effort == EFFORT_OWN)
+		return REACH_ALL;
+	if (d->effort == EFFORT_ENQUEUE)
+		return REACH_OWN;
+	if (++l->patience > (is_near ? PATIENCE_CROWDED : PATIENCE))
+		return REACH_ALL;
+	return is_near ? REACH_NEAR : REACH_OWN;
 }
 
-/* As the driver of @rank, do what is left of the share @share, with @n pieces
- * done before.  Returns how many are done then. */
+/* Return the core on which @rank last arrived.  Relaxed, because it is only a
+ * hint. */
+static int core_of(const struct world *w, int rank)
+{
+	return load_relaxed(&w->seats[rank].core);
+}
+
+static bool is_in(enum reach reach, const struct world *w, int rank, int other)
+{
+	return reach == REACH_ALL ||
+	       (reach == REACH_NEAR && core_of(w, other) == core_of(w, rank));
+}
+
+/* Do the pieces left in share @share, for the thread that drives @rank and has
+ * done @n pieces so far.  Return the new number of pieces done. */
 static size_t share_do(const struct cut *c, int rank, int share, size_t n,
                        const struct drive *d)
 {
 	const struct world *w = c->round.world;
-	const uint64_t pieces = c->shares[share].pieces;
 	struct split_round *mine = &w->split_rounds[rank],
 			   *e = &w->split_rounds[share];
+	size_t begin, end, at;
+	const uint64_t pieces = share_of(c, share, &begin, &end);
 	uint64_t i;
 
 	while (is_left(e, c->number, pieces) && !(n && drive_is_late(d))) {
 		if (share != rank)
-			go_inside(mine);
+			mark_inside(mine);
 		if (!claim(e, c->number, pieces, share == rank ? INSIDE : 0,
-		           &i) ||
-		    !piece_do(c, share, i))
+		           &i))
+			break;
+		at = begin + i * SPLIT_PIECE_BYTES;
+		if (!round_do(&c->round, at, MIN(at + SPLIT_PIECE_BYTES, end)))
 			break;
 		finish(mine, c->number);
 		n++;
@@ -249,28 +252,37 @@ static size_t share_do(const struct cut *c, int rank, int share, size_t n,
 	return n;
 }
 
-/* As the driver of @rank, do pieces.  Stays inside. */
-static void work(const struct cut *c, int rank, bool steals,
-                 const struct drive *d)
-{
-	const int ranks = c->round.world->n;
-	size_t n = share_do(c, rank, rank, 0, d);
-	int r;
-
-	for (r = 1; steals && r < ranks; r++)
-		n = share_do(c, rank, (rank + r) % ranks, n, d);
-}
-
-static bool all_are_claimed(const struct cut *c)
+/* Do pieces, for the thread that drives @rank.  The thread stays inside. */
+static void do_pieces(const struct cut *c, int rank, enum reach reach,
+                      const struct drive *d)
 {
 	const struct world *w = c->round.world;
+	size_t n = share_do(c, rank, rank, 0, d);
+	int r, other;
+
+	for (r = 1; reach != REACH_OWN && r < w->n; r++) {
+		other = (rank + r) % w->n;
+		if (is_in(reach, w, rank, other))
+			n = share_do(c, rank, other, n, d);
+	}
+}
+
+static bool share_is_left(const struct cut *c, int rank)
+{
+	size_t begin, end;
+	const uint64_t pieces = share_of(c, rank, &begin, &end);
+
+	return is_left(&c->round.world->split_rounds[rank], c->number, pieces);
+}
+
+static bool any_is_left(const struct cut *c)
+{
 	int r;
 
-	for (r = 0; r < w->n; r++)
-		if (is_left(&w->split_rounds[r], c->number,
-		            c->shares[r].pieces))
-			return false;
-	return true;
+	for (r = 0; r < c->round.world->n; r++)
+		if (share_is_left(c, r))
+			return true;
+	return false;
 }
 
 static bool all_are_finished(const struct cut *c)
@@ -280,15 +292,15 @@ static bool all_are_finished(const struct cut *c)
 	int r;
 
 	for (r = 0; r < w->n; r++) {
-		/* Acquire: what was written. */
+		/* The acquire makes the results of the other ranks visible. */
 		word = load_acquire(&w->split_rounds[r].finished);
 		n += word_count(word, c->number);
 	}
 	return n == c->pieces;
 }
 
-/* True if all is finished.  A driver that attends looks for a while whether the
- * others finish their pieces. */
+/* Return true if all pieces are finished.  If @d allows polling, wait for a
+ * while until they are. */
 static bool finishes(const struct cut *c, const struct drive *d)
 {
 	int i;
@@ -301,49 +313,116 @@ static bool finishes(const struct cut *c, const struct drive *d)
 	return all_are_finished(c);
 }
 
-/* True if this driver does the share of @rank: one that only queues does a
- * small share. */
-static bool is_for(const struct cut *c, int rank, const struct drive *d)
+/* Return true if this thread may do the share of @rank.  A thread that only
+ * enqueues may do only a small share. */
+static bool may_do_share(const struct cut *c, int rank, const struct drive *d)
 {
-	return d->effort != EFFORT_ENQUEUE ||
-	       c->shares[rank].end - c->shares[rank].begin <= ENQUEUE_BYTES;
+	size_t begin, end;
+
+	if (d->effort != EFFORT_ENQUEUE)
+		return true;
+	share_of(c, rank, &begin, &end);
+	return end - begin <= ENQUEUE_BYTES;
 }
 
-bool split_round_do(const struct world *w, const struct launch *l, bool steals,
-                    const struct drive *d, bool *left_out)
+/* Set one of the world's words to the number of the round.  Return false if
+ * another thread has done so. */
+static bool set_number(_Atomic uint64_t *word, const struct launch *l)
 {
-	const struct cut *c = cut_of(w, l);
+	uint64_t before = load_relaxed(word);
+
+	return before < l->slot &&
+	       atomic_compare_exchange_strong(word, &before, l->slot);
+}
+
+/* Kick the streams of the other ranks, because some of them do not run if ranks
+ * share cores. */
+static void note_end(struct world *w, const struct launch *l)
+{
+	if (w->is_crowded && set_number(&w->over, l))
+		world_kick_others(w, l->member->rank);
+}
+
+/* Do the work of a round that can be done now.  Return true if the round has
+ * ended. */
+static bool do_shares(struct world *w, struct launch *l, const struct cut *c,
+                      const struct drive *d, bool *left_out)
+{
 	const int rank = l->member->rank;
 	struct split_round *mine = &w->split_rounds[rank];
 	bool over;
 
-	if (is_for(c, rank, d)) {
-		work(c, rank, steals, d);
-	} else if (is_left(mine, c->number, c->shares[rank].pieces)) {
-		/* Do not read the words of others, which those write. */
+	if (world_is_broken(w))
+		return all_are_finished(c);
+	if (may_do_share(c, rank, d)) {
+		do_pieces(c, rank, reach_of(c, l, d), d);
+	} else if (share_is_left(c, rank)) {
+		/* Return without reading the words that other ranks are
+		 * writing. */
 		*left_out = true;
 		return false;
 	}
 	over = finishes(c, d);
-	/* Only here, when what was written has left this core: the exchange
-	 * waits for that. */
-	go_outside(mine);
+	/* Clear INSIDE only now, when the results have left this core, because
+	 * the atomic operation waits for them. */
+	mark_outside(mine);
 	*left_out = !over &&
 	            (d->effort == EFFORT_ENQUEUE || drive_is_late(d)) &&
-	            !all_are_claimed(c);
+	            any_is_left(c);
+	if (over)
+		note_end(w, l);
 	return over;
 }
 
-bool split_round_is_over(const struct world *w, const struct launch *l)
+static bool is_over(const struct world *w, const struct launch *l)
 {
-	return all_are_finished(cut_of(w, l));
+	return load_acquire(&w->over) >= l->slot;
+}
+
+/* Do the whole round, unless another thread does it.  For a while, leave the
+ * round to the last rank to arrive.  Return true if the round is over. */
+static bool do_at_once(struct world *w, struct launch *l, const struct cut *c,
+                       const struct drive *d)
+{
+	struct split_round *mine = &w->split_rounds[l->member->rank];
+	bool watches;
+	int i;
+
+	if ((l->is_last || ++l->patience > PATIENCE) &&
+	    set_number(&w->begun, l)) {
+		mark_inside(mine);
+		if (round_do(&c->round, 0, c->round.bytes)) {
+			/* The release publishes the results. */
+			store_release(&w->over, l->slot);
+			if (w->is_crowded)
+				world_kick_others(w, l->member->rank);
+		}
+		mark_outside(mine);
+	}
+	watches = !is_over(w, l) && world_may_watch(w, l->member->rank, d);
+	for (i = 0; watches && i < 64 && !is_over(w, l); i++)
+		cpu_pause();
+	return is_over(w, l);
+}
+
+bool split_round_do(struct world *w, struct launch *l, const struct drive *d,
+                    bool *left_out)
+{
+	const struct cut *c = cut_of(w, l);
+	const bool over = is_at_once(c) ? do_at_once(w, l, c, d)
+	                                : do_shares(w, l, c, d, left_out);
+
+	/* Wake aborted ranks that wait until no thread is inside the round. */
+	if (world_is_broken(w))
+		world_kick_all(w);
+	return over;
 }
 
 int split_round_inside(const struct world *w)
 {
 	int r, n = 0;
 
-	for (r = 0; w->split_rounds && r < w->n; r++)
+	for (r = 0; r < w->n; r++)
 		n += atomic_load(&w->split_rounds[r].claimed) & INSIDE ? 1 : 0;
 	return n;
 }

@@ -3,91 +3,72 @@
 #define SIM_EXEC_SPLIT_ROUND_H
 
 /*
- * Rounds that every rank cuts for itself, and does its own share of
+ * Rounds that every rank lays out for itself
  *
- * For a round of one call each rank brings its pointers in a slot, cuts the
- * round for itself as every other rank does, works on its share and says when
- * that is finished.  The round is over for a rank when it sees that all shares
- * are finished.  So two cache lines cross between the cores for each rank, one
- * at the beginning and one at the end, and no rank waits for another to open or
- * close anything.  A rank that has waited for a while takes pieces from the
- * shares of others.
+ * For a round of one call, each rank publishes its pointers in a slot, cuts the
+ * round exactly as every other rank does, does its share, and publishes that
+ * the share is finished.  The round has ended for a rank when it sees that all
+ * shares are finished.  For each rank, two cache lines therefore cross between
+ * cores, one at the start and one at the end, and no rank waits for another to
+ * open or close a round.  A rank that has waited for a while takes pieces from
+ * the shares of other ranks.  A small round is done by one rank alone, usually
+ * the last to arrive.
  *
- * With several calls each rank brings where they are, and a hash of them.  Each
- * rank finds out for itself whether all have brought the same calls.  If so it
- * is a split round of all these calls; if not, as ranks may group calls
- * differently, a round is opened as without slots.  If the first of several
- * calls goes by the counter, a rank arrives by both the counter and a slot.
+ * With several calls, each rank publishes the address of its list of calls.
  */
 
 #include "sim/exec/slot.h"
 
-/* A round as a rank cuts it for itself. */
+/* A round, as one rank has cut it. */
 struct cut {
 	uint64_t number;
+	uint64_t what; /* word for the calls (call_what()) */
 	struct round round;
-	struct place places[SLOT_RANKS];       /* of one call */
-	const struct place *lists[SLOT_RANKS]; /* of several */
-	struct {
-		size_t begin, end;
-		uint64_t pieces;
-	} shares[SLOT_RANKS];
-	uint64_t pieces; /* of all */
+	uint64_t pieces; /* number of pieces in all shares */
 };
 
-/* What a rank has of its split rounds.  A word is the round's number and a
- * number of pieces. */
+/* State of a rank in its split rounds.  "The rank's thread" is the one that
+ * drives its stream.  Each word combines the number of a round with a number of
+ * pieces. */
 struct split_round {
-	/* Atomic; how many pieces of the rank's share are claimed; and whether
-	 * the driver of its stream may touch the buffers of others, which is
-	 * set (seq_cst) before a look at whether the world is broken. */
+	/* Atomic; number of claimed pieces of the rank's share, and the bit
+	 * INSIDE if the rank's thread might be accessing other ranks' buffers.
+	 * The bit is set (seq_cst) before this thread checks whether the world
+	 * is broken. */
 	_Alignas(CACHE_LINE) _Atomic uint64_t claimed;
 
-	/* Atomic; how many pieces of any share the driver of the rank's stream
-	 * has finished.  Only that driver writes it.  Release: what was
-	 * written.  Acquire: a driver that finds all finished. */
+	/* Atomic; number of pieces, of any share, that the rank's thread has
+	 * finished.  Written by this thread only.  Stored with release and
+	 * loaded with acquire, so that a thread that finds all pieces finished
+	 * also sees their results. */
 	_Alignas(CACHE_LINE) _Atomic uint64_t finished;
 
-	/* Owned by the driver of the rank's launch: the last round. */
+	/* The rank's last round.  Owned by the rank's thread. */
 	_Alignas(CACHE_LINE) struct cut cut;
 };
 
-/* True if a launch arrives with a slot for its next call, which is not for an
- * inline round.  Not where ranks wait for cores, nor for so few bytes that the
- * last rank to arrive does them at once. */
-bool split_round_fits(const struct world *world, const struct launch *launch);
+/* Arrive with the launch's next call or, if @is_one is false, with all of its
+ * calls. */
+void split_round_arrive(const struct world *world, struct launch *launch,
+                        bool is_one);
 
-/* Arrive with the launch's next call, for which split_round_fits(). */
-void split_round_arrive(const struct world *world, struct launch *launch);
+/* Do pieces of the rank's own share, and of other shares after a while.
+ * Returns true if the round has ended; otherwise, stores whether this thread
+ * leaves pieces that could be done now.  Stops early if a rank was aborted or
+ * the thread's time limit has passed.  Only valid after all slots have arrived,
+ * with the same call or calls. */
+bool split_round_do(struct world *world, struct launch *launch,
+                    const struct drive *drive, bool *left_out);
 
-/* True if all calls of a launch are done in one split round if the ranks have
- * the same calls, however it arrives: they are several, none of them is done,
- * and they are large enough. */
-bool split_round_fits_list(const struct world *world,
-                           const struct launch *launch);
+/* Return true if another thread has noticed that the split round of @launch has
+ * ended.  Threads notice it only in worlds with more ranks than cores. */
+static inline bool split_round_is_over(const struct world *w,
+                                       const struct launch *l)
+{
+	return w->is_crowded && load_acquire(&w->over) >= l->slot;
+}
 
-/* Say in the slot of a launch where its calls are, unless the slot says what
- * the one call is. */
-void split_round_list(const struct world *world, const struct launch *launch,
-                      struct slot *slot);
-
-/* When all slots have come: true if each rank has brought the same list, for
- * which split_round_fits_list(). */
-bool split_round_is_list(const struct world *world,
-                         const struct launch *launch);
-
-/* When all slots have come, with the same call or list: do pieces of the rank's
- * own share and, if it @steals, of the others', until there are none, a rank
- * was aborted, or the driver's time is over.  True if the round is over; else
- * stores whether this driver leaves pieces and does not come again. */
-bool split_round_do(const struct world *world, const struct launch *launch,
-                    bool steals, const struct drive *drive, bool *left_out);
-
-/* True if the round is over. */
-bool split_round_is_over(const struct world *world,
-                         const struct launch *launch);
-
-/* How many ranks' drivers are inside. */
+/* Return the number of ranks whose threads are inside a split round. */
 int split_round_inside(const struct world *world);
 
 #endif

@@ -3,41 +3,38 @@
 #define SIM_EXEC_STREAM_MARK_H
 
 /*
- * Marks: words that a stream sets when it gets there, and that streams wait for
+ * Marks: words in memory that a stream writes, and that streams can wait for
  */
 
 #include "sim/exec/stream_queue.h"
 
-/* What a stream waits for, as the driver numbers it. */
+/* Conditions on which a stream waits for a word.  The numbers are those of
+ * CUDA's driver API. */
 enum compare {
-	COMPARE_GEQ, /* cyclically */
+	/* true if the word has reached the value, modulo 2^32 or 2^64 */
+	COMPARE_GEQ,
 	COMPARE_EQ,
-	COMPARE_AND, /* any bit in common */
-	COMPARE_NOR, /* any bit clear in both */
+	/* true if some bit is set in both the word and the value */
+	COMPARE_AND,
+	/* true if some bit is clear in both the word and the value */
+	COMPARE_NOR,
 };
 
-/* Set a word that streams may wait for. */
-void mark_set(uint32_t *word, uint32_t value);
+/* Set the word of work.mark, and kick the streams that wait for a word. */
+void mark_set(const struct work *work);
 
-/*
- * The step functions of work on a word (work.mark):
- *
- * mark_step       - set it
- * mark_await_step - wait until a mark has set it
- * mark_poll_step  - wait until it is set, with or without a mark: the program
- *                   may write it
- *
- * The wide ones are for words of 64 bits (work.wide_mark).
- */
+/* Step function: call mark_set(). */
 enum step mark_step(struct stream *stream, struct work *work,
                     const struct drive *drive);
+
+/* Step function: wait until the word of work.mark fulfills its condition.  Only
+ * for words that are always set by mark_set(). */
 enum step mark_await_step(struct stream *stream, struct work *work,
                           const struct drive *drive);
+
+/* Step function: wait as mark_await_step() does, for a word that the program
+ * may also write itself.  The worker polls the word. */
 enum step mark_poll_step(struct stream *stream, struct work *work,
                          const struct drive *drive);
-enum step mark_wide_step(struct stream *stream, struct work *work,
-                         const struct drive *drive);
-enum step mark_wide_poll_step(struct stream *stream, struct work *work,
-                              const struct drive *drive);
 
 #endif

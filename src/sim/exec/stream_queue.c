@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Which streams there are, and what is queued on them
+ * The table of streams, and the queue of each stream
  *
- * The memory of a stream is never freed: a destroyed stream is kept for the
- * next one to be created, and its positions go on counting.  So a handle, or a
- * position of a stream, may be looked at after the stream was destroyed.  A
- * thread that completes another thread's operation does that all the time.
+ * The memory of a stream is never freed: a destroyed stream is reused by the
+ * next one to be created, and its positions continue to count up.  So a thread
+ * may still read a stream, or compare a position, after the stream was
+ * destroyed.  Threads that complete operations of other threads depend on this
+ * guarantee.
  *
- * Locks: the table's, then a stream's own.  Step functions acquire the locks of
- * what they work on; none is held while a step function is called.
+ * Lock order: the table's lock, then a stream's lock.  A step function is
+ * called with no lock held; it acquires the locks that it needs.
  */
 
 #include "sim/exec/scheduler.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include <cohort/sim.h>
 
@@ -27,17 +27,19 @@
 
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Guarded by table_lock; the list of all only grows. */
+/* First stream in the list of all streams, which only grows.  Guarded by
+ * table_lock. */
 static struct stream *all;
 static struct stream *unused;
-static uint64_t created; /* how many, ever */
+static uint64_t created; /* number of streams ever created */
 
-/* Atomic; each set once under table_lock (release), read by anyone. */
+/* Atomic; each entry is set once, with release, under table_lock.  Any thread
+ * may read it. */
 static struct stream *_Atomic legacy[COHORT_SIM_MAX_DEVICES];
 
-/* Atomic; how many streams of each device its legacy default stream waits for.
- * Acquire and release: a thread that sees none sees what those streams did that
- * there were. */
+/* Atomic; for each device, number of streams that its legacy default stream
+ * waits for.  Acquire and release: a thread that reads 0 sees all that these
+ * streams did before they were destroyed. */
 static atomic_int blocking_streams[COHORT_SIM_MAX_DEVICES];
 
 static void count_blocking(const struct stream *s, int change)
@@ -63,7 +65,6 @@ static void stream_init(struct stream *s)
 	pthread_condattr_destroy(&attr);
 }
 
-/* Called with table_lock held. */
 static struct stream *stream_create_locked(int device, bool blocking,
                                            bool is_legacy)
 {
@@ -84,7 +85,7 @@ static struct stream *stream_create_locked(int device, bool blocking,
 	s->id = ++created;
 	s->blocking = blocking;
 	s->legacy = is_legacy;
-	memset(s->attributes, 0, sizeof(s->attributes));
+	s->priority = 0;
 	s->parked = false;
 	store_relaxed(&s->live, true);
 	pthread_mutex_unlock(&s->lock);
@@ -92,7 +93,8 @@ static struct stream *stream_create_locked(int device, bool blocking,
 	return s;
 }
 
-/* True, and only once, if a stream was destroyed and has nothing left to do. */
+/* Mark a stream as parked if it was destroyed and has no work left.  Return
+ * true only for the call that marks it. */
 static bool stream_is_over(struct stream *s)
 {
 	SCOPED_LOCK(&s->lock);
@@ -115,7 +117,8 @@ void stream_park(struct stream *s)
 
 struct stream *stream_legacy(int device)
 {
-	/* Acquire: the stream's fields.  Pairs with the release below. */
+	/* The acquire makes the stream's members visible.  It pairs with the
+	 * release below. */
 	struct stream *s = load_acquire(&legacy[device]);
 
 	if (s)
@@ -141,13 +144,14 @@ struct stream *stream_create(int device, bool blocking)
 
 void stream_destroy(struct stream *s)
 {
-	/* seq_cst: either this thread sees that it is busy, or its driver sees,
-	 * once it has let go, that it is not live. */
+	/* seq_cst: either this thread sees that the stream is busy, or the
+	 * thread that drives the stream sees, after it has cleared busy, that
+	 * the stream is not live. */
 	atomic_store(&s->live, false);
 	stream_park(s);
 }
 
-/* The newest stream; the list behind it never changes. */
+/* Return the newest stream.  The list that starts there never changes. */
 static struct stream *newest(void)
 {
 	SCOPED_LOCK(&table_lock);
@@ -175,8 +179,8 @@ struct stream *stream_next(struct stream *after, uint64_t *position_out)
 {
 	struct stream *s = after ? after->next : newest();
 
-	/* Acquire: what was launched before by the thread that told this one to
-	 * wait. */
+	/* The acquire makes all work visible that was queued before another
+	 * thread requested this wait. */
 	if (s)
 		*position_out = load_acquire(&s->queued);
 	return s;
@@ -195,12 +199,12 @@ size_t stream_live(void)
 	return n;
 }
 
-/* ---- what is queued --------------------------------------------------- */
+/* ---- the queue of a stream -------------------------------------------- */
 
 bool stream_is_done(const struct stream *s, uint64_t position)
 {
-	/* Acquire: the results of the work.  Pairs with the release in
-	 * stream_drive(). */
+	/* The acquire makes the results of the work visible.  It pairs with the
+	 * release in pop(). */
 	return load_acquire(&s->done) >= position;
 }
 
@@ -226,16 +230,18 @@ bool stream_put(struct stream *s, const struct work *work,
 	}
 	s->ring[s->queued % STREAM_SLOTS] = *work;
 	*position_out = s->queued + 1;
-	/* seq_cst: then look whether it is noted.  Release for threads that
-	 * look at positions without the lock. */
+	/* seq_cst, because the caller then checks whether the stream is
+	 * registered with the poller.  The store is also a release, for threads
+	 * that read positions without the lock. */
 	atomic_store(&s->queued, *position_out);
 	return true;
 }
 
-/* ---- crowds ----------------------------------------------------------- */
+/* ---- more ranks than cores -------------------------------------------- */
 
-/* Atomic; worlds with more ranks than there are cores, where a spinning thread
- * keeps the one it waits for from running.  Relaxed: a number. */
+/* Atomic; number of worlds with more ranks than cores.  In such a world, a
+ * thread that spins can occupy the core on which the thread it waits for has to
+ * run.  Relaxed, because the number orders nothing. */
 static atomic_int crowds;
 
 void stream_crowd(int change)

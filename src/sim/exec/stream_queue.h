@@ -5,23 +5,24 @@
 /*
  * Streams: queues of work that run in order, asynchronously to the caller
  *
- * Work has a step function, which either does the work or says what it waits
- * for; it never blocks.  A thread that needs a stream to go on *drives* it,
- * that is, steps its first work.  The thread that queues work does what is
- * cheap; a thread that waits for the stream does the rest; and the stream's own
- * thread, its worker (stream_worker.c), does what no thread waits for, and what
- * only it may do (host functions, delays).  Work that is blocked is stepped
- * again when what it waits for has happened: the thread that makes it happen
- * *kicks* the stream, and drives the streams it has kicked before it returns
- * (stream_settle()).
+ * Each work item has a step function.  A step never blocks: it either completes
+ * the item or returns what the item waits for.  A thread that needs a stream to
+ * make progress *drives* it: it steps the item at the head of the queue.  The
+ * thread that enqueues an item drives the stream if the item is cheap.  A
+ * thread that waits for the stream does all other items.  The stream's worker
+ * thread (stream_worker.c) does items that no thread waits for, and items that
+ * only a worker may do (host functions, delays).  A blocked item is stepped
+ * again after the event that it waits for: the thread that causes the event
+ * *kicks* the stream, and before it returns drives all streams that it has
+ * kicked (stream_settle()).
  *
  * Guarantees
  *
- *  A.  Work of one stream runs in the order queued, one piece at a time, and
- *     each piece sees what the work before it wrote.
- *  B.  Every stream whose first work can run is being driven, has been kicked
- *     by a thread that will drive it, has woken its own thread, or has been
- *     noted by the poller, which looks about once a millisecond.
+ *  A.  Items of a stream run in the order queued, one at a time, and each sees
+ *      what the items before it wrote.
+ *  B.  A stream whose head item can run is being driven, or was kicked by a
+ *      thread that will drive it, or has woken its worker, or is registered
+ *      with the poller, which checks it about once a millisecond.
  *  C.  A step function is called with no lock held.
  */
 
@@ -35,50 +36,60 @@ struct captured;
 struct event;
 struct launch;
 struct rows;
-struct shared_event;
 struct stream;
 struct work;
 
-/* What a step function answers. */
+/* Result of a step function. */
 enum step {
-	STEP_DONE,    /* done, go on with the next */
-	STEP_BLOCKED, /* waits for something that will kick the stream */
-	STEP_LATER,   /* takes more effort than this driver may make */
-	/* As STEP_LATER, but is best left to a thread that waits: poller.h. */
+	STEP_DONE,    /* done; continue with the next item */
+	STEP_BLOCKED, /* waits for an event that will kick the stream */
+	/* needs more work than the driving thread may do (enum effort) */
+	STEP_LATER,
+	/* Like STEP_LATER, but for a thread that waits for the stream instead
+	 * of the worker (poller.c). */
 	STEP_LEFT,
-	/* Waits for something that nobody will kick the stream for. */
+	/* Waits for an event that kicks no stream, so the poller must step the
+	 * item again. */
 	STEP_WATCH,
 };
 
-/* How much a driver may do. */
+/* The amount of work that a driver may do. */
 enum effort {
-	/* What takes no longer than a call that queues may take. */
+	/* Only items so short that a call that enqueues work may do them. */
 	EFFORT_ENQUEUE,
-	EFFORT_HELP, /* all but what is for the stream's own thread */
-	EFFORT_OWN,  /* all: the driver is the stream's own thread */
+	EFFORT_HELP, /* all but items reserved for the worker */
+	EFFORT_OWN,  /* everything: the driver is the worker */
 };
 
-/* A driver: how much it may do, and what it drives for.  It stops when it has
- * that, and leaves the rest to the stream's own thread. */
+/* Limits of a driver: how much it may do, and when it stops.  It stops as soon
+ * as one of the conditions below is true, and leaves the rest to the worker. */
 struct drive {
 	enum effort effort;
-	uint64_t position; /* of the stream: until so much is done, */
-	/* Or *word - value is not below 0 (NULL: no word), */
+	uint64_t position; /* stop once this many items are done */
+	/* Stop once *word has reached value, compared modulo 2^32.  NULL if
+	 * there is no word to watch. */
 	const uint32_t *word;
 	uint32_t value;
-	/* Or this time, checked now and then, also within work. */
+	/* Stop at this time.  Checked from time to time, even within an
+	 * item. */
 	uint64_t until_ns;
-	bool attends; /* looks again at once, but for the last time */
-	bool stays;   /* comes again soon, and does what was flushed */
-	/* NULL, or set once another thread takes over. */
+	/* The driver is polling: it steps the stream again at once.  False for
+	 * its last step. */
+	bool attends;
+	/* The thread will drive the stream again soon, and does flushed items
+	 * itself. */
+	bool stays;
+	/* Points to a flag that is set once another thread takes over.  NULL if
+	 * no thread can take over. */
 	const atomic_bool *stop;
 };
 
 typedef enum step (*step_fn)(struct stream *stream, struct work *work,
                              const struct drive *drive);
 
-/* A piece of work: its step, and what that works on.  The floors that queue it
- * fill it in; exec itself reads only wait, the marks and launch. */
+/* A work item: its step function, and the function's arguments.  The layer that
+ * enqueues an item fills it in; exec itself reads only the members wait, mark
+ * and launch. */
 struct work {
 	step_fn step;
 	union {
@@ -90,19 +101,15 @@ struct work {
 		struct {
 			void *memory;
 			size_t bytes;
-			uint32_t value; /* of elements of so many bytes: */
-			unsigned int size;
+			uint32_t value;    /* value of each element */
+			unsigned int size; /* bytes in an element */
 		} set;
 		struct {
-			uint32_t *word;
-			uint32_t value;
-			unsigned int compare; /* for a wait */
-		} mark;
-		struct {
-			uint64_t *word;
+			void *word;
 			uint64_t value;
-			unsigned int compare; /* for a wait */
-		} wide_mark;
+			unsigned int bits;    /* of the word: 32 or 64 */
+			unsigned int compare; /* enum compare; waits only */
+		} mark;
 		struct {
 			struct rows *what;
 			size_t done;
@@ -112,7 +119,9 @@ struct work {
 			void *user;
 		} host;
 		struct {
-			void (*fn)(void); /* of the type that its step knows */
+			/* The step function casts it to the function's real
+			 * type. */
+			void (*fn)(void);
 			void *user;
 			void *handle;
 		} callback;
@@ -124,256 +133,272 @@ struct work {
 			struct event *event;
 			uint64_t version;
 		} record;
-		struct {
-			struct shared_event *event;
-			uint64_t recording;
-		} shared;
 		struct launch *launch;
 	};
 };
 
 #define STREAM_SLOTS 1024
 
-/* Room for what the floor above keeps of a stream. */
-#define STREAM_ATTRIBUTES 64
-
 /*
  * One stream
  *
- * Its members are parted by who writes them. "The driver" is the thread that
- * has set busy.
+ * Members are grouped by the threads that write them.  "The driver" is the
+ * thread that has set busy.
  */
 struct stream {
-	/* Written under lock by the thread that creates the stream, constant
-	 * while it is live; read by others under lock. */
+	/* Written under lock by the thread that creates the stream, then
+	 * constant while the stream is live.  Other threads read them under
+	 * lock. */
 	int device;
-	uint64_t id;   /* another one each time it is created */
+	int priority;  /* 0 unless the creator sets it; has no effect */
+	uint64_t id;   /* A new number each time the stream is created. */
 	bool blocking; /* synchronizes with the legacy default stream */
-	bool legacy;   /* is the legacy default stream of its device */
+	bool legacy;   /* the legacy default stream of its device */
 
-	/* Written by the thread that sets is_noted, and from then on by the
-	 * poller, which reads them.  is_noted: atomic, seq_cst; the poller will
-	 * look. */
-	atomic_bool is_noted;
-	struct stream *next_noted;
+	/* Registration with the poller.  Written by the thread that sets
+	 * is_registered, then owned by the poller.  While is_registered
+	 * (atomic, seq_cst) is true, the poller will check the stream. */
+	atomic_bool is_registered;
+	struct stream *next_registered;
 	uint64_t noted_done;
 
-	/* Atomic; written by the driver: its first work was left, as it is more
-	 * than a look can do.  Relaxed: readers, any thread, may find it out of
-	 * date. */
+	/* Atomic; written by the driver.  True if the head item was left undone
+	 * because it is too much work for the poller.  Relaxed, because an
+	 * outdated value does no harm. */
 	atomic_bool is_left;
 
-	/* Atomic; written under the lock of captures: what it is in a capture,
-	 * or NULL.  Read without the lock to know whether there is anything,
-	 * relaxed. */
+	/* Atomic; the stream's state in a capture, or NULL if it is in none.
+	 * Written under the lock of captures.  Relaxed loads without this lock
+	 * may only test it for NULL. */
 	struct captured *_Atomic captured;
 
-	/* Atomic; written by the threads that create and destroy it: false once
-	 * it is destroyed. */
+	/* Atomic; true from the stream's creation until it is destroyed.
+	 * Written by the threads that create and destroy the stream. */
 	atomic_bool live;
 
-	/* What follows changes all the time, on a cache line of its own. */
+	/* Keep the members below, which change often, on a cache line of their
+	 * own. */
 	char pad[64];
 
-	/* ---- written by the threads that queue, under lock ---- */
+	/* ---- written by the threads that enqueue, under lock ---- */
 
-	/* Atomic; how many pieces of work were queued since the stream was
-	 * first made.  Release; any thread reads it without the lock
-	 * (acquire). */
+	/* Atomic; number of items queued since the stream's memory was
+	 * allocated.  Stored with release; any thread may load it without the
+	 * lock (acquire). */
 	_Atomic uint64_t queued;
 
 	/* ---- written by the driver ---- */
 
-	/* Atomic; how many were done.  Release, and acquire where any thread
-	 * reads it, so that a thread that sees work done sees its results. */
+	/* Atomic; number of items done.  Stored with release and loaded with
+	 * acquire, so that a thread that sees an item done also sees its
+	 * results. */
 	_Atomic uint64_t done;
 
-	/* Atomic; its first work waits in a list for a kick, so that polling it
-	 * is of no use.  Also written by threads that take it from the list,
-	 * under the list's lock.  Relaxed: a hint for pollers; a thread that
-	 * kicks also drives. */
+	/* Atomic; true if the stream is in a list that will be kicked, so that
+	 * polling it is useless.  Also written, under the list's lock, by a
+	 * thread that removes the stream from the list.  Relaxed, because it is
+	 * only a hint to pollers: a thread that kicks a stream also drives
+	 * it. */
 	atomic_bool blocked;
 
 	/* ---- written by any thread ---- */
 
-	/* Atomic; set by a thread that kicks, cleared by that thread when it
-	 * drives. */
+	/* Atomic; set by the thread that kicks the stream, and cleared by the
+	 * same thread before it drives the stream. */
 	atomic_bool kicked;
 	struct stream *next_kicked; /* owned by the thread that set kicked */
 
-	/* Atomic, seq_cst; some thread is stepping the first work.  A thread
-	 * that finds it set sets again and tries once more; the driver looks at
-	 * again when it has let go: so one of the two looks. */
+	/* Atomic, seq_cst; busy is true while a thread steps the head item.  A
+	 * thread that finds it set sets retry, then tries once more.  The
+	 * driver checks retry after it has cleared busy, so one of the two
+	 * threads steps the item. */
 	atomic_bool busy;
-	atomic_bool again;
+	atomic_bool retry;
 
-	/* Atomic; work up to there was flushed: its own thread does it as soon
-	 * as it can be done.  Relaxed: a thread that moves it then asks for a
-	 * look. */
+	/* Atomic; number of flushed items, which the worker does as soon as
+	 * they can run.  Relaxed, because a thread that raises it then drives
+	 * the stream. */
 	_Atomic uint64_t flushed;
 
-	/* Atomic; a thread that waits for the stream stays, and the stream's
-	 * own thread leaves to that one what was flushed.  Relaxed: a hint,
-	 * which the poller resets if it is out of date. */
+	/* Atomic; true if a waiting thread keeps polling the stream, so that
+	 * the worker leaves the flushed items to it.  Relaxed, because it is
+	 * only a hint, which the poller resets if it is outdated. */
 	atomic_bool is_attended;
 
-	/* Atomic; a thread that waits for the stream looks all the time, and
-	 * need not be told that something is over.  Relaxed: a hint, as
-	 * is_attended. */
+	/* Atomic; true while a waiting thread is polling the stream and needs
+	 * no kick. Relaxed, because it is only a hint. */
 	atomic_bool is_watched;
 
-	/* Atomic; when a thread that waits last looked at what was flushed.
-	 * Relaxed: a number. */
+	/* Atomic; time at which a waiting thread last checked the flushed
+	 * items.  Relaxed, because it orders nothing. */
 	_Atomic uint64_t attended_ns;
 
-	/* Atomic; only the stream's own thread can go on.  Relaxed: a thread
-	 * that clears it asks for another look. */
+	/* Atomic; true if only the worker can continue.  Relaxed, because a
+	 * thread that clears it then checks the stream again. */
 	atomic_bool own_next;
 
 	/* ---- guarded by lock ---- */
 
 	pthread_mutex_t lock;
-	bool parked;     /* in the list of streams that are not in use */
-	bool own_wanted; /* its own thread shall drive */
+	bool parked;     /* in the list of unused streams */
+	bool own_wanted; /* True if the worker should drive the stream. */
 	bool own_started;
-	uint64_t timer_ns;   /* when its own thread shall look again, or 0 */
-	pthread_cond_t wake; /* own_wanted is set, or timer_ns has come */
-	struct stream *followers; /* streams that wait for done to move */
-	/* The floor above keeps its attributes of the stream here, and alone
-	 * reads them.  A new stream has zeros. */
-	_Alignas(16) unsigned char attributes[STREAM_ATTRIBUTES];
+	/* time at which the worker steps again, or 0 */
+	uint64_t timer_ns;
+	pthread_cond_t wake; /* signaled after own_wanted is set */
+	/* Streams that wait until the member done reaches a position. */
+	struct stream *followers;
 
-	/* Atomic, seq_cst; there may be followers: set under lock before a
-	 * last look at done, read by the driver after it has moved done. */
+	/* Atomic, seq_cst; false only if the list of followers is empty.  Set
+	 * under lock before a follower checks the member done for the last
+	 * time, and read by the driver after it has advanced done. */
 	atomic_bool followed;
 
-	/* Written by the threads that queue, under lock; the driver reads the
-	 * first work, and changes it. */
+	/* Written under lock by the threads that enqueue.  The driver reads and
+	 * changes the head item. */
 	struct work ring[STREAM_SLOTS];
 
-	/* Guarded by the lock of the stream, or of the list, that it
-	 * follows. */
+	/* True if the stream is in a list of followers, because it waits.
+	 * Guarded by the lock of the list. */
 	bool follows;
 	struct stream *next_follower;
 
 	/* Guarded by the lock of the table of streams. */
-	struct stream *next;      /* of all */
-	struct stream *next_free; /* of those not in use */
+	struct stream *next;      /* in the list of all streams */
+	struct stream *next_free; /* in the list of unused streams */
 };
 
-/* ---- which streams there are (stream_queue.c) ---- */
+/* ---- creating and listing streams (stream_queue.c) ---- */
 
-/* The legacy default stream of @device, or NULL without memory. */
+/* Return the legacy default stream of @device, or NULL if out of memory. */
 struct stream *stream_legacy(int device);
 
-/* A new stream, or NULL without memory; and destroy it: it goes on until
- * nothing is left to do, and then may be created anew. */
+/* Create a stream.  Returns NULL if out of memory. */
 struct stream *stream_create(int device, bool blocking);
+
+/* Destroy @stream.  Its queued work still runs, and its memory is reused
+ * later. */
 void stream_destroy(struct stream *stream);
 
-/* The next stream of @device after @after (NULL: the first), or NULL; with
- * @only_blocking only those that synchronize with the legacy default stream.
- * Stores the position behind what is queued on it: in the same look, as a
- * stream that was destroyed may be another device's at the next one. */
+/*
+ * stream_next_of - return the stream of @device that follows @after
+ * @after:         NULL to start with the first stream
+ * @only_blocking: skip streams that do not synchronize with the legacy default
+ *                 stream
+ * @position_out:  set to the position after the last item queued
+ *
+ * Returns NULL after the last stream.  Device and position are read under one
+ * lock, because a destroyed stream might be reused for another device.
+ */
 struct stream *stream_next_of(struct stream *after, int device,
                               bool only_blocking, uint64_t *position_out);
 
-/* The next stream of any device, as stream_next_of(). */
+/* Like stream_next_of(), but return the next stream of any device and kind. */
 struct stream *stream_next(struct stream *after, uint64_t *position_out);
 
-/* True if nothing is left to do before what would be queued now (acquire: what
- * that work did). */
+/* Return true if an item that is queued now could run at once.  The acquire
+ * makes the results of all earlier work visible to the caller. */
 bool stream_is_idle(const struct stream *stream);
 
-/* True if the first @position pieces of work are done (acquire). */
+/* Return true if the first @position items are done.  The acquire makes their
+ * results visible to the caller. */
 bool stream_is_done(const struct stream *stream, uint64_t position);
 
-/* Count @change more worlds that have more ranks than there are cores. */
+/* Add @change to the number of worlds with more ranks than the machine has
+ * cores. */
 void stream_crowd(int change);
 
-/* ---- queueing and waiting (stream_submit.c) ---- */
+/* ---- enqueueing and waiting (stream_submit.c) ---- */
 
 /*
- * Queue work at the end of @stream and do what is cheap.  Blocks only while
- * the stream is full.  Stores the position behind the work: it is done when
- * stream_is_done() says so of that position.
+ * Enqueue @work on @stream, and step it at once if it is cheap.  Blocks only
+ * while the stream is full.  If @position_out is not NULL, it is set to the
+ * position to pass to stream_is_done() or stream_wait().
  */
 void stream_push(struct stream *stream, const struct work *work,
                  uint64_t *position_out);
 
-/* As stream_push(), for work whose first step does not wait for a kick: if it
- * can be done at once it is not queued at all. */
+/* Enqueue @work as stream_push() does, but bypass the queue if the work can be
+ * done at once.  Only for work whose first step does not wait for a kick. */
 void stream_push_begun(struct stream *stream, struct work *work);
 
-/* Queue on @stream a wait for @position of @on.  stream_go() is still to be
- * called. */
+/* Make @stream wait until the first @position items of @on are done.  The
+ * caller must call stream_drive_cheap() afterwards. */
 void stream_push_wait(struct stream *stream, struct stream *on,
                       uint64_t position);
 
-/* Help @stream until @position is done. */
+/* Wait until the first @position items of @stream are done, and help to do
+ * them. */
 void stream_wait(struct stream *stream, uint64_t position);
 
-/* Wait for all that is queued on the streams of @device now; with
- * @only_blocking only on those that synchronize with the legacy default
- * stream. */
+/* Wait for all work now queued on the streams of @device.  If @only_blocking,
+ * skip streams that do not synchronize with the legacy default stream. */
 void stream_wait_device(int device, bool only_blocking);
 
 /* ---- kicks (scheduler.c) ---- */
 
-/*
- * Lists of streams whose first work waits for one thing, for step functions:
- * called with the lock held that guards the list and what is waited for.  A
- * step function that goes on must take its stream from the list that it put it
- * in.
- */
+/* Add @stream to a list of streams that are kicked when the condition they wait
+ * for might be true.  Called by step functions, with the lock held that guards
+ * both the list and the condition. */
 void stream_follow_locked(struct stream **list, struct stream *stream);
+
+/* Remove @stream from @list.  A step function must call this once its stream no
+ * longer waits. */
 void stream_unfollow_locked(struct stream **list, struct stream *stream);
+
+/* Empty @list and kick all streams that were in it. */
 void stream_kick_all_locked(struct stream **list);
 
-/* Note that the first work of @stream may go on.  Takes no lock. */
+/* Mark @stream as runnable.  The caller must call stream_settle() once it holds
+ * no lock.  Takes no lock. */
 void stream_kick(struct stream *stream);
 
-/* True if a kick would only be in the way of a thread that looks already. */
+/* Return true if a kick would only disturb a waiting thread that is polling the
+ * stream anyway. */
 static inline bool stream_is_watched(const struct stream *stream)
 {
 	return load_relaxed(&stream->is_watched);
 }
 
-/* ---- driving (scheduler.c); no lock may be held ---- */
+/* ---- driving (scheduler.c); the caller must hold no lock ---- */
 
-/* Do what @drive may do of @stream now. */
+/* Do all work of @stream that @drive allows and that need not wait. */
 void stream_drive(struct stream *stream, const struct drive *drive);
 
-/* True if the time of a driver is over, or another thread takes over. */
+/* Return true if the driver's time limit has passed or another thread has taken
+ * over. */
 bool drive_is_late(const struct drive *drive);
 
-/* Do what is cheap of @stream, and drive the streams that this has kicked. */
-void stream_go(struct stream *stream);
+/* Do the cheap work of @stream, and then of all streams that were kicked by
+ * that work. */
+void stream_drive_cheap(struct stream *stream);
 
-/* Drive the streams that this thread has kicked, as far as it is cheap. */
+/* Do the cheap work of all streams that the calling thread has kicked. */
 void stream_settle(void);
 
-/* For a thread that asks for @position of @stream: do what can be done for that
- * now, if anything can. */
+/* Do what can be done now toward completing the first @position items of
+ * @stream.  For a thread that then checks whether they are done. */
 void stream_help(struct stream *stream, uint64_t position);
 
-/* For a thread that waits: as stream_help(), for a few microseconds or until
- * there is what @drive is for.  The thread comes again until it has that, or
- * calls stream_leave() and drives with EFFORT_ENQUEUE before it gives up. */
-void stream_attend(struct stream *stream, const struct drive *drive);
+/* Poll @stream for a few microseconds, or until @drive says to stop.  A waiting
+ * thread calls this until the condition it waits for is true.  A thread that
+ * gives up earlier must call stream_leave() and then drive with
+ * EFFORT_ENQUEUE. */
+void stream_poll_for_waiter(struct stream *stream, const struct drive *drive);
 
-/* For a thread that gives up waiting: what was flushed is the stream's own
- * thread's again. */
+/* Return the flushed work of @stream to the worker.  For a thread that stops
+ * waiting. */
 void stream_leave(struct stream *stream);
 
-/* Flush @stream: have its own thread do what is queued on it as soon as it can
- * be done, unless a thread that waits does; may make a system call.  And true
- * if its first work was flushed. */
-void stream_go_by_itself(struct stream *stream);
+/* Flush @stream: the worker does the queued work as soon as it can run, unless
+ * a waiting thread does the work.  May make a system call. */
+void stream_flush_to_worker(struct stream *stream);
+
+/* Return true if the head item was flushed. */
 bool stream_is_flushed(const struct stream *stream);
 
-/* From a step function: step again at @when_ns on the stream's own thread
- * (stream_worker.c). */
+/* Make the worker step the item again at @when_ns (stream_worker.c).  For step
+ * functions, which must return the result of this function. */
 enum step stream_timer(struct stream *stream, uint64_t when_ns,
                        const struct drive *drive);
 

@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * Queueing work on streams, and waiting for it
- */
+/* Enqueues work on streams, and waits for it */
 
 #include <limits.h>
 
 #include "base/backoff.h"
+#include "sim/exec/rank_launch.h"
 #include "sim/exec/scheduler.h"
-#include "sim/exec/self_wait.h"
 #include "sim/strict/strict.h"
 
-/* Wait a little for the first work of @s. */
-static void wait_a_little(struct stream *s, struct backoff *b)
+/* Back off while the head item of @s is not done.  In strict mode, also end the
+ * program if the wait can never finish. */
+static void back_off(struct stream *s, struct backoff *b)
 {
 	if (strict_is_on() && b->started_ns)
-		self_wait_check(s, b->started_ns);
+		rendezvous_check_wait(s, b->started_ns);
 	backoff_wait(b, UINT64_MAX);
 }
 
@@ -26,7 +25,7 @@ static uint64_t push(struct stream *s, const struct work *work)
 
 	while (!stream_put(s, work, &position)) {
 		stream_help(s, position);
-		wait_a_little(s, &b);
+		back_off(s, &b);
 	}
 	return position;
 }
@@ -42,7 +41,8 @@ void stream_push_wait(struct stream *s, struct stream *on, uint64_t position)
 		push(s, &w);
 }
 
-/* The legacy default stream waits for every blocking stream of its device. */
+/* Make the legacy default stream wait for every blocking stream of its
+ * device. */
 static void order_legacy(struct stream *s)
 {
 	struct stream *other = NULL;
@@ -54,7 +54,7 @@ static void order_legacy(struct stream *s)
 		stream_push_wait(s, other, position);
 }
 
-/* A blocking stream waits for the legacy default stream of its device. */
+/* Make a blocking stream wait for the legacy default stream of its device. */
 static void order_blocking(struct stream *s)
 {
 	struct stream *l = stream_legacy_if_any(s->device);
@@ -75,10 +75,10 @@ void stream_push(struct stream *s, const struct work *work,
 	position = push(s, work);
 	if (position_out)
 		*position_out = position;
-	/* Behind work that only waits to be looked at, the poller's look will
-	 * do. */
-	if (position - stream_done(s) == 1 || !atomic_load(&s->is_noted))
-		stream_go(s);
+	/* If the stream is registered, the poller reaches this item when it
+	 * checks the earlier ones. */
+	if (position - stream_done(s) == 1 || !atomic_load(&s->is_registered))
+		stream_drive_cheap(s);
 }
 
 void stream_push_begun(struct stream *s, struct work *work)
@@ -97,9 +97,9 @@ void stream_wait(struct stream *s, uint64_t position)
 	struct backoff b = backoff_among(stream_is_crowded() ? INT_MAX : 1);
 
 	while (!stream_is_done(s, position)) {
-		stream_attend(s, &d);
+		stream_poll_for_waiter(s, &d);
 		if (!stream_is_done(s, position))
-			wait_a_little(s, &b);
+			back_off(s, &b);
 	}
 	stream_leave(s);
 }

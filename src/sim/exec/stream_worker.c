@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The streams' own threads: for what no thread waits for, and what only they
- * may do
+ * Worker threads: one for each stream that needs one
  *
- * One is started when it is wanted, sleeps while it is not, and ends if that
- * lasts.
+ * A worker does items that no thread waits for, and items that only a worker
+ * may do.  It is started when it is first needed, sleeps while it has nothing
+ * to do, and ends after STREAM_THREAD_IDLE_NS of sleep.
  */
 
 #include "sim/exec/scheduler.h"
@@ -17,9 +17,9 @@
 
 /* ---- the thread ------------------------------------------------------- */
 
-/* Wait until the stream's own thread is wanted or its timer has come.  False,
- * and the stream has no thread of its own any more, if neither happens for
- * long.  Called with the lock held; releases and re-acquires it. */
+/* Wait until the worker is wanted or its timer expires.  Return false if
+ * neither happens for a long time; the stream then has no worker.  Called with
+ * the lock held; releases and re-acquires it. */
 static bool worker_sleep_locked(struct stream *s)
 {
 	const uint64_t idle_ns = clock_now() + STREAM_THREAD_IDLE_NS;
@@ -37,7 +37,8 @@ static bool worker_sleep_locked(struct stream *s)
 	return s->own_started;
 }
 
-/* Atomic; how many threads have begun.  Relaxed: a number. */
+/* Atomic; number of threads that the simulator has started and that have not
+ * ended.  Relaxed, because the number orders nothing. */
 static atomic_int own_threads;
 
 int stream_own_threads(void)
@@ -50,14 +51,15 @@ void stream_count_thread(int change)
 	add_relaxed(&own_threads, change);
 }
 
-/* How often a stream's own thread looks at what was flushed, in some 0.1 ms: as
- * long as the other ranks' threads may be kept from their last piece.  To sleep
- * and be woken takes as long. */
+/* Number of times that a worker checks flushed items before it sleeps.  The
+ * checks take about 0.1 ms in all: enough for other ranks' workers to finish
+ * their last piece, and no longer than sleeping and waking up would take. */
 #define OWN_LOOKS 40
 
-/* Do what can be done of @s.  What was flushed is looked at for as long as the
- * other ranks' own threads, which are at it, too, may take to come so far.  It
- * is left to a thread that comes to wait for it. */
+/* Do the work of @s that can be done now.  Keep checking flushed items while
+ * other ranks' workers might still be working on the same collective.  Stop if
+ * a thread starts to wait for the stream, because that thread then does the
+ * work. */
 static void worker_drive(struct stream *s)
 {
 	const bool flushed = stream_is_flushed(s);
@@ -80,18 +82,18 @@ static void worker_drive(struct stream *s)
 	}
 }
 
-/* The stream's own thread.  The stream lives as long as the process. */
+/* Main function of a worker.  The stream lives as long as the process. */
 static void *worker_main(void *arg)
 {
 	struct stream *s = arg;
-	bool goes_on;
+	bool continues;
 
 	stream_count_thread(1);
 	for (;;) {
 		pthread_mutex_lock(&s->lock);
-		goes_on = worker_sleep_locked(s);
+		continues = worker_sleep_locked(s);
 		pthread_mutex_unlock(&s->lock);
-		if (!goes_on)
+		if (!continues)
 			break;
 		worker_drive(s);
 	}
@@ -99,7 +101,7 @@ static void *worker_main(void *arg)
 	return NULL;
 }
 
-/* ---- for drivers ------------------------------------------------------ */
+/* ---- waking the worker ------------------------------------------------ */
 
 bool worker_wake(struct stream *s)
 {

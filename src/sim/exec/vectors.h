@@ -3,10 +3,11 @@
 #define SIM_EXEC_VECTORS_H
 
 /*
- * Vectors of WIDTH bytes, as gcc and clang have them on every machine
+ * Vectors of WIDTH bytes, as gcc and clang provide them on every machine
  *
- * A comparison of two vectors is a vector of masks: all ones where it holds.  A
- * cast from one vector type to another keeps the bits.
+ * A comparison of two vectors returns a vector of masks: all bits of an element
+ * are set where the comparison is true.  A cast from one vector type to another
+ * keeps the bits.
  */
 
 #include <stdint.h>
@@ -36,14 +37,15 @@ typedef int64_t i64v VECTOR(WIDTH);
 typedef float f32v VECTOR(WIDTH);
 typedef double f64v VECTOR(WIDTH);
 
-/* Half as long: what becomes a whole vector when its elements are widened. */
+/* Half-width vectors.  Their elements fill a whole vector once they are
+ * widened. */
 typedef uint16_t u16h VECTOR(WIDTH / 2);
 typedef uint32_t u32h VECTOR(WIDTH / 2);
 typedef int32_t i32h VECTOR(WIDTH / 2);
 
 /*
- * The elements of one vector, widened: each of these holds every second or
- * every fourth of them, so that no instruction has to move them across.
+ * The widened elements of one vector.  Each member holds every second element
+ * (in a quad, every fourth), so that no element has to move to another lane.
  */
 struct pair {
 	f32v a, b;
@@ -53,11 +55,12 @@ struct quad {
 	f32v a, b, c, d;
 };
 
-/* Vectors stay in registers only if these functions dissolve. */
+/* Force inlining, because vectors stay in registers only in inlined
+ * functions. */
 #define INLINE static inline __attribute__((always_inline))
 
-/* @yes where the mask is set, else @no: all three of the signed type that the
- * comparison has, then compilers make one instruction of it. */
+/* Select @yes where @mask is set, @no elsewhere.  If all three have the signed
+ * type of the comparison, compilers emit one instruction. */
 #define PICK(mask, yes, no) (((yes) & (mask)) | ((no) & ~(mask)))
 
 #endif

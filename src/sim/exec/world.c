@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Making worlds, and what becomes of their members (see world.h) */
+/* Creates and frees worlds, and kicks their members (see world.h) */
 
 #include "sim/exec/world.h"
 
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,9 +17,10 @@
 #include "sim/strict/census.h"
 #include "sim/strict/strict.h"
 
-/* ---- life ------------------------------------------------------------- */
+/* ---- creating and freeing --------------------------------------------- */
 
-/* Atomic; how many worlds are not freed.  Relaxed: a number. */
+/* Atomic; number of worlds that are not freed.  Relaxed, because the number
+ * orders nothing. */
 static atomic_size_t worlds_live;
 
 size_t world_live(void)
@@ -29,8 +31,6 @@ size_t world_live(void)
 static void world_clear(struct world *w)
 {
 	free(w->members);
-	free(w->shares);
-	free(w->lists);
 	if (!w->span)
 		free(w->slots);
 	free(w->split_rounds);
@@ -38,7 +38,8 @@ static void world_clear(struct world *w)
 	free(w);
 }
 
-/* Memory in whole cache lines, all of it 0, or NULL. */
+/* Allocate zeroed memory in whole cache lines.  Returns NULL if out of
+ * memory. */
 static void *get_lines(size_t bytes)
 {
 	size_t whole = (bytes + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
@@ -49,38 +50,27 @@ static void *get_lines(size_t bytes)
 
 struct world *world_create(int n, int here, int cores, struct span_shared *span)
 {
-	static _Atomic uint64_t worlds; /* relaxed: a number */
-	const bool is_small = n <= SLOT_RANKS, is_crowded = n > cores;
-	struct world *w =
-		get_lines(sizeof(*w) + (size_t)n * sizeof(w->places[0]));
+	static _Atomic uint64_t worlds; /* relaxed, because it orders nothing */
+	const bool is_crowded = n > cores;
+	struct world *w = get_lines(sizeof(*w));
 
 	if (!w)
 		return NULL;
-	w->shares = get_lines((size_t)n * sizeof(*w->shares));
-	w->lists = get_lines((size_t)n * sizeof(*w->lists));
 	w->members = get_lines((size_t)n * sizeof(*w->members));
 	if (is_crowded)
 		w->seats = get_lines((size_t)n * sizeof(*w->seats));
 	w->span = span;
-	if (is_small && span)
-		w->slots = span_slots(span);
-	else if (is_small)
-		w->slots = get_lines(2 * (size_t)n * sizeof(*w->slots));
-	if (is_small && !is_crowded)
-		w->split_rounds =
-			get_lines((size_t)n * sizeof(*w->split_rounds));
-	if (!w->shares || !w->lists || !w->members ||
-	    (is_crowded && !w->seats) || (is_small && !w->slots) ||
-	    (is_small && !is_crowded && !w->split_rounds)) {
+	w->slots = span ? span_slots(span)
+	                : get_lines(2 * (size_t)n * sizeof(*w->slots));
+	w->split_rounds = get_lines((size_t)n * sizeof(*w->split_rounds));
+	if (!w->members || (is_crowded && !w->seats) || !w->slots ||
+	    !w->split_rounds) {
 		world_clear(w);
 		return NULL;
 	}
 	w->n = n;
 	w->here = here;
 	w->is_crowded = is_crowded;
-	w->round.world = w;
-	w->round.places = w->places;
-	w->round.lists = w->lists;
 	w->number = add_relaxed(&worlds, 1);
 	w->order = w->number;
 	lock_init(&w->lock);
@@ -140,17 +130,39 @@ void world_kick_others(const struct world *w, int rank)
 	}
 }
 
+/* ---- polling ---------------------------------------------------------- */
+
+/* Return true if polling is unlikely to delay the ranks that have not arrived,
+ * because none of them last arrived on this core. */
+static bool all_are_elsewhere(const struct world *w, int rank)
+{
+	const uint64_t mine = load_relaxed(&w->seats[rank].arrivals);
+	const int core = sched_getcpu();
+	const struct seat *s;
+
+	for (s = w->seats; s < w->seats + w->n; s++)
+		if (load_relaxed(&s->core) == core &&
+		    load_relaxed(&s->arrivals) < mine)
+			return false;
+	return true;
+}
+
+bool world_may_watch(const struct world *w, int rank, const struct drive *d)
+{
+	return d->attends || (w->seats && d->effort == EFFORT_HELP &&
+	                      all_are_elsewhere(w, rank));
+}
+
 /* ---- a rank was aborted ----------------------------------------------- */
 
 bool world_is_broken(const struct world *w)
 {
-	return (atomic_load(&w->gate) & GATE_BROKEN) ||
-	       (w->span && span_is_broken(w));
+	return atomic_load(&w->is_broken) || (w->span && span_is_broken(w));
 }
 
 void world_break(struct world *w)
 {
-	atomic_fetch_or(&w->gate, GATE_BROKEN);
+	atomic_store(&w->is_broken, true);
 	if (w->span)
 		span_break(w);
 }
@@ -161,10 +173,10 @@ void world_abort(struct world *w)
 	world_kick_all(w);
 }
 
-/* ---- the end of the program ------------------------------------------- */
+/* ---- ending the program in strict mode -------------------------------- */
 
-void member_die(const char *function, const struct member *m,
-                const char *format, ...)
+void member_abort_program(const char *function, const struct member *m,
+                          const char *format, ...)
 {
 	char which[96] = "";
 	va_list args;

@@ -2,9 +2,11 @@
 #ifndef SIM_EXEC_WORLD_H
 #define SIM_EXEC_WORLD_H
 
-/* Worlds, where ranks meet, and their members, one for each rank
+/*
+ * Worlds and members: the state of a communicator that exec needs
  *
- * A member is what exec knows of a rank's communicator.
+ * All ranks of a communicator share a world, in which they synchronize for
+ * their collectives.  A world has a member for each rank.
  */
 
 #include "base/atomics.h"
@@ -16,80 +18,83 @@ struct split_round;
 struct connections;
 struct span_shared;
 struct span_window;
-struct span_lender;
+struct bounce_ops;
 
 /* One rank of a world. */
 struct member {
-	/* Set by the floor above when the ranks have met, and constant from
-	 * then on.  The world is NULL before, for ever if they do not meet, and
-	 * again once it is freed.  The rank of one that joins by an id is known
-	 * before. */
+	/* The layer above sets these when the ranks have connected; they are
+	 * constant from then on.  The world is NULL before that, and again
+	 * after it is freed. If the rank joins by a unique id, the member rank
+	 * is set earlier. */
 	struct world *world;
 	int rank;
-	int device;      /* constant */
-	uint64_t number; /* of the world, which a member may outlive */
+	int device; /* constant */
+	/* Number of the world, which the member can outlive. */
+	uint64_t number;
 
-	/* Atomic; raised by any thread to abort the rank (release), polled by
-	 * the threads that work or wait for the rank (acquire).  A pulse raises
-	 * it and takes it back. */
+	/* Atomic; set by any thread to abort the rank, and polled by threads
+	 * that work or wait for the rank.  Stored with release and loaded with
+	 * acquire.  comm_pulse() sets and clears it. */
 	atomic_bool aborted;
 
-	/* Atomic; a scripted fault has made a call of its fail, for strict
-	 * mode.  Relaxed: it only keeps checks from being made. */
+	/* Atomic; true if a scripted fault has made a call of this rank fail.
+	 * Relaxed, because it only makes strict mode skip checks. */
 	atomic_bool struck;
 
-	/* Atomic, seq_cst; the stream on which the last launch has joined.  Set
-	 * before a look at the abort flag, read by the thread that has raised
-	 * one. */
+	/* Atomic, seq_cst; stream on which the last launch has joined.  Set
+	 * before aborted is checked, and read by a thread that has set
+	 * aborted. */
 	_Alignas(CACHE_LINE) struct stream *_Atomic at;
 
-	/* Owned by the driver of its launch: how many rounds it has come to,
-	 * which is the number of its last slot. */
+	/* Number of rounds for which the rank has arrived.  It is also the
+	 * number of the rank's last slot.  Owned by the thread that drives the
+	 * rank's launch. */
 	uint64_t slots;
 
-	/* Written by the driver of its launch: the last launch that has joined.
-	 * Read by the last rank to arrive and by the threads inside.  With
-	 * transfers, and in strict mode, NULL once that launch is over. */
+	/* In strict mode: the rank's launch that has joined (started to take
+	 * part), or NULL.  Guarded by the world's lock. */
 	struct launch *joined;
 
-	/* Atomic, seq_cst; launches that are over: the next one has its turn.
-	 * Moved by the thread that ends one, which then looks for followers. */
+	/* Atomic, seq_cst; number of the rank's launches that have ended.  The
+	 * launch with this number (launch.round) can join next.  Advanced by
+	 * the thread that ends a launch, which then checks for followers. */
 	_Atomic uint64_t turn;
 
-	/* Atomic, seq_cst; there may be followers: set under the world's lock
-	 * before a last look at what they wait for. */
+	/* Atomic, seq_cst; false only if the list of followers is empty.  Set
+	 * under the world's lock before a stream checks for the last time
+	 * whether it must wait for its turn. */
 	atomic_bool followed;
 
-	/* Guarded by the world's lock. */
-	/* Their first work waits for the turn or the flag. */
+	/* Streams whose head item is a launch that waits for its turn.  Also
+	 * kicked by an abort.  Guarded by the world's lock. */
 	struct stream *followers;
 
-	/* Its transfers without a partner: p2p.c.  Guarded by the world's lock;
-	 * set once, by the thread that uses the communicator. */
+	/* Transfers that have no partner yet (p2p.c).  Guarded by the world's
+	 * lock; set once, by the thread that uses the communicator. */
 	struct lane *lanes;
 
-	/* Atomic; how many launches no thread of the simulator looks at any
-	 * more.  Release: what they wrote. */
+	/* Atomic; number of launches that no thread of the simulator will
+	 * access again.  The release publishes the results of these
+	 * launches. */
 	_Atomic uint64_t ended;
 
-	/* Owned by the thread that uses the communicator, which writes to it
-	 * with every launch.  The stock is memory that costs nothing until it
-	 * is used, and then no allocation. */
+	/* The members below are owned by the thread that uses the communicator,
+	 * which writes to them with every launch. */
 	_Alignas(CACHE_LINE) _Atomic uint64_t
-		rounds; /* atomic; launches queued: relaxed, a number */
+		rounds; /* atomic, relaxed; number of launches queued */
 	struct launch *first_given, *last_given;
 	struct launch *stock;
 	size_t stock_used;
-	void *stock_memory; /* what to free */
+	void *stock_memory; /* pointer to pass to free() */
 };
 
-/* Launches a rank may have in flight before more are allocated: as many as its
- * stream can hold. */
+/* Number of launches that a rank may have in flight before more memory is
+ * allocated: as many as fit in its stream. */
 #define MEMBER_STOCK STREAM_SLOTS
 
-/* True if something that this rank launched is not done (acquire: what is
- * done).  For threads other than the rank's own the answer may be out of
- * date. */
+/* Return true if a launch of this rank is not done.  The acquire makes the
+ * results of all finished launches visible.  In threads other than the rank's
+ * own, the result might be outdated. */
 static inline bool member_has_work(const struct member *m)
 {
 	return load_acquire(&m->ended) != load_relaxed(&m->rounds);
@@ -97,167 +102,135 @@ static inline bool member_has_work(const struct member *m)
 
 static inline bool member_is_aborted(const struct member *m)
 {
-	/* seq_cst, see at. */
+	/* seq_cst, as the comment on member.at requires. */
 	return atomic_load(&m->aborted);
 }
 
-/* True if a scripted fault has made a call of its fail or differ: its next ones
- * may be out of step with the others'. */
+/* Return true if a scripted fault has made a call of this rank fail or differ.
+ * Its later calls might then be out of step with those of other ranks. */
 static inline bool member_is_struck(const struct member *m)
 {
 	return load_relaxed(&m->struck);
 }
 
-/* Kick the streams that wait for a turn of @member; and also the one on which
- * its last launch has joined.  With the world's lock held. */
+/* Kick the streams whose head item is a launch of @member that waits for its
+ * turn.  Called with the world's lock held. */
 void member_kick_followers_locked(struct member *member);
+
+/* Kick the streams whose head item is a launch of @member that waits for its
+ * turn, and the stream on which its last launch has joined.  Called with the
+ * world's lock held. */
 void member_kick_locked(struct member *member);
 
-/* End the program in strict mode, with a line about a call of @function of a
- * rank, or of none (NULL). */
-void member_die(const char *function, const struct member *member,
-                const char *format, ...)
+/* End the program in strict mode.  The message names @function and, unless
+ * @member is NULL, its rank. */
+void member_abort_program(const char *function, const struct member *member,
+                          const char *format, ...)
 	__attribute__((format(printf, 3, 4), noreturn));
 
-/* The part of a round that is left to one rank, at first. */
-struct share {
-	/* Atomic; pieces left, none if it is 0 or less.  Claimed by the threads
-	 * inside.  Relaxed: those know the round from the gate, others only
-	 * ask. */
-	_Alignas(CACHE_LINE) atomic_long left;
-	long pieces;
-	size_t begin, end; /* in the bytes of the round */
-};
-
-/* How often a rank has arrived, in a world with more ranks than cores, and on
- * which core its driver was then.  Atomic; relaxed: threads that wait
- * guess from them. */
+/* A rank's number of arrivals, and the core of its last arrival.  Used only if
+ * a world has more ranks than cores.  Atomic and relaxed, because waiting
+ * threads only make guesses from them. */
 struct seat {
 	_Alignas(CACHE_LINE) _Atomic uint64_t arrivals;
 	atomic_int core;
 };
 
-/* What is done together: calls that all ranks have in common. */
-struct round {
-	const struct world *world;
-	size_t span;  /* calls */
-	size_t bytes; /* see piece.h */
-	/* One call, the same on every rank: only, with places. */
-	bool is_single;
-	/* Several calls, whose runs are the same on all ranks. */
-	bool is_joined;
-	struct call only;
-	const struct place *places; /* by rank */
-	/* Several calls, as one of the ranks has them. */
-	const struct call *calls;
-	const struct place *const *lists; /* and each rank's places of them */
-	const struct call *const
-		*each; /* each rank's call, in a world of several
-	                                   processes */
-};
-
-/* Where the ranks meet. */
+/* The shared state of the ranks of a communicator. */
 struct world {
 	/* Constant after creation. */
 	int n;
-	int here;        /* members, in this process */
+	int here;        /* number of members in this process */
 	bool is_crowded; /* more ranks than cores */
-	uint64_t number; /* in the order of creation */
-	uint64_t order;  /* which all groups follow, in all its processes */
+	uint64_t number; /* serial number */
+	/* Position of the world in the order in which groups queue launches on
+	 * several worlds.  Identical in all processes of the world. */
+	uint64_t order;
 
-	/* In strict mode: what the floor above checks when a launch arrives.
-	 * NULL: nothing. */
+	/* Callback for each launch that arrives in strict mode, so that the
+	 * layer above can check the launch.  NULL if there is nothing to
+	 * check. */
 	void (*check_arrival)(const struct launch *launch);
 
-	/* Atomic; how many were aborted or destroyed. */
+	/* Atomic; number of ranks that were aborted or destroyed. */
 	atomic_int released;
 
-	/* Guarded by lock: what is connected, kept by the floor above. */
+	/* Connections made so far, kept by the layer above.  Guarded by
+	 * lock. */
 	struct connections *connections;
 
-	/* Constant once set by the floor above: where ranks are in several
-	 * processes, what those share, their memory, and how memory becomes
-	 * such (span.h).  NULL: all ranks are here. */
+	/* If the ranks are in several processes (span.h): the state that these
+	 * processes share, the memory of each process, and functions that make
+	 * memory shareable.  Constant once set by the layer above.  NULL if all
+	 * ranks are in this process. */
 	struct span_shared *span;
 	const struct span_window *windows;
-	const struct span_lender *lender;
+	const struct bounce_ops *bounce;
 
-	/* By rank; they live as long as the world.  NULL for a member that is
-	 * in another process.  Shares and lists are written and read as the
-	 * round is. */
+	/* Indexed by rank.  Members live as long as the world; a member in
+	 * another process is NULL. */
 	struct member **members;
-	struct share *shares;
-	const struct place **lists;
-	struct seat *seats;               /* NULL: there is a core for each */
-	struct slot *slots;               /* two a rank, or NULL: see slot.h */
-	struct split_round *split_rounds; /* NULL: there are none */
+	struct seat *seats; /* NULL if each rank has a core */
+	struct slot *slots; /* two slots for each rank (slot.h) */
+	struct split_round *split_rounds;
 
-	/* The world's lock; in strict mode it guards all of the world but the
-	 * work on pieces.  In no cache line with what all ranks read. */
+	/* The world's lock.  In strict mode it guards the whole world except
+	 * the work on pieces.  Not in a cache line that all ranks read. */
 	_Alignas(CACHE_LINE) pthread_mutex_t lock;
 
-	/* Atomic; threads that may touch buffers of messages, in strict
-	 * mode. */
+	/* Atomic; number of threads that might access buffers of messages, in
+	 * strict mode. */
 	atomic_int copying;
 
-	/* The round.  Written by the thread that opens it before it is open,
-	 * read by the threads inside, and until the next round by those that
-	 * were inside. */
-	_Alignas(CACHE_LINE) struct round round;
-	size_t pieces; /* of all shares */
+	/* Atomic; number of the last split round that one thread has begun to
+	 * do alone. */
+	_Alignas(CACHE_LINE) _Atomic uint64_t begun;
 
-	/* Atomic, seq_cst; how many rounds have ended, and whether one is open
-	 * (round.h): all that waiting threads look at. */
-	_Alignas(CACHE_LINE) _Atomic uint64_t phase;
+	/* Atomic; number of the last split round that one thread has done alone
+	 * or, if there are more ranks than cores, has seen to be over.  The
+	 * release publishes the results. */
+	_Alignas(CACHE_LINE) _Atomic uint64_t over;
 
-	/* What arriving ranks write, together: one cache line for two ranks. */
-
-	/* Atomic, seq_cst; how many threads are inside, how many pieces of the
-	 * round are finished, whether it is open, and whether the world is
-	 * broken: see round.c. */
-	_Alignas(CACHE_LINE) _Atomic uint64_t gate;
-
-	/* Atomic; how many ranks have arrived by the counter, ever.  Acquire
-	 * and release: what they bring. */
-	_Atomic uint64_t arrived;
-
-	/* Atomic; the last round for which all ranks came with slots, and that
-	 * one of them has to open.  Relaxed: the thread that has changed it
-	 * opens the round. */
-	_Atomic uint64_t opened;
-
-	/* By rank; written by the rank that arrives, read by the last one to
-	 * arrive and by the threads inside. */
-	struct place places[];
+	/* Atomic, seq_cst; true if a rank was aborted.  In a cache line that is
+	 * never written while the world is intact. */
+	_Alignas(CACHE_LINE) atomic_bool is_broken;
 };
 
-#define NO_WORLD UINT64_MAX /* the number of one that has not met */
+#define NO_WORLD UINT64_MAX /* world of a rank that is not connected */
 
-/* A world for @n ranks, @here of which are in this process, and all of which
- * may use @cores, or NULL without memory; and free it.  @span: NULL if all
- * ranks are here. */
+/*
+ * world_create - create a world of @n ranks
+ * @here:  number of ranks in this process
+ * @cores: number of cores that all ranks may use
+ * @span:  the state that several processes share, or NULL if all ranks are here
+ *
+ * Returns NULL if out of memory.
+ */
 struct world *world_create(int n, int here, int cores,
                            struct span_shared *span);
 void world_free(struct world *world);
 
-/*
- * A rank was aborted
- *
- * world_break     - no round is begun any more
- * world_is_broken - whether that is so
- * world_abort     - world_break(), and let every rank see it once
- *                   stream_settle() is called without any lock
- */
+/* Mark the world as broken, so that no more rounds start.  Called for a rank
+ * that is aborted. */
 void world_break(struct world *world);
+
+/* Return true if world_break() was called, in any of the world's processes. */
 bool world_is_broken(const struct world *world);
+
+/* Call world_break(), and kick the streams of all ranks so that the ranks see
+ * that the world is broken.  The caller must then call stream_settle() without
+ * holding a lock. */
 void world_abort(struct world *world);
 
-/* Let every rank see what has changed; let the streams of the others go on. */
+/* Kick the streams of all ranks, so that the ranks see a change. */
 void world_kick_all(struct world *world);
+
+/* Kick the streams of all ranks in this process except @rank. */
 void world_kick_others(const struct world *world, int rank);
 
-/* What the gate adds up (round.c): the bit that says that a rank was
- * aborted. */
-#define GATE_BROKEN (UINT64_C(1) << 63)
+/* Return true if the thread that drives the stream of @rank should poll for a
+ * while before it does anything else. */
+bool world_may_watch(const struct world *world, int rank,
+                     const struct drive *drive);
 
 #endif

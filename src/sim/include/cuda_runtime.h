@@ -3,8 +3,8 @@
 #define CUDA_RUNTIME_H
 
 /*
- * The CUDA runtime as Cohort's simulator has it (cuda_runtime_api.h), and for
- * C++ what allocates and takes pointers of any type
+ * The CUDA runtime as implemented by Cohort's simulator (cuda_runtime_api.h),
+ * with templates for C++ that take pointers of any type
  */
 
 #include <cuda_runtime_api.h>

@@ -3,13 +3,15 @@
 #define CUDA_RUNTIME_API_H
 
 /*
- * The CUDA runtime as Cohort's simulator has it, for programs that are compiled
- * where there is no CUDA: all functions of its libcudart.so.13, which stand for
- * those of CUDA 13, and the types and constants that they take.  Names, values
- * and layouts are CUDA's; there is nothing about kernels, which the simulator
- * cannot run.
+ * The CUDA runtime as implemented by Cohort's simulator, to compile programs
+ * where CUDA is not installed
  *
- * Do not mix it with CUDA's headers.
+ * It has all functions of the simulator's libcudart.so.13, which replaces the
+ * library of CUDA 13, and the types and constants that these functions take.
+ * Names, values and layouts are CUDA's.  It has nothing for kernels, because
+ * the simulator cannot run them.
+ *
+ * Do not use it together with CUDA's headers.
  */
 
 #include <stddef.h>
@@ -37,7 +39,7 @@ HOST_CUDA_FUNCTIONS(CUDA_RUNTIME_DECLARE)
 #endif
 
 #ifdef __cplusplus
-/* CUDA's default arguments. */
+/* CUDA's default arguments for C++. */
 extern "C" {
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream = 0);
 cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream = 0,

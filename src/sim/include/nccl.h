@@ -3,10 +3,12 @@
 #define NCCL_H_
 
 /*
- * NCCL as Cohort's simulator has it, for programs that are compiled where there
- * is no NCCL: the host API of NCCL 2.28.  Names, values and layouts are NCCL's.
+ * NCCL as implemented by Cohort's simulator, to compile programs where NCCL is
+ * not installed
  *
- * Do not mix it with NCCL's header.
+ * It has the host API of NCCL 2.28.  Names, values and layouts are NCCL's.
+ *
+ * Do not use it together with NCCL's header.
  */
 
 #include <cuda_runtime.h>
@@ -28,7 +30,7 @@
 #define ncclFloat ncclFloat32
 #define ncclDouble ncclFloat64
 
-/* Every function has two names, as NCCL's. */
+/* Every function has two names, as in NCCL. */
 #define NCCL_DECLARE(since, result, name, parameters, arguments)               \
 	result name parameters;                                                \
 	result p##name parameters;

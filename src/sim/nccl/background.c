@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The asynchronous operation of a communicator that does not block, and the
- * thread that does it
+ * Runs the work of nonblocking communicators on background threads (see
+ * background.h)
  */
 
 #include "sim/nccl/background.h"
@@ -13,7 +13,6 @@
 #include "base/thread.h"
 #include "sim/nccl/meeting.h"
 
-/* Drop one user; the last one frees @b. */
 static void background_put(struct background *b)
 {
 	if (atomic_fetch_sub_explicit(&b->users, 1, memory_order_acq_rel) > 1)
@@ -22,16 +21,17 @@ static void background_put(struct background *b)
 	free(b);
 }
 
-static struct background *take(struct ncclComm *comm)
+static struct background *detach_background(struct ncclComm *comm)
 {
-	/* Relaxed: most communicators have none. */
+	/* First check without a barrier, because most communicators have no
+	 * background operation. */
 	if (!load_relaxed(&comm->background))
 		return NULL;
 	return atomic_exchange_explicit(&comm->background, NULL,
 	                                memory_order_acq_rel);
 }
 
-static void settle(struct background *b)
+static void await_end(struct background *b)
 {
 	struct backoff wait = BACKOFF;
 
@@ -42,36 +42,37 @@ static void settle(struct background *b)
 
 void background_settle(struct ncclComm *comm)
 {
-	struct background *b = take(comm);
+	struct background *b = detach_background(comm);
 
 	if (b)
-		settle(b);
+		await_end(b);
 }
 
 void background_end(struct ncclComm *comm)
 {
-	struct background *b = take(comm);
+	struct background *b = detach_background(comm);
 
 	if (!b)
 		return;
 	store_release(&b->ended, true);
 	meeting_wake();
-	settle(b);
+	await_end(b);
 }
 
 void background_drop(struct ncclComm *comm)
 {
-	struct background *b = take(comm);
+	struct background *b = detach_background(comm);
 
 	if (b)
 		background_put(b);
 }
 
-/* ---- whose it is ------------------------------------------------------ */
+/* ---- the communicators of a batch ------------------------------------- */
 
 typedef void (*visit_fn)(struct ncclComm *comm, void *user);
 
-/* A parent is in progress with the making of its child. */
+/* Call @fn for every communicator of a batch, perhaps more than once.  For a
+ * join that creates a child, call it for the parent. */
 static void visit(const struct batch *b, visit_fn fn, void *user)
 {
 	const struct launch *l;
@@ -105,14 +106,15 @@ static void add(struct ncclComm *comm, void *user)
 	b->comms[b->count++] = comm;
 }
 
-/* Change the state from @from to @to, unless a scripted fault has set
- * another. */
+/* Change the state of @comm from @from to @to, unless a scripted fault has set
+ * another state. */
 static void change_state(struct ncclComm *comm, ncclResult_t from,
                          ncclResult_t to)
 {
 	int state = (int)from;
 
-	/* Release: pairs with the acquire of threads that ask for it. */
+	/* The release pairs with the acquire of threads that query the
+	 * state. */
 	atomic_compare_exchange_strong_explicit(&comm->async_error, &state,
 	                                        (int)to, memory_order_release,
 	                                        memory_order_relaxed);
@@ -171,7 +173,8 @@ static void begin(struct background *b)
 		comm_get(b->comms[i]);
 		background_settle(b->comms[i]);
 		change_state(b->comms[i], ncclSuccess, ncclInProgress);
-		/* Release: pairs with the exchange in take(). */
+		/* The release pairs with the exchange in
+		 * detach_background(). */
 		store_release(&b->comms[i]->background, b);
 	}
 }
@@ -192,7 +195,8 @@ ncclResult_t background_run(struct batch *batch)
 		return ncclInProgress;
 	}
 	finish(b, batch_run(&b->batch, ncclSystemError));
-	return comm_error(ncclSystemError, "no thread for a group");
+	return comm_error(ncclSystemError,
+	                  "cannot start a thread for the group");
 }
 
 static void fail(struct ncclComm *comm, void *user)

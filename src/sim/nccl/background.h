@@ -3,52 +3,67 @@
 #define SIM_NCCL_BACKGROUND_H
 
 /*
- * Groups of communicators that do not block (ncclConfig_t): a thread per group
- * does what the group's end would have done, and the end returns ncclInProgress
+ * Runs groups that contain nonblocking communicators (ncclConfig_t) on a
+ * background thread, one thread per group
  *
- * Until the thread is done, ncclInProgress is also the state of every
- * communicator of the group, and nothing is allowed but to ask for the state or
- * to abort.  Then the state is the group's result.
+ * ncclGroupEnd() returns ncclInProgress at once.  Until the thread is done,
+ * every communicator of the group reports ncclInProgress, and the program may
+ * only query its state or abort it.  After the thread is done, the
+ * communicators report the result of the group.
  */
 
 #include "sim/nccl/nccl_group.h"
 
 struct background {
-	/* Owned by the thread, which holds references to the communicators: an
-	 * owner may abort one before the group has got to it. */
+	/* Owned by the background thread, which holds references to the
+	 * communicators: the program can abort a communicator before the thread
+	 * has reached it. */
 	struct batch batch;
-	struct ncclComm **comms; /* that are in progress */
+	struct ncclComm **comms; /* communicators that report ncclInProgress */
 	size_t count;
 
-	/* Atomic; how many of the communicators have not settled, and one for
-	 * the thread.  Acquire and release: the last user frees it. */
+	/* Atomic; reference count: one for each communicator that has not
+	 * released this object, plus one for the thread.  Acquire and release,
+	 * because the last user frees the object. */
 	atomic_size_t users;
 
-	/* Atomic; one of the group's communicators is being aborted: ranks that
-	 * have not met need not wait any longer (release). */
+	/* Atomic; set with release if a communicator of the group is being
+	 * aborted or revoked.  Ranks that still wait for other ranks then stop
+	 * waiting. */
 	atomic_bool ended;
 
-	/* Atomic; the thread looks at no communicator any more (release). */
+	/* Atomic; set with release once the thread no longer uses any
+	 * communicator. */
 	atomic_bool done;
 };
 
-/* Start a thread to run a non-empty batch, and forget the batch.  If no thread
- * can be started, none of the batch is run, and the error is returned. */
+/*
+ * background_run - run a batch on a new thread
+ * @batch: what to run; must not be empty, and is empty on return
+ *
+ * Returns:
+ *   ncclInProgress   the thread is running
+ *   ncclSystemError  no memory or no thread; nothing of the batch was run
+ */
 ncclResult_t background_run(struct batch *batch);
 
-/* Note that the batch is not run, because of @error, which becomes the state of
- * its nonblocking communicators. */
+/*
+ * background_fail - report that a group was not run
+ * @batch: the batch of that group
+ * @error: the new state of the batch's nonblocking communicators
+ */
 void background_fail(const struct batch *batch, ncclResult_t error);
 
-/* Wait until the group that @comm is in progress with is done, and release it.
- * Any thread; returns at once if there is none. */
+/* Wait until the background operation of @comm is done, and release it.
+ * Returns at once if @comm has none.  May be called from any thread. */
 void background_settle(struct ncclComm *comm);
 
-/* As background_settle(), for a thread that aborts or revokes @comm: other
- * ranks of its group that have not met do not wait any more. */
+/* Wait as background_settle() does, for a thread that aborts or revokes @comm.
+ * Ranks of the same group that still wait for other ranks then stop waiting. */
 void background_end(struct ncclComm *comm);
 
-/* @comm is freed, and no thread will settle. */
+/* Release the background operation of a communicator that is being freed,
+ * without waiting for it. */
 void background_drop(struct ncclComm *comm);
 
 #endif

@@ -1,29 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Checks of what a call reads and writes (see buffers.h) */
+/* Checks the buffers that a call reads and writes (see buffers.h) */
 
 #include "sim/nccl/buffers.h"
 
 #include <string.h>
 
 #include "base/type.h"
+#include "base/util.h"
 #include "sim/cuda/memory_table.h"
 #include "sim/strict/fault.h"
 
-/* Looking memory up takes a lock, which would put threads in an order in which
- * the program did not: not where ThreadSanitizer looks for races. */
+/* False under ThreadSanitizer.  A lookup takes a lock, which would order
+ * threads that the program does not order and so hide data races. */
 #if defined(__SANITIZE_THREAD__)
 static const bool looks_memory_up = false;
 #else
 static const bool looks_memory_up = true;
 #endif
 
-/* What a rank uses of a call's buffers: how many elements, 0 of a buffer that
- * it does not use; and where one buffer may lie in the other. */
+/* Numbers of elements that one rank uses in a call's buffers, and the position
+ * of one buffer within the other if the call is in place. */
 struct use {
 	size_t send, recv;
 	bool may_be_in_place;
-	size_t send_at, recv_at; /* elements into the other one */
+	/* offset within the other buffer, in elements */
+	size_t send_at, recv_at;
 };
 
 static struct use use_of(const struct member *m, const struct call *c)
@@ -50,9 +52,9 @@ static void check_freed(const struct member *m, const struct call *c,
 	char text[CALL_WORDS];
 
 	if (bytes && looks_memory_up && memory_find(p, &found) && found.freed)
-		member_die(call_function(c->kind), m,
-		           "the %s buffer of %s was freed", which,
-		           call_words(c, text));
+		member_abort_program(call_function(c->kind), m,
+		                     "the %s buffer of %s was freed", which,
+		                     call_words(c, text));
 }
 
 static void check_memory(const struct member *m, const struct call *c,
@@ -67,25 +69,28 @@ static void check_memory(const struct member *m, const struct call *c,
 		return;
 	call_words(c, text);
 	if (!p)
-		member_die(function, m, "the %s buffer of %s is NULL", which,
-		           text);
+		member_abort_program(function, m, "the %s buffer of %s is NULL",
+		                     which, text);
 	if (!looks_memory_up || !memory_find(p, &found))
 		return;
 	if (found.freed || found.ending)
-		member_die(function, m, "the %s buffer of %s was freed", which,
-		           text);
-	/* Pieces that are registered or mapped may lie one behind the other. */
+		member_abort_program(function, m,
+		                     "the %s buffer of %s was freed", which,
+		                     text);
+	/* Registered or mapped ranges can be adjacent, so a buffer can extend
+	 * into the next one. */
 	room = found.bytes - (size_t)((const char *)p - found.start);
 	if (room < bytes && found.kind != MEMORY_REGISTERED &&
 	    found.kind != MEMORY_MAPPED)
-		member_die(function, m,
-		           "the %s buffer of %s has %zu bytes, which is less "
-		           "than %zu",
-		           which, text, room, bytes);
+		member_abort_program(
+			function, m,
+			"the %s buffer of %s has %zu bytes, but needs %zu",
+			which, text, room, bytes);
 	if (found.kind == MEMORY_DEVICE && found.device != m->device)
-		member_die(function, m,
-		           "the %s buffer of %s is memory of device %d", which,
-		           text, found.device);
+		member_abort_program(
+			function, m,
+			"the %s buffer of %s is memory of device %d", which,
+			text, found.device);
 }
 
 static bool overlap(const char *a, size_t a_bytes, const char *b,
@@ -107,9 +112,9 @@ static void check_overlap(const struct member *m, const struct call *c,
 	if (u->may_be_in_place &&
 	    send + u->recv_at * size == recv + u->send_at * size)
 		return;
-	member_die(call_function(c->kind), m,
-	           "the buffers of %s overlap, and not as in place",
-	           call_words(c, text));
+	member_abort_program(call_function(c->kind), m,
+	                     "the buffers of %s overlap, but not as in place",
+	                     call_words(c, text));
 }
 
 static void check_call(const struct member *m, const struct call *c)
@@ -141,9 +146,10 @@ static void check_transfers(const struct member *m, const struct transfer *recv,
 	if (other->is_send && other->buffer == recv->buffer &&
 	    recv->peer == m->rank && other->peer == m->rank)
 		return;
-	member_die("ncclRecv", m,
-	           "the buffer of %s overlaps that of %s in the same group",
-	           call_words(&c, text), call_words(&d, other_text));
+	member_abort_program(
+		"ncclRecv", m,
+		"the buffer of %s overlaps the buffer of %s in the same group",
+		call_words(&c, text), call_words(&d, other_text));
 }
 
 void buffers_check_launch(const struct launch *l)
@@ -183,11 +189,11 @@ void buffers_check_arrival(const struct launch *l)
 
 /* ---- buffers that other processes cannot map -------------------------- */
 
-/* Memory that they can, in place of [@p, @p + @bytes); or @p, if that is such.
- * NULL without memory. */
-static void *lend(const struct member *m, void *p, size_t bytes)
+/* Allocate a bounce buffer for [@p, @p + @bytes).  Return @p itself if other
+ * processes can map it, or NULL if out of memory. */
+static void *bounce_alloc(const struct member *m, void *p, size_t bytes)
 {
-	struct memory lent = {
+	struct memory bounced = {
 		.bytes = bytes,
 		.kind = MEMORY_PINNED,
 		.device = m->device,
@@ -195,50 +201,77 @@ static void *lend(const struct member *m, void *p, size_t bytes)
 
 	if (!bytes || span_reaches(m, p, bytes))
 		return p;
-	return memory_allocate(&lent) ? lent.start : NULL;
+	return memory_allocate(&bounced) ? bounced.start : NULL;
 }
 
-static void give_up(const void *lent, const void *own)
+static void bounce_free(const void *bounced, const void *own)
 {
 	struct memory m;
 
-	if (lent && lent != own && memory_take(lent, 1 << MEMORY_PINNED, &m))
+	if (bounced && bounced != own &&
+	    memory_remove(bounced, 1 << MEMORY_PINNED, &m))
 		memory_discard(&m);
 }
 
-static void take_call_back(const struct member *m, const struct call *c,
-                           const struct call *lent, bool done)
+static void bounce_unmap(const struct member *m, const struct call *c,
+                         const struct call *bounced, bool done)
 {
 	const struct use u = use_of(m, c);
 
-	if (done && lent->recv != c->recv && u.recv)
-		memcpy(c->recv, lent->recv, u.recv * type_size(c->type));
-	give_up(lent->send, c->send);
-	give_up(lent->recv, c->recv);
+	if (done && bounced->recv != c->recv && u.recv)
+		memcpy(c->recv, bounced->recv, u.recv * type_size(c->type));
+	bounce_free(bounced->send, c->send);
+	if (bounced->recv != bounced->send)
+		bounce_free(bounced->recv, c->recv);
 }
 
-static bool lend_call(const struct member *m, const struct call *c,
-                      struct call *lent)
+/* Largest bounce buffer of a call that can be done in parts.  Small enough that
+ * a core's own cache still has the results when they are copied. */
+#define BOUNCE_BYTES ((size_t)512 * 1024)
+
+/* Return the number of elements for which a call gets bounce buffers. */
+static size_t bounce_count(const struct member *m, const struct call *c)
 {
 	const struct use u = use_of(m, c);
 	const size_t size = type_size(c->type);
 
-	*lent = *c;
-	lent->send = lend(m, (void *)(uintptr_t)c->send, u.send * size);
-	/* A message is copied by its receiver. */
-	if (c->kind != CALL_RECV)
-		lent->recv = lend(m, c->recv, u.recv * size);
-	if ((!lent->send && u.send) || (!lent->recv && u.recv)) {
-		take_call_back(m, c, lent, false);
+	if ((c->kind != CALL_ALL_REDUCE && c->kind != CALL_REDUCE &&
+	     c->kind != CALL_BROADCAST) ||
+	    (span_reaches(m, c->send, u.send * size) &&
+	     span_reaches(m, c->recv, u.recv * size)))
+		return c->count;
+	return MIN(c->count, BOUNCE_BYTES / size);
+}
+
+static bool bounce_map(const struct member *m, const struct call *c,
+                       struct call *bounced)
+{
+	const size_t size = type_size(c->type);
+	struct use u;
+
+	*bounced = *c;
+	bounced->count = bounce_count(m, c);
+	u = use_of(m, bounced);
+	bounced->send =
+		bounce_alloc(m, (void *)(uintptr_t)c->send, u.send * size);
+	/* The receiver copies a message, so no other process needs to map its
+	 * buffer. */
+	if (c->recv == c->send && u.recv == u.send)
+		bounced->recv = (void *)(uintptr_t)bounced->send;
+	else if (c->kind != CALL_RECV)
+		bounced->recv = bounce_alloc(m, c->recv, u.recv * size);
+	if ((!bounced->send && u.send) || (!bounced->recv && u.recv)) {
+		bounce_unmap(m, c, bounced, false);
 		fault_fail_device(m->device, cudaErrorMemoryAllocation);
 		return false;
 	}
-	if (lent->send != c->send)
-		memcpy((void *)(uintptr_t)lent->send, c->send, u.send * size);
+	if (bounced->send != c->send)
+		memcpy((void *)(uintptr_t)bounced->send, c->send,
+		       u.send * size);
 	return true;
 }
 
-const struct span_lender buffers_lender = {
-	.lend = lend_call,
-	.take_back = take_call_back,
+const struct bounce_ops buffers_bounce = {
+	.map = bounce_map,
+	.unmap = bounce_unmap,
 };

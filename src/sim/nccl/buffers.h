@@ -3,34 +3,37 @@
 #define SIM_NCCL_BUFFERS_H
 
 /*
- * Strict mode: buffers of calls that are not there, too small, or overlap, end
- * the program and are named
+ * Checks the buffers of NCCL calls in strict mode
  *
- * For use in strict mode only.  A communicator that a scripted fault has struck
- * is not looked at: its calls may have changed.
+ * A buffer that is missing, too small, freed or on another device, or that
+ * overlaps another buffer, ends the program with a message that names the
+ * buffer.  The checks skip a communicator that a scripted fault has hit,
+ * because the fault might have changed its calls.
  */
 
 #include "sim/exec/span.h"
 #include "sim/nccl/nccl_comm.h"
 
 /*
- * A call is about to be queued: of its buffers that the rank uses none is NULL,
- * freed, too small or memory of another device, and they overlap only where
- * NCCL says so.  What the simulator did not give out is the program's own, of
- * which nothing is known.
+ * Check the buffers of a call that is about to be queued.  A buffer that the
+ * rank uses must not be NULL, freed, too small or on another device, and
+ * buffers may overlap only where NCCL allows it.  Memory that the simulator did
+ * not allocate passes, because its size and device are unknown.
  */
 void buffers_check_call(const struct ncclComm *comm, const struct call *call);
 
-/* As buffers_check_call(), for all calls of a launch; also, no receive of the
- * launch overlaps its other buffers. */
+/* Check all calls of a launch, as buffers_check_call() does, and check that no
+ * receive overlaps another buffer of the same launch. */
 void buffers_check_launch(const struct launch *launch);
 
-/* A launch arrives: its memory must not have been freed since it was queued. */
+/* Check that the buffers of @launch were not freed after it was queued.  Called
+ * when a rank arrives with the launch. */
 void buffers_check_arrival(const struct launch *launch);
 
-/* Not in strict mode only: for worlds of several processes, copies of what
- * others cannot map.  Real kernels read their own process's buffers, whatever
- * these are. */
-extern const struct span_lender buffers_lender;
+/* Functions that copy buffers which other processes cannot map, for
+ * communicators that span several processes.  On a GPU, no such copy is needed,
+ * because each kernel reads only buffers of its own process.  Used in every
+ * mode, not only in strict mode. */
+extern const struct bounce_ops buffers_bounce;
 
 #endif

@@ -1,50 +1,50 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The end of a communicator: finalize, destroy, abort, revoke
+ * Ends communicators: finalize, destroy, abort, revoke
  *
- * The release of a rank frees nothing and waits for nothing, but that of the
- * last rank: it waits for the work of all ranks and frees all.
+ * Releasing a rank frees nothing and does not wait.  Releasing the last rank
+ * waits for the work of all ranks and frees everything.
  */
 
 #include "base/backoff.h"
 #include "sim/cuda/sync.h"
-#include "sim/exec/self_wait.h"
+#include "sim/exec/rank_launch.h"
 #include "sim/host.h"
 #include "sim/nccl/background.h"
 #include "sim/nccl/meeting.h"
 #include "sim/nccl/nccl_group.h"
 #include "sim/strict/strict.h"
 
-/* Wait until everything that this rank launched is done. */
 static ncclResult_t comm_drain(struct ncclComm *comm)
 {
 	struct backoff b = BACKOFF;
 
-	while (comm_has_work(comm)) {
+	while (member_has_work(&comm->member)) {
 		stream_help(comm->last, UINT64_MAX);
 		if (strict_is_on() && b.started_ns)
-			self_wait_check(comm->last, b.started_ns);
+			rendezvous_check_wait(comm->last, b.started_ns);
 		backoff_wait(&b, UINT64_MAX);
 	}
 	return ncclSuccess;
 }
 
-/* Wait until everything that this rank launched is done, and for the end of
- * every graph that has captured its work. */
+/* Wait until all work that this rank launched is done and every graph that
+ * captured such work is destroyed. */
 static ncclResult_t comm_sync(struct ncclComm *comm)
 {
 	struct backoff b = BACKOFF;
 
 	comm_drain(comm);
-	/* Acquire: pairs with the release when a graph is destroyed. */
+	/* The acquire pairs with the release when a graph is destroyed. */
 	while (load_acquire(&comm->captured))
 		backoff_wait(&b, UINT64_MAX);
-	/* What the graphs have launched meanwhile outlives them. */
+	/* Launches of the destroyed graphs might still be running. */
 	return comm_drain(comm);
 }
 
-/* All ranks of a world are released, in this process. */
+/* Free a world whose ranks in this process are all released, after its work is
+ * done. */
 static void end_world(struct world *w, const char *function)
 {
 	int i;
@@ -60,7 +60,7 @@ static void end_world(struct world *w, const char *function)
 	comm_free_world(w);
 }
 
-/* Release one rank; the last one frees all. */
+/* Release one rank; the last one frees the world. */
 static ncclResult_t comm_reclaim(struct ncclComm *comm, const char *function)
 {
 	struct world *w = meeting_world(comm);
@@ -74,8 +74,9 @@ static ncclResult_t comm_reclaim(struct ncclComm *comm, const char *function)
 		comm_put(comm);
 		return ncclSuccess;
 	}
-	n = w->here; /* once released, w may be gone */
-	/* Acquire and release: the last sees what the others did before. */
+	n = w->here; /* @w might be freed after the atomic_fetch_add() below. */
+	/* Acquire and release: the last rank sees what the other ranks did
+	 * earlier. */
 	if (atomic_fetch_add_explicit(&w->released, 1, memory_order_acq_rel) ==
 	    n - 1)
 		end_world(w, function);
@@ -92,25 +93,16 @@ static ncclResult_t comm_abort(struct ncclComm *comm)
 	return comm_reclaim(comm, "ncclCommAbort");
 }
 
-static bool is_ending(const struct ncclComm *comm)
-{
-	return load_relaxed(&comm->ending);
-}
-
-static void set_ending(struct ncclComm *comm)
-{
-	store_relaxed(&comm->ending, true);
-}
-
-/* NCCL also refuses a communicator that is not ready, but then leaves the
- * thread inside a group for good; here only the call fails. */
+/* Destroy @comm, or fail if it is not ready.  NCCL also fails if @comm is not
+ * ready, but then leaves the thread inside a group forever; here, only the call
+ * fails. */
 static ncclResult_t destroy(struct ncclComm *comm)
 {
 	ncclResult_t result;
 
 	if (strict_is_on())
 		lifetime_enter(comm, "ncclCommDestroy");
-	set_ending(comm);
+	store_relaxed(&comm->ending, true);
 	result = comm_ready(comm);
 	return result == ncclSuccess ? group_job(comm_destroy, comm) : result;
 }
@@ -138,7 +130,7 @@ ncclResult_t host_ncclCommAbort(ncclComm_t comm)
 		lifetime_check_child(comm, "ncclCommAbort");
 	comm_raise(comm);
 	background_end(comm);
-	set_ending(comm);
+	store_relaxed(&comm->ending, true);
 	return group_end_call(group_job(comm_abort, comm));
 }
 
@@ -148,7 +140,7 @@ static ncclResult_t finalize(struct ncclComm *comm)
 
 	if (strict_is_on())
 		lifetime_enter(comm, "ncclCommFinalize");
-	result = group_note(comm_ready(comm));
+	result = group_record_error(comm_ready(comm));
 	if (result != ncclSuccess)
 		return result;
 	if (comm->finalized)
@@ -177,25 +169,25 @@ ncclResult_t comm_quiesce(struct ncclComm *comm)
 	ncclResult_t result = comm_drain(comm);
 	struct backoff b = BACKOFF;
 
-	/* Other threads may be cutting the kin's work short, and have to find
-	 * the flags up. */
-	while (comm_kin_is_cut(comm))
+	/* Other threads might still be cutting short the work of related
+	 * communicators, and must find the flags raised. */
+	while (comm_family_is_cut(comm))
 		backoff_wait(&b, UINT64_MAX);
 	comm_lower(comm);
 	return result;
 }
 
-/* In NCCL's order. */
+/* Check the arguments in NCCL's order. */
 static ncclResult_t check_revoke(struct ncclComm *comm, int flags)
 {
 	if (flags != NCCL_REVOKE_DEFAULT)
-		/* As in NCCL, this does not make an open group fail. */
+		/* As in NCCL, this error does not fail an open group. */
 		return comm_error(ncclInvalidArgument,
 		                  "ncclCommRevoke: flags are not 0");
 	if (!comm_is_valid(comm, "ncclCommRevoke"))
 		return group_fail(ncclInvalidArgument,
 		                  "ncclCommRevoke: not a communicator");
-	if (is_ending(comm) || comm->finalized)
+	if (load_relaxed(&comm->ending) || comm->finalized)
 		return group_fail(
 			ncclInvalidArgument,
 			"ncclCommRevoke: the communicator is revoked, "
@@ -208,8 +200,8 @@ static ncclResult_t revoke(struct ncclComm *comm)
 	if (strict_is_on())
 		lifetime_enter(comm, "ncclCommRevoke");
 	comm_pulse(comm);
-	/* Relaxed: for its owner, the thread that revokes it or calls other
-	 * functions. */
+	/* Relaxed, because only the owner reads it: the owner makes all calls
+	 * except an abort. */
 	store_relaxed(&comm->revoked, true);
 	comm->finalized = true;
 	background_end(comm);

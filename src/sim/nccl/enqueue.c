@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Checks of a call, and its way into a group (see enqueue.h) */
+/* Checks a call and adds it to a group (see enqueue.h) */
 
 #include "sim/nccl/enqueue.h"
 
@@ -23,7 +23,7 @@
 #include "sim/strict/fault.h"
 #include "sim/strict/strict.h"
 
-/* Owned by the thread: its calls are not counted. */
+/* True if scripted faults ignore the calls of this thread. */
 static _Thread_local bool uncounted;
 
 void enqueue_uncounted(bool begins)
@@ -32,9 +32,10 @@ void enqueue_uncounted(bool begins)
 }
 
 /*
- * In NCCL's order; a count of 0 is checked like any other.  What NCCL does not
- * check (NULL buffers, overlaps, what the other ranks call) is not checked here
- * either.
+ * Check the arguments of a call in NCCL's order, even if the count is 0
+ *
+ * Like NCCL, do not check for NULL buffers, for overlaps or for the calls of
+ * other ranks.
  */
 static ncclResult_t check(struct ncclComm *comm, const struct call *c)
 {
@@ -43,35 +44,36 @@ static ncclResult_t check(struct ncclComm *comm, const struct call *c)
 	if (result != ncclSuccess)
 		return result;
 	if (c->root < 0 || c->root >= comm->member.world->n)
-		return group_fail(ncclInvalidArgument, "no such root or peer");
+		return group_fail(
+			ncclInvalidArgument,
+			"root or peer is not a rank of the communicator");
 	if (c->type < 0 || c->type >= ncclNumTypes)
-		return group_fail(ncclInvalidArgument, "no such data type");
+		return group_fail(ncclInvalidArgument, "invalid data type");
 	if (c->op < 0 ||
 	    (c->op >= ncclNumOps && !redop_find(&comm->redops, c->op)))
 		return group_fail(ncclInvalidArgument,
-		                  "no such reduction operation");
+		                  "invalid reduction operation");
 	return ncclSuccess;
 }
 
-/* A call that does not return until its communicator is aborted. */
 static ncclResult_t stuck(struct ncclComm *comm)
 {
 	struct backoff b = BACKOFF;
 
 	while (!load_acquire(&comm->member.aborted))
 		backoff_wait(&b, UINT64_MAX);
-	return group_fail(ncclInternalError, "aborted while in the call");
+	return group_fail(ncclInternalError, "aborted during the call");
 }
 
-/* End the thread inside the call, and with it the group that it had begun. */
+/* Exit the calling thread in the middle of a call, and discard its group. */
 __attribute__((noreturn)) static void die(void)
 {
 	group_drop();
 	pthread_exit(NULL);
 }
 
-/* What a scripted fault does at the call, of which it may change @c.  The other
- * faults make the rank come late or never: rendezvous.c. */
+/* Apply a scripted fault to a call; the fault can change @c.  Faults that make
+ * a rank late or missing are applied in rendezvous.c. */
 static ncclResult_t strike(struct ncclComm *comm, struct call *c,
                            const struct cohort_fault *fault, uint64_t script)
 {
@@ -127,8 +129,10 @@ static bool has_device(const struct world *w, int device)
 	return false;
 }
 
-/* The fault of a path that the ranks of @comm use, and that the rank's device
- * is the second end of.  NCCL takes no direct path if it is told so. */
+/* Return the scripted fault of a path between @comm's device and another rank's
+ * device.  Its kind is 0 if there is none.  Only faults that name @comm's
+ * device as the second end count.  Like NCCL, ignore direct paths if
+ * NCCL_P2P_DISABLE is 1. */
 static struct cohort_fault path_fault(const struct ncclComm *comm)
 {
 	const char *off = getenv("NCCL_P2P_DISABLE");
@@ -145,16 +149,18 @@ static struct cohort_fault path_fault(const struct ncclComm *comm)
 	return f;
 }
 
-/* Flip the first bit of what the call sends, in the order of the stream. */
+/* Flip the first bit of the data that the call sends.  The flip runs in stream
+ * order. */
 static ncclResult_t garble(const struct call *c, struct stream *s)
 {
 	if (!c->send || !c->count)
 		return ncclSuccess;
-	return copied(copy_garble(s, (void *)(uintptr_t)c->send));
+	return copied(copy_garble(s, (void *)(uintptr_t)c->send, NULL));
 }
 
-/* The rank's part in what a path does to the call: as if the rank were struck
- * by another fault. */
+/* Apply the scripted fault of a path, if any, to a call of this rank: corrupt
+ * the data that it sends, or store in @fault a fault of the call that has the
+ * effect of the broken path. */
 static ncclResult_t cross(struct ncclComm *comm, const struct call *c,
                           struct stream *s, struct cohort_fault *fault)
 {
@@ -172,8 +178,9 @@ static ncclResult_t cross(struct ncclComm *comm, const struct call *c,
 	return ncclSuccess;
 }
 
-/* On one rank there is a kernel only for what multiplies: an average of
- * integers divides afterwards, by one. */
+/* Return true if a call on a one-rank communicator just copies.  NCCL has
+ * one-rank kernels only for operations that multiply; an average of integers
+ * divides by one, and so copies. */
 static bool is_copy(const struct ncclComm *comm, const struct call *c)
 {
 	return comm->member.world->n == 1 &&
@@ -181,7 +188,6 @@ static bool is_copy(const struct ncclComm *comm, const struct call *c)
 	        (c->op == ncclAvg && c->type < (int)ncclFloat16));
 }
 
-/* True if a kernel reads or writes elements that are not aligned. */
 static bool is_misaligned(const struct ncclComm *comm, const struct call *c)
 {
 	const size_t rest = type_size(c->type) - 1;
@@ -203,7 +209,6 @@ static bool launch_add(struct launch *l, const struct call *c, struct stream *s)
 	return p2p_init(l->member) && launch_add_transfer(l, c);
 }
 
-/* Queue a launch of the one call. */
 static ncclResult_t launch_one(struct ncclComm *comm, const struct call *c,
                                struct stream *s,
                                const struct cohort_fault *fault)
@@ -220,17 +225,19 @@ static ncclResult_t launch_one(struct ncclComm *comm, const struct call *c,
 		launch_put(l);
 		return group_fail(ncclSystemError, "out of memory");
 	}
-	return group_note(batch_run(&b, ncclSuccess));
+	return group_record_error(batch_run(&b, ncclSuccess));
 }
 
-/* For one rank NCCL has no kernel that scales these. */
+/* Return true for a scaling operation on 8-bit floats, for which NCCL has no
+ * one-rank kernel. */
 static bool is_scaled_float8(const struct call *c)
 {
 	return (c->type == ncclFloat8e4m3 || c->type == ncclFloat8e5m2) &&
 	       (c->op == ncclAvg || c->op == CALL_PRE_MUL_SUM);
 }
 
-/* The only rank of a world copies at the call, not at the group's end. */
+/* Execute the call of a rank that is alone in its communicator.  As in NCCL,
+ * the rank copies during the call, not at the end of the group. */
 static ncclResult_t alone(struct ncclComm *comm, const struct call *c,
                           struct stream *s, const struct cohort_fault *fault)
 {
@@ -238,7 +245,7 @@ static ncclResult_t alone(struct ncclComm *comm, const struct call *c,
 		buffers_check_call(comm, c);
 	if (is_scaled_float8(c))
 		return group_fail(ncclInvalidArgument,
-		                  "8-bit floats are not scaled on one rank");
+		                  "8-bit floats cannot be scaled on one rank");
 	if (c->op == CALL_PRE_MUL_SUM)
 		return launch_one(comm, c, s, fault);
 	if (c->send != c->recv)
@@ -247,7 +254,6 @@ static ncclResult_t alone(struct ncclComm *comm, const struct call *c,
 	return ncclSuccess;
 }
 
-/* Add the call to the launch of the open group. */
 static ncclResult_t join(struct ncclComm *comm, const struct call *c,
                          struct stream *s, const struct cohort_fault *fault)
 {
@@ -265,8 +271,8 @@ static ncclResult_t join(struct ncclComm *comm, const struct call *c,
 	return ncclSuccess;
 }
 
-/* Replace the handle of an operation, which may be destroyed after the call, by
- * what it stands for. */
+/* Replace the handle of a user-defined operation with its contents, because the
+ * program can destroy the handle after the call. */
 static ncclResult_t resolve(const struct ncclComm *comm, struct call *c)
 {
 	const struct redop *op = redop_find(&comm->redops, c->op);
@@ -282,7 +288,7 @@ static ncclResult_t resolve(const struct ncclComm *comm, struct call *c)
 	return ncclSuccess;
 }
 
-/* Check a call, and add it to the group that is open or queue it at once. */
+/* Check a call, and add it to the open group or queue it at once. */
 static ncclResult_t add(struct ncclComm *comm, struct call *c,
                         cudaStream_t stream, bool grouped)
 {
@@ -298,7 +304,7 @@ static ncclResult_t add(struct ncclComm *comm, struct call *c,
 	if (result != ncclSuccess)
 		return result;
 	if (!uncounted)
-		fault = fault_take(comm->member.rank, comm->operations++,
+		fault = fault_take(comm->member.rank, false, comm->operations++,
 		                   &script);
 	if (fault.kind)
 		result = strike(comm, c, &fault, script);
@@ -311,7 +317,7 @@ static ncclResult_t add(struct ncclComm *comm, struct call *c,
 		return result;
 	s = stream_find_on(comm->member.device, stream);
 	if (!s)
-		return group_fail(ncclUnhandledCudaError, "no such stream");
+		return group_fail(ncclUnhandledCudaError, "invalid stream");
 	if (!fault.kind && !uncounted && !capture_has(s) && fault_is_scripted())
 		result = cross(comm, c, s, &fault);
 	if (result != ncclSuccess)
@@ -330,7 +336,8 @@ static ncclResult_t add(struct ncclComm *comm, struct call *c,
 	               : launch_one(comm, c, s, &fault);
 }
 
-/* True if the call needs no group of its own: it is queued at once. */
+/* Return true if the call can be queued at once, without opening a group for
+ * it. */
 static bool needs_no_group(const struct ncclComm *comm, const struct call *c)
 {
 	return !group_is_open() && !call_is_p2p(c) && comm_blocks(comm);

@@ -5,15 +5,17 @@
 #include "sim/nccl/nccl_comm.h"
 
 /*
- * What every collective, send and receive comes to: the arguments are checked
- * in NCCL's order, then the call joins the open group, or is a group of its
- * own.  It may change @call.
+ * enqueue - check and queue a collective, send or receive
+ * @call: the call; a scripted fault might change it
+ *
+ * The arguments are checked in NCCL's order.  The call joins the thread's open
+ * group; if none is open, it is a group by itself.
  */
 ncclResult_t enqueue(struct ncclComm *comm, struct call *call,
                      cudaStream_t stream);
 
-/* From here on, or no longer: no scripted fault counts the calls of this
- * thread, or strikes them. */
+/* Exempt the calls of this thread from scripted faults if @begins; otherwise,
+ * end the exemption.  Exempt calls are not counted. */
 void enqueue_uncounted(bool begins);
 
 static inline bool call_is_p2p(const struct call *c)

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Unique ids, and the calls by which ranks join a communicator
+ * Creates unique ids, and implements the calls with which ranks join a
+ * communicator
  *
- * An id stands for a meeting of threads of the process that has made it
- * (meeting.c) or, if the process's memory is shared, for a root (root.h).
+ * If processes share memory, a thread of the process that created an id, the
+ * root (root.h), lets ranks join by the id.  Otherwise, the ranks are threads
+ * of one process, and join in a meeting (meeting.h).
  *
- * As in NCCL a communicator is stored at the call, before the others have come,
- * so that another thread can abort an init that waits for ever.  It stays
- * stored when the init fails later on, and then has to be aborted, once.
+ * As in NCCL, the handle is stored during the call, before the other ranks have
+ * joined, so that another thread can abort an init that waits forever.  If the
+ * init fails later, the handle stays stored and must be aborted, once.
  */
 
 #include <stdlib.h>
@@ -25,17 +27,18 @@
 
 /* ---- ids -------------------------------------------------------------- */
 
-/* What is in an id. */
+/* The contents of a unique id. */
 struct content {
 	uint64_t magic;
-	uint64_t process; /* a random number */
-	uint64_t pid;     /* the child of a fork is another process */
+	uint64_t process; /* random number of the process that created the id */
+	/* pid of that process, which differs in a forked child */
+	uint64_t pid;
 	uint64_t number;
 };
 
 #define ID_MAGIC UINT64_C(0x636f686f72746964)
 
-/* A new number, which has a root; 0 without one. */
+/* Start a root for a new number and return the number, or 0 on failure. */
 static uint64_t open_root(void)
 {
 	const uint64_t number = meeting_number();
@@ -57,8 +60,8 @@ ncclResult_t host_ncclGetUniqueId(ncclUniqueId *id)
 		c.number = meeting_open();
 	if (!c.number)
 		return comm_error(ncclSystemError,
-		                  "ncclGetUniqueId: out of memory or of random "
-		                  "numbers");
+		                  "ncclGetUniqueId: out of memory, or no "
+		                  "random numbers available");
 	memset(id, 0, sizeof(*id));
 	memcpy(id, &c, sizeof(c));
 	return ncclSuccess;
@@ -69,8 +72,8 @@ static bool is_own(const struct content *c)
 	return c->process == process_number() && c->pid == (uint64_t)getpid();
 }
 
-/* The number in @id, or 0 if this process cannot use it.  Stores the number of
- * the process that has made it. */
+/* Return the number in @id, or 0 if this process cannot use the id.  Store the
+ * number of the process that created the id. */
 static uint64_t id_number(const ncclUniqueId *id, uint64_t *process_out)
 {
 	struct content c;
@@ -85,13 +88,12 @@ static uint64_t id_number(const ncclUniqueId *id, uint64_t *process_out)
 
 /* ---- one rank --------------------------------------------------------- */
 
-/* A rank that wants to join. */
 struct request {
 	ncclComm_t *comm;
 	int n;
 	int rank;
 	int device;
-	const ncclConfig_t *config; /* NULL: the usual */
+	const ncclConfig_t *config; /* NULL for the default configuration */
 	enum join_kind kind;
 	size_t id_count;
 	const char *function;
@@ -140,8 +142,8 @@ static ncclResult_t parse(const struct request *r, ncclConfig_t *out)
 	return error ? group_fail(ncclInvalidArgument, error) : ncclSuccess;
 }
 
-/* Inside a group; the @n numbers are those of the ids, the first of the process
- * @process. */
+/* Add the join of one rank to the open group.  The @n numbers identify the
+ * rank's unique ids, and @process created the first of these ids. */
 static ncclResult_t add(const struct request *r, const uint64_t *numbers,
                         size_t n, uint64_t process, const ncclConfig_t *config)
 {
@@ -151,7 +153,7 @@ static ncclResult_t add(const struct request *r, const uint64_t *numbers,
 
 	if (!j)
 		return group_fail(ncclSystemError, "out of memory");
-	result = group_note(join_strike(j, r->rank, FAULT_INIT));
+	result = group_record_error(join_apply_fault(j, r->rank, FAULT_INIT));
 	if (result != ncclSuccess) {
 		join_free(j);
 		return result;
@@ -163,13 +165,14 @@ static ncclResult_t add(const struct request *r, const uint64_t *numbers,
 	if (strict_is_on())
 		lifetime_enter(comm, r->function);
 	comm_get(comm);
-	/* Release: pairs with the acquire of a thread that wants to abort the
+	/* The release pairs with the acquire of a thread that aborts the
 	 * init. */
 	__atomic_store_n(r->comm, comm, __ATOMIC_RELEASE);
 	return ncclSuccess;
 }
 
-/* In NCCL's order; what only the simulator refuses comes last. */
+/* Check the arguments in NCCL's order, and then for values that only the
+ * simulator refuses. */
 static ncclResult_t check(const struct request *r, ncclConfig_t *config_out)
 {
 	ncclResult_t result;
@@ -177,12 +180,13 @@ static ncclResult_t check(const struct request *r, ncclConfig_t *config_out)
 	if (!r->comm)
 		return group_fail(ncclInvalidArgument,
 		                  "ncclCommInitRank: comm is NULL");
-	/* Relaxed: another thread may look for the communicator that is stored
-	 * here next. */
+	/* Relaxed, because other threads might already poll this handle for the
+	 * new communicator. */
 	__atomic_store_n(r->comm, NULL, __ATOMIC_RELAXED);
 	if (r->rank < 0 || r->rank >= r->n)
-		return group_fail(ncclInvalidArgument,
-		                  "ncclCommInitRank: no such rank");
+		return group_fail(
+			ncclInvalidArgument,
+			"ncclCommInitRank: rank is not 0 to nranks - 1");
 	result = parse(r, config_out);
 	if (result != ncclSuccess)
 		return result;
@@ -207,9 +211,9 @@ static ncclResult_t check_and_add(const struct request *r,
 		if (!numbers[n])
 			return group_fail(
 				ncclInvalidUsage,
-				"ncclCommInitRank: the id is not of this "
-				"process, and the host platform joins ranks "
-				"of one process only, unless "
+				"ncclCommInitRank: the id was created by "
+				"another process, but the host platform joins "
+				"ranks of several processes only if "
 				"COHORT_HOST_SHARED=1");
 		n++;
 		if (i && arena_is_shared())
@@ -230,7 +234,8 @@ static ncclResult_t join_rank(const struct request *r, const ncclUniqueId *ids)
 		group_end();
 		return result;
 	}
-	/* Another thread may abort it. */
+	/* Hold a reference, because another thread might abort the
+	 * communicator. */
 	comm = *r->comm;
 	comm_get(comm);
 	result = comm_answer(comm, group_end());
@@ -238,8 +243,8 @@ static ncclResult_t join_rank(const struct request *r, const ncclUniqueId *ids)
 	return result;
 }
 
-/* As in NCCL these always wait, unless a group is open, and then for its
- * end. */
+/* Join, and wait for the other ranks.  As in NCCL, this function always waits,
+ * or makes the end of the open group wait. */
 static ncclResult_t join_and_wait(const struct request *r,
                                   const ncclUniqueId *id)
 {
@@ -265,7 +270,7 @@ ncclResult_t host_ncclCommInitRank(ncclComm_t *comm, int nranks,
 		.function = "ncclCommInitRank",
 	};
 
-	/* As in NCCL, this one does not make an open group fail. */
+	/* As in NCCL, this error does not fail an open group. */
 	if (nranks < 1)
 		return comm_error(ncclInvalidArgument,
 		                  "ncclCommInitRank: nranks is less than 1");
@@ -317,8 +322,9 @@ ncclResult_t host_ncclCommInitRankScalable(ncclComm_t *comm, int nranks,
 
 /* ---- all ranks -------------------------------------------------------- */
 
-/* More ranks than devices, and no list of them, makes NCCL leave the thread
- * inside a group for good; here it fails like the others. */
+/* Check the devices of ncclCommInitAll().  If there are more ranks than devices
+ * and no list of devices, NCCL leaves the thread inside a group forever; here,
+ * only the call fails. */
 static ncclResult_t check_devices(int n, const int *devices)
 {
 	int i, k;
@@ -326,7 +332,7 @@ static ncclResult_t check_devices(int n, const int *devices)
 	for (i = 0; devices && i < n; i++) {
 		if (devices[i] < 0 || devices[i] >= device_count())
 			return comm_error(ncclInvalidArgument,
-			                  "ncclCommInitAll: no such device");
+			                  "ncclCommInitAll: invalid device");
 		for (k = 0; k < i; k++)
 			if (devices[k] == devices[i])
 				return comm_error(ncclInvalidUsage,
@@ -339,7 +345,8 @@ static ncclResult_t check_devices(int n, const int *devices)
 	return ncclSuccess;
 }
 
-/* @process: that has made an id @number for them, or 0. */
+/* Add the joins of all ranks.  @process is the creator of the id with @number,
+ * or 0 if the ranks join without an id. */
 static void add_all(ncclComm_t *comms, int n, const int *devices,
                     uint64_t number, uint64_t process)
 {
@@ -351,7 +358,7 @@ static void add_all(ncclComm_t *comms, int n, const int *devices,
 	};
 	ncclConfig_t config;
 
-	/* Results are ignored: the group's end has the last of them. */
+	/* Ignore the results: the end of the group returns the last error. */
 	for (; r.rank < n; r.rank++) {
 		r.comm = &comms[r.rank];
 		r.device = devices ? devices[r.rank] : r.rank;
@@ -384,7 +391,7 @@ ncclResult_t host_ncclCommInitAll(ncclComm_t *comms, int ndev,
 	group_start();
 	add_all(comms, ndev, devlist, id.number, id.process);
 	result = group_end();
-	/* Perhaps nobody has come. */
+	/* End the root, because perhaps no rank has connected to it. */
 	if (result != ncclSuccess && result != ncclInProgress && shared)
 		root_dismiss(&id);
 	return result;

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Queueing and capturing launches (see launch_queue.h) */
+/* Queues launches and captures them into graphs (see launch_queue.h) */
 
 #include "sim/nccl/launch_queue.h"
 
 #include "sim/cuda/stream_capture.h"
 #include "sim/cuda/sync.h"
-#include "sim/exec/rendezvous.h"
+#include "sim/exec/rank_launch.h"
 #include "sim/host.h"
 #include "sim/nccl/nccl_comm.h"
 #include "sim/strict/fault.h"
 
-/* True if a launch would not have to wait for its turn, and ends with its
- * round. */
+/* Return true if a launch need not wait for its turn, and ends as soon as its
+ * collectives are done. */
 static bool can_begin(const struct launch *l)
 {
 	return atomic_load(&l->member->turn) == l->round &&
 	       !l->transfer_count && !l->fault.kind;
 }
 
-/* Queue a launch after the earlier launches of its rank.  The caller's use of
- * it becomes the stream's. */
+/* Queue a launch after the rank's earlier launches.  The stream takes ownership
+ * of the caller's reference. */
 static void push(struct launch *l, struct stream *s, uint64_t *position_out)
 {
 	struct work w = { .step = rendezvous_step, .launch = l };
@@ -40,7 +40,7 @@ static void queue(struct launch *l, struct stream *s, size_t others)
 	uint64_t position = 0;
 	size_t i;
 
-	/* Relaxed: the caller is a user. */
+	/* Relaxed, because the caller holds a reference. */
 	if (others)
 		add_relaxed(&l->users, 1);
 	for (i = 0; i < others; i++)
@@ -48,16 +48,17 @@ static void queue(struct launch *l, struct stream *s, size_t others)
 	push(l, s, others ? &position : NULL);
 	for (i = 0; i < others; i++) {
 		stream_push_wait(l->streams[i], s, position);
-		stream_go(l->streams[i]);
+		stream_drive_cheap(l->streams[i]);
 	}
 	if (others)
 		launch_put(l);
 }
 
-/* ---- in graphs -------------------------------------------------------- */
+/* ---- graphs ----------------------------------------------------------- */
 
-/* A graph, too, uses the communicator, which cannot be freed before it. */
-static void keep_launch(struct work *w)
+/* Acquire a reference to the launch for a graph.  The graph also keeps the
+ * communicator from being freed. */
+static void retain_launch(struct work *w)
 {
 	add_relaxed(&w->launch->users, 1);
 	add_relaxed(&comm_of(w->launch->member)->captured, 1);
@@ -68,12 +69,13 @@ static void drop_launch(struct work *w)
 	struct ncclComm *comm = comm_of(w->launch->member);
 
 	launch_put(w->launch);
-	/* Release: the graph's last use.  Pairs with the acquire of a thread
-	 * that waits for the graphs before it frees the communicator. */
+	/* The release follows the graph's last use of the communicator.  It
+	 * pairs with the acquire of a thread that waits for the graphs before
+	 * it frees the communicator. */
 	atomic_fetch_sub_explicit(&comm->captured, 1, memory_order_release);
 }
 
-/* Copy all calls; the matching of transfers begins anew. */
+/* Copy all calls of a launch.  Transfers in the copy have no partners yet. */
 static bool copy_calls(struct launch *to, const struct launch *from)
 {
 	struct call c;
@@ -106,12 +108,13 @@ static bool replay_launch(const struct work *w, struct stream *s)
 
 static const struct graph_kind launch_kind = {
 	.type = cudaGraphNodeTypeKernel,
-	.keep = keep_launch,
+	.keep = retain_launch,
 	.drop = drop_launch,
 	.replay = replay_launch,
 };
 
-/* If this fails the capture is invalid, which its end will say. */
+/* Capture a launch into a graph.  If this fails, the capture becomes invalid,
+ * and cudaStreamEndCapture() reports it. */
 static void capture(struct launch *l, struct stream *s, size_t others)
 {
 	struct work w = { .step = rendezvous_step, .launch = l };
@@ -119,7 +122,7 @@ static void capture(struct launch *l, struct stream *s, size_t others)
 
 	for (i = 0; i < others; i++)
 		capture_join(s, l->streams[i]);
-	keep_launch(&w);
+	retain_launch(&w);
 	if (stream_submit(s, &w, &launch_kind, NULL) != cudaSuccess)
 		drop_launch(&w);
 	for (i = 0; i < others; i++)
@@ -127,7 +130,7 @@ static void capture(struct launch *l, struct stream *s, size_t others)
 	launch_put(l);
 }
 
-/* ---- either ----------------------------------------------------------- */
+/* ---- checking and queueing -------------------------------------------- */
 
 ncclResult_t launch_check_captures(const struct launch *l)
 {
@@ -152,7 +155,8 @@ ncclResult_t launch_check(const struct launch *l)
 		                            "from self in the same group"
 		                          : "receive from self without a "
 		                            "send to self in the same group");
-	/* The launch that makes the device fail is queued. */
+	/* Refuse launches on a failed device, except the one whose scripted
+	 * fault made the device fail. */
 	if (l->fault.kind != COHORT_FAULT_DEVICE &&
 	    fault_sticky(l->member->device) != cudaSuccess)
 		return comm_error(ncclUnhandledCudaError,
@@ -160,8 +164,9 @@ ncclResult_t launch_check(const struct launch *l)
 					  fault_sticky(l->member->device)));
 	for (i = 0; i < l->stream_count; i++)
 		if (l->streams[i]->device != l->member->device)
-			return comm_error(ncclUnhandledCudaError,
-			                  "the stream is of another device");
+			return comm_error(
+				ncclUnhandledCudaError,
+				"the stream belongs to another device");
 	return launch_check_captures(l);
 }
 
@@ -180,11 +185,11 @@ void launch_queue(struct launch *l)
 
 /* ---- kernels ----------------------------------------------------------- */
 
-/* The only rank of a world uses a kernel that others do not. */
+/* Bit of the kernel that is only used by communicators of one rank. */
 #define KERNEL_ALONE 31
 
-/* Sends, receives and the collectives that NCCL builds from them share one
- * kernel. */
+/* Return the number of a call's kernel.  Sends, receives, and the collectives
+ * that NCCL builds from sends and receives share one kernel. */
 static unsigned kernel_of(enum call_kind kind)
 {
 	switch (kind) {
@@ -212,10 +217,14 @@ static uint32_t kernels_of(const struct launch *l)
 	return kernels;
 }
 
-/* Loading never waits for another rank's kernel of the same communicator: the
- * first rank is launched only after all kernels are loaded, and the others find
- * them loaded.  They are loaded on the devices of all ranks, as a smaller
- * communicator may have used only some of them. */
+/*
+ * Load a launch's kernels on the devices of all ranks
+ *
+ * Loading never waits for another rank's kernel of the same communicator: the
+ * first rank loads all kernels before it launches, and the other ranks find
+ * them loaded.  If a smaller communicator has already used some of the devices,
+ * only the other devices lack a kernel.
+ */
 void kernels_load(const struct launch *l)
 {
 	const struct world *w = l->member->world;

@@ -3,27 +3,36 @@
 #define SIM_NCCL_LAUNCH_QUEUE_H
 
 /*
- * Queueing launches on their streams, or capturing them into graphs
+ * Queues launches on their streams, or captures them into graphs
  */
 
 #include "platform/nccl_abi.h"
 #include "sim/exec/rank_launch.h"
 
-/* ncclInvalidUsage if a rank's sends to itself in a group do not match its
- * receives, or some of its streams are captured and others not, or into another
- * graph; ncclUnhandledCudaError if a capture has failed, or if a stream is not
- * of the communicator's device, on which nothing can be launched there. */
+/*
+ * launch_check - check that a launch can be queued
+ *
+ * Returns:
+ *   ncclSuccess             the launch can be queued
+ *   ncclInvalidUsage        the group's sends from the rank to itself do not
+ *                           match its receives, or its streams are not all in
+ *                           the same capture
+ *   ncclUnhandledCudaError  a capture has failed, the device has failed, or a
+ *                           stream belongs to another device
+ */
 ncclResult_t launch_check(const struct launch *launch);
 
-/* The part of this that is about captures. */
+/* Check only that the streams of @launch are captured into one graph or not at
+ * all.  Returns the codes of launch_check(). */
 ncclResult_t launch_check_captures(const struct launch *launch);
 
-/* Queue a launch on its stream, or capture it, and put it. */
+/* Queue a launch on its stream, or capture it into the stream's graph.
+ * Consumes the caller's reference. */
 void launch_queue(struct launch *launch);
 
-/* Load the kernels of @launch that some device of its communicator has not used
- * yet, where the simulator waits as CUDA does when it loads one
- * (COHORT_HOST_SYNC=device, cuda/sync.h). */
+/* Load the kernels of @launch that a device of its communicator has not used
+ * before.  As on a GPU, loading a kernel waits for the work in flight
+ * (COHORT_HOST_SYNC=device, see cuda/sync.h). */
 void kernels_load(const struct launch *launch);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Connections that are made late (see lazy.h) */
+/* Connects ranks at their first call (see lazy.h) */
 
 #include "sim/nccl/lazy.h"
 
@@ -14,25 +14,28 @@
 #include "sim/cuda/sync.h"
 #include "sim/strict/strict.h"
 
-/* Atomic; written by lazy_init().  Relaxed: a constant after that. */
+/* Atomic; set once, by lazy_init().  Relaxed, because it never changes
+ * afterwards. */
 static atomic_bool is_on;
 
-/* What one rank does with another; and the two steps to connect it, as far to
- * the left in a pair's bits. */
+/* Directions of the messages between a rank and a peer. */
 enum {
 	SENDS = 1,
 	RECEIVES = 2,
 };
 
 enum step_of_pair {
-	COMES = 0, /* the rank has come to its first such message */
-	MAKES = 2, /* and has made its side of the connection */
+	/* The rank has reached its first message.  (The value is the shift of
+	 * the bits that record this step.) */
+	NEEDED = 0,
+	/* The rank has made its side of the connection. */
+	MADE = 2,
 };
 
-/* All of it is guarded by the world's lock. */
+/* The connections of a world.  Guarded by the world's lock. */
 struct connections {
-	int come; /* ranks that have come to their first collective */
-	unsigned char pairs[]; /* of each rank, by peer */
+	int arrived; /* ranks that have reached their first collective */
+	unsigned char pairs[]; /* bits by rank and peer */
 };
 
 int lazy_init(void)
@@ -59,21 +62,22 @@ void lazy_free(struct world *w)
 	free(w->connections);
 }
 
-/* ---- coming ----------------------------------------------------------- */
+/* ---- arriving --------------------------------------------------------- */
 
 static unsigned char *pair(const struct world *w, int rank, int peer)
 {
 	return &w->connections->pairs[rank * w->n + peer];
 }
 
-/* True if NCCL makes the call of messages between the ranks. */
+/* Return true if NCCL builds the collective from sends and receives. */
 static bool is_of_messages(const struct call *c)
 {
 	return c->kind == CALL_ALL_TO_ALL || c->kind == CALL_GATHER ||
 	       c->kind == CALL_SCATTER;
 }
 
-/* The messages of a call with @peer, of SENDS and RECEIVES. */
+/* Return the directions (SENDS, RECEIVES) of the messages that a collective
+ * exchanges with @peer. */
 static unsigned of_call(const struct call *c, int rank, int peer)
 {
 	const int from = c->kind == CALL_GATHER ? peer : rank;
@@ -86,7 +90,8 @@ static unsigned of_call(const struct call *c, int rank, int peer)
 	return (from == c->root ? SENDS : 0) | (to == c->root ? RECEIVES : 0);
 }
 
-/* The messages of a launch with @peer. */
+/* Return the directions (SENDS, RECEIVES) of the messages that a launch
+ * exchanges with @peer. */
 static unsigned messages(const struct launch *l, int peer)
 {
 	const int rank = l->member->rank;
@@ -103,8 +108,8 @@ static unsigned messages(const struct launch *l, int peer)
 	return found;
 }
 
-/* True if a launch has a collective that is not made of messages, and its ranks
- * are not connected for such. */
+/* Return true if the launch is the first of its rank that needs connections for
+ * a collective that is not built from messages. */
 static bool needs_all(const struct launch *l)
 {
 	size_t i;
@@ -115,12 +120,14 @@ static bool needs_all(const struct launch *l)
 	return false;
 }
 
-/* False without memory.  Stores whether a pair is new. */
-static bool come(const struct launch *l, bool simulated, bool *is_new)
+/* Record the connections that the launch needs, and store whether any pair is
+ * new.  Return false if out of memory. */
+static bool add_connections(const struct launch *l, bool simulated,
+                            bool *is_new)
 {
 	struct world *w = l->member->world;
 	unsigned char *known;
-	unsigned come;
+	unsigned needed;
 	int peer;
 
 	SCOPED_LOCK(&w->lock);
@@ -129,20 +136,20 @@ static bool come(const struct launch *l, bool simulated, bool *is_new)
 		                                   (size_t)w->n * (size_t)w->n);
 	if (!w->connections)
 		return false;
-	w->connections->come += needs_all(l);
+	w->connections->arrived += needs_all(l);
 	for (peer = 0; peer < w->n && !simulated; peer++) {
-		come = messages(l, peer);
+		needed = messages(l, peer);
 		known = pair(w, l->member->rank, peer);
-		*is_new |= (come & ~(unsigned)*known) != 0;
-		*known |= (unsigned char)come;
+		*is_new |= (needed & ~(unsigned)*known) != 0;
+		*known |= (unsigned char)needed;
 	}
 	return true;
 }
 
 /* ---- waiting ---------------------------------------------------------- */
 
-/* True if @rank has come to a send only and @peer, too, or both to a receive
- * only. */
+/* Return true if both ranks have started with a send to the other rank, or both
+ * with a receive, so that neither message finds its partner. */
 static bool is_crossed(const struct world *w, int rank, int peer)
 {
 	const unsigned char one = *pair(w, rank, peer);
@@ -150,17 +157,20 @@ static bool is_crossed(const struct world *w, int rank, int peer)
 	return (one == SENDS || one == RECEIVES) && *pair(w, peer, rank) == one;
 }
 
-/* Whichever of the two ranks finds it, the line is the same. */
+/* End the program because of two crossed messages.  The error message does not
+ * depend on the rank that finds them. */
 __attribute__((noreturn)) static void
 die_of_crossing(const struct world *w, int rank, int peer, bool is_send)
 {
-	member_die(is_send ? "ncclSend" : "ncclRecv", w->members[rank],
-	           "its first message with rank %d goes the same way as that "
-	           "rank's: NCCL takes one's connection for the other's",
-	           peer);
+	member_abort_program(
+		is_send ? "ncclSend" : "ncclRecv", w->members[rank],
+		"this rank and rank %d both start with a send, or both with "
+		"a receive: NCCL would mistake one connection for the other",
+		peer);
 }
 
-/* True if @peer has done its side of a step of all messages with it. */
+/* Return true if @peer has done its part of @step for every message that @l
+ * exchanges with @peer. */
 static bool has_done_locked(const struct launch *l, int peer,
                             enum step_of_pair step)
 {
@@ -187,7 +197,7 @@ static bool all_have_done(const struct launch *l, bool simulated,
 	if (w->span)
 		return true;
 	SCOPED_LOCK(&w->lock);
-	if (step == COMES && needs_all(l) && w->connections->come != w->n)
+	if (step == NEEDED && needs_all(l) && w->connections->arrived != w->n)
 		return false;
 	for (peer = 0; peer < w->n && !simulated; peer++)
 		if (!has_done_locked(l, peer, step))
@@ -210,8 +220,9 @@ static ncclResult_t await(const struct launch *l, bool simulated,
 	return ncclSuccess;
 }
 
-/* Connect what is new of a launch's messages.  NCCL allocates for it. */
-static void make(const struct launch *l)
+/* Make this rank's side of the connections that a launch's new messages need,
+ * for which NCCL allocates memory. */
+static void make_connections(const struct launch *l)
 {
 	struct world *w = l->member->world;
 	int peer;
@@ -222,11 +233,12 @@ static void make(const struct launch *l)
 	SCOPED_LOCK(&w->lock);
 	for (peer = 0; peer < w->n; peer++)
 		*pair(w, l->member->rank, peer) |=
-			(unsigned char)(messages(l, peer) << MAKES);
+			(unsigned char)(messages(l, peer) << MADE);
 }
 
-/* Once all of a group's launches have come: a rank's thread may have come for
- * others.  Ranks of several processes are connected from the start. */
+/* Record all launches of the group before the first wait, because one thread
+ * can act for several ranks.  Ranks of several processes are always
+ * connected. */
 ncclResult_t lazy_connect(const struct launch *first, bool simulated)
 {
 	ncclResult_t result = ncclSuccess;
@@ -236,14 +248,15 @@ ncclResult_t lazy_connect(const struct launch *first, bool simulated)
 	if (!lazy_is_on())
 		return ncclSuccess;
 	for (l = first; l; l = l->next)
-		if (!l->member->world->span && !come(l, simulated, &is_new))
+		if (!l->member->world->span &&
+		    !add_connections(l, simulated, &is_new))
 			return comm_error(ncclSystemError, "out of memory");
 	for (l = first; l && result == ncclSuccess; l = l->next)
-		result = await(l, simulated, COMES);
+		result = await(l, simulated, NEEDED);
 	for (l = first; l && is_new && result == ncclSuccess; l = l->next)
-		make(l);
+		make_connections(l);
 	for (l = first; l && is_new && result == ncclSuccess; l = l->next)
-		result = await(l, simulated, MAKES);
+		result = await(l, simulated, MADE);
 	for (l = first; l; l = l->next)
 		comm_of(l->member)->connected |= needs_all(l);
 	return result;

@@ -3,21 +3,25 @@
 #define SIM_NCCL_LAZY_H
 
 /*
- * COHORT_HOST_CONNECT=first: connections that are made late, as by NVIDIA's
- * NCCL
+ * Connects ranks at their first call, as NVIDIA's NCCL does
+ * (COHORT_HOST_CONNECT=first)
  *
- * There the ranks of a communicator have no connections at first.  The end of
- * the group with a rank's first collective (a call outside of groups is a group
- * of its own) makes them, and waits for all ranks to come to theirs; so does
- * ncclGroupSimulateEnd().  The first send to a peer waits for that peer's first
- * receive from here, and the other way round; gathers, scatters and all-to-alls
- * are made of sends and receives.  To connect a pair is a memory operation
- * (sync.h), and neither end launches before both have done it.
+ * A communicator starts without connections.  When a rank ends the group that
+ * contains its first collective, it makes the connections, and waits until
+ * every other rank has reached its own first collective.  A call outside a
+ * group is a group by itself, and ncclGroupSimulateEnd() also connects and
+ * waits.
  *
- * Two ranks that each come with a first send only, or a receive only, wait for
- * each other for ever, or until an abort.  In NVIDIA's NCCL each may take the
- * other's message for the answer to its own; then the kernels use wrong
- * pointers.  Strict mode ends the program.
+ * The first send to a peer waits for the peer's first receive from this rank,
+ * and the first receive for the peer's first send.  Gathers, scatters and
+ * all-to-alls are made of sends and receives.  Connecting a pair is a memory
+ * operation (cuda/sync.h), and neither side launches before both are connected.
+ *
+ * If two ranks each start with only a send to the other, or each with only a
+ * receive, they wait for each other until an abort.  In NVIDIA's NCCL, each
+ * rank can mistake the other's message for the reply to its own, and the
+ * kernels then use wrong pointers.  In strict mode, the simulator ends the
+ * program.
  */
 
 #include <stdbool.h>
@@ -26,18 +30,24 @@
 
 struct connections;
 
-/* Read the environment: COHORT_OK, or COHORT_INVALID with the value. */
+/* Read COHORT_HOST_CONNECT.  Return COHORT_OK, or COHORT_INVALID with a message
+ * that quotes a bad value. */
 int lazy_init(void);
 
-/* True if connections are made late. */
+/* Return true if ranks are connected at their first call. */
 bool lazy_is_on(void);
 
-/* Connect what the launches of a group, or the only one, need, and wait for the
- * other ranks; @simulated: the group is not launched.  Fails if a communicator
- * is aborted meanwhile.  If that is not on, does nothing. */
+/*
+ * lazy_connect - make the connections that a group's launches need
+ * @first:     the first launch of the group
+ * @simulated: the group is only simulated (ncclGroupSimulateEnd())
+ *
+ * Waits for the other ranks.  Does nothing unless lazy_is_on().  Fails if a
+ * communicator is aborted during the wait.
+ */
 ncclResult_t lazy_connect(const struct launch *first, bool simulated);
 
-/* Free what lazy_connect() has made of a world. */
+/* Free what lazy_connect() allocated for @world. */
 void lazy_free(struct world *world);
 
 #endif

@@ -1,31 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Communicators in two threads at once, or used after their end (see
- * lifetime.h) */
+/* Detects communicators that two threads use at once, and communicators that
+ * are used after they were released (see lifetime.h) */
 
 #include "sim/nccl/lifetime.h"
 
 #include <pthread.h>
 #include <string.h>
 
-#include "sim/exec/round.h"
+#include "sim/exec/split_round.h"
 #include "sim/nccl/nccl_comm.h"
 #include "sim/strict/census.h"
 
-/* Atomic; the first of the buried communicators.  A list that only grows. */
-static struct ncclComm *_Atomic graveyard;
+/* Atomic; list of destroyed communicators, which only grows. */
+static struct ncclComm *_Atomic destroyed_comms;
 
-/* Its value is the depth of the thread's group. */
+/* Key whose value points to the thread's number of open groups. */
 static pthread_key_t group_key;
 
-/* Owned by the thread: the list of communicators that it is inside of. */
+/* List of the communicators that this thread is using. */
 static _Thread_local struct ncclComm *inside;
 
-/* ---- inside ----------------------------------------------------------- */
+/* ---- threads that use a communicator ---------------------------------- */
 
 static uint64_t thread_number(void)
 {
-	static _Atomic uint64_t threads; /* relaxed: a number */
+	/* Relaxed, because each value only has to be unique. */
+	static _Atomic uint64_t threads;
 	static _Thread_local uint64_t number;
 
 	if (!number)
@@ -53,9 +54,10 @@ void lifetime_enter(struct ncclComm *comm, const char *function)
 		return;
 	}
 	if (who != thread_number())
-		member_die(function, &comm->member,
-		           "another thread is inside, in %s",
-		           name(&comm->lifetime.entered_by));
+		member_abort_program(
+			function, &comm->member,
+			"another thread is using the communicator, in %s",
+			name(&comm->lifetime.entered_by));
 }
 
 static void leave(struct ncclComm **link)
@@ -63,8 +65,8 @@ static void leave(struct ncclComm **link)
 	struct ncclComm *comm = *link;
 
 	*link = comm->lifetime.next_inside;
-	/* Release: the next thread to go inside writes the link that was just
-	 * read. */
+	/* The release orders the read of the link before the next thread's
+	 * write. */
 	store_release(&comm->lifetime.inside, 0);
 }
 
@@ -76,15 +78,16 @@ void lifetime_leave(void)
 
 void lifetime_check_idle(const struct ncclComm *comm, const char *function)
 {
-	if (comm_has_work(comm))
-		member_die(function, &comm->member,
-		           "called while work is outstanding, of %s",
-		           name(&comm->lifetime.entered_by));
+	if (member_has_work(&comm->member))
+		member_abort_program(function, &comm->member,
+		                     "called while work of %s is outstanding",
+		                     name(&comm->lifetime.entered_by));
 }
 
 void lifetime_used(const struct ncclComm *comm, const char *function)
 {
-	member_die(function, &comm->member, "used after it was freed");
+	member_abort_program(function, &comm->member,
+	                     "used after it was freed");
 }
 
 /* ---- groups ----------------------------------------------------------- */
@@ -97,8 +100,9 @@ void lifetime_open_group(int *depth)
 static void check_group(void *depth)
 {
 	if (*(int *)depth)
-		member_die("ncclGroupStart", inside ? &inside->member : NULL,
-		           "the thread ends with its group open");
+		member_abort_program("ncclGroupStart",
+		                     inside ? &inside->member : NULL,
+		                     "the thread ends with an open group");
 }
 
 /* ---- the end of a communicator ---------------------------------------- */
@@ -110,10 +114,11 @@ void lifetime_release(struct ncclComm *comm, const char *function)
 	struct ncclComm **link = &inside;
 
 	if (before)
-		member_die(function, &comm->member, "released before, by %s",
-		           before);
-	/* A thread that releases a communicator is done with it: another thread
-	 * may free it before this one is at the end of its group. */
+		member_abort_program(function, &comm->member,
+		                     "already released by %s", before);
+	/* A thread that releases a communicator no longer uses it.  Another
+	 * thread might free the communicator before the releasing thread
+	 * reaches the end of its group. */
 	while (*link && *link != comm)
 		link = &(*link)->lifetime.next_inside;
 	if (*link)
@@ -127,13 +132,14 @@ void lifetime_check_child(const struct ncclComm *comm, const char *function)
 		child ? load_relaxed(&child->lifetime.released_by) : NULL;
 
 	if (by)
-		member_die(function, &comm->member,
-		           "writes to the flags of the child that its split "
-		           "failed to make, which was released by %s",
-		           by);
+		member_abort_program(
+			function, &comm->member,
+			"writes to the flags of a child whose creation "
+			"failed, after %s released that child",
+			by);
 }
 
-static bool is_by(const struct ncclComm *comm, const char *function)
+static bool is_released_by(const struct ncclComm *comm, const char *function)
 {
 	const char *by = load_relaxed(&comm->lifetime.released_by);
 
@@ -149,17 +155,23 @@ void lifetime_check_mixed(const struct world *w, const struct ncclComm *comm,
 	for (i = 0; i < w->n; i++) {
 		if (!w->members[i])
 			continue;
-		aborted |= is_by(comm_of(w->members[i]), "ncclCommAbort");
-		hangs |= is_by(comm_of(w->members[i]), "ncclCommDestroy") &&
-		         comm_has_work(comm_of(w->members[i]));
+		aborted |=
+			is_released_by(comm_of(w->members[i]), "ncclCommAbort");
+		hangs |= is_released_by(comm_of(w->members[i]),
+		                        "ncclCommDestroy") &&
+		         member_has_work(w->members[i]);
 	}
 	if (aborted && hangs)
-		member_die(function, &comm->member,
-		           "work is in flight on a rank released by "
-		           "ncclCommDestroy, another was by ncclCommAbort");
+		member_abort_program(
+			function, &comm->member,
+			"a rank released by ncclCommDestroy has work in "
+			"flight, but another rank was released by "
+			"ncclCommAbort");
 }
 
-/* A thread that aborts cannot know what others have captured, and waits. */
+/* Return true if the communicator would be freed while a graph still uses it.
+ * An aborted communicator does not count: a thread that aborts cannot know
+ * whether other threads have captured graphs, so the abort waits for them. */
 static bool outlived_by_graph(const struct ncclComm *comm)
 {
 	return load_relaxed(&comm->captured) &&
@@ -175,15 +187,17 @@ void lifetime_check_free(const struct world *w, const char *function)
 		if (!w->members[i])
 			continue;
 		if (outlived_by_graph(comm_of(w->members[i])))
-			member_die(function, w->members[i],
-			           "freed while a graph uses it, which NCCL "
-			           "waits for");
+			member_abort_program(
+				function, w->members[i],
+				"freed while a graph uses it; NCCL would "
+				"wait for the graph");
 		who = load_relaxed(&comm_of(w->members[i])->lifetime.inside);
 		if (who && who != thread_number())
-			member_die(function, w->members[i],
-			           "freed while a thread is inside, in %s",
-			           name(&comm_of(w->members[i])
-			                         ->lifetime.entered_by));
+			member_abort_program(
+				function, w->members[i],
+				"freed while a thread is using it, in %s",
+				name(&comm_of(w->members[i])
+			                      ->lifetime.entered_by));
 	}
 }
 
@@ -192,41 +206,43 @@ void lifetime_check_buffers(struct world *w, const char *function)
 	int n;
 
 	pthread_mutex_lock(&w->lock);
-	n = round_inside(w) + atomic_load(&w->copying);
+	n = split_round_inside(w) + atomic_load(&w->copying);
 	pthread_mutex_unlock(&w->lock);
 	if (n)
-		member_die(function, w->members[0],
-		           "freed while a thread may touch buffers");
+		member_abort_program(
+			function, w->members[0],
+			"freed while a thread may be accessing its buffers");
 }
 
-void lifetime_bury(struct ncclComm *comm)
+void lifetime_add_destroyed(struct ncclComm *comm)
 {
-	struct ncclComm *first = load_relaxed(&graveyard);
+	struct ncclComm *first = load_relaxed(&destroyed_comms);
 
-	comm->magic = COMM_BURIED;
+	comm->magic = COMM_DESTROYED;
 	do
-		comm->lifetime.next_buried = first;
-	while (!atomic_compare_exchange_weak_explicit(&graveyard, &first, comm,
-	                                              memory_order_release,
-	                                              memory_order_relaxed));
+		comm->lifetime.next_destroyed = first;
+	while (!atomic_compare_exchange_weak_explicit(
+		&destroyed_comms, &first, comm, memory_order_release,
+		memory_order_relaxed));
 }
 
-unsigned long lifetime_buried(void)
+unsigned long lifetime_destroyed_count(void)
 {
-	/* Acquire: the links.  Pairs with the release in lifetime_bury(). */
-	const struct ncclComm *comm = load_acquire(&graveyard);
+	/* The acquire makes the links visible.  It pairs with the release in
+	 * lifetime_add_destroyed(). */
+	const struct ncclComm *comm = load_acquire(&destroyed_comms);
 	unsigned long n = 0;
 
-	for (; comm; comm = comm->lifetime.next_buried)
+	for (; comm; comm = comm->lifetime.next_destroyed)
 		n++;
 	return n;
 }
 
-/* ---- the start -------------------------------------------------------- */
+/* ---- initialization --------------------------------------------------- */
 
 static void make_key(void)
 {
-	/* There is no strict mode without it. */
+	/* Strict mode does not work without this key. */
 	if (pthread_key_create(&group_key, check_group) != 0)
 		store_relaxed(&strict_on, false);
 }

@@ -3,11 +3,11 @@
 #define SIM_NCCL_LIFETIME_H
 
 /*
- * Strict mode: communicators that are used by two threads at once, or freed too
- * early
+ * Detects, in strict mode, a communicator that two threads use at once or that
+ * is freed too early
  *
- * A communicator is not given back when it is freed, but buried: kept, with
- * another magic number, so that its use is seen for certain.
+ * Strict mode keeps the memory of a freed communicator, with another magic
+ * number, so that a later use is always detected.
  */
 
 #include <stdint.h>
@@ -17,68 +17,81 @@
 struct ncclComm;
 struct world;
 
-/* What strict mode keeps of a communicator. */
+/* The state that strict mode keeps for a communicator. */
 struct lifetime {
-	/* Atomic; the number of the thread that is inside, 0: nobody. */
+	/* Atomic; number of the thread that is using the communicator, or 0. */
 	_Atomic uint64_t inside;
 
-	/* Atomic; the function that it went in with, and the one that released
-	 * the communicator.  NULL or a literal. */
+	/* Atomic; NCCL function that the current user called.  NULL or a string
+	 * literal. */
 	const char *_Atomic entered_by;
+
+	/* Atomic; NCCL function that released the communicator.  NULL or a
+	 * string literal. */
 	const char *_Atomic released_by;
 
-	/* Atomic; the child that is being made of the communicator, or whose
-	 * making has failed.  As in NCCL, an abort of the communicator writes
+	/* Atomic; the child that is being created from this communicator, or
+	 * whose creation failed.  As in NCCL, aborting the communicator writes
 	 * to the child's flags. */
 	struct ncclComm *_Atomic child;
 
-	/* Owned by the thread that is inside: the next communicator that it is
-	 * inside of. */
+	/* Next in the list of communicators that one thread is using.  Owned by
+	 * this thread. */
 	struct ncclComm *next_inside;
 
-	/* Constant once buried. */
-	struct ncclComm *next_buried;
+	/* Next destroyed communicator.  Constant once it is destroyed. */
+	struct ncclComm *next_destroyed;
 };
 
-/* After strict_init(); does something once, if strict mode is on. */
+/* Initialize these checks if strict mode is on.  Call after strict_init(); more
+ * than one call is harmless. */
 void lifetime_init(void);
 
-/* For use in strict mode only; @function is the one that was called. */
+/*
+ * The functions below are for strict mode only.  @function is the NCCL function
+ * that the program called.
+ */
 
-/* The calling thread goes inside @comm; lifetime_leave(): it leaves all
- * communicators that it is inside of. */
+/* Register the calling thread as the user of @comm. */
 void lifetime_enter(struct ncclComm *comm, const char *function);
+
+/* Unregister the calling thread from all communicators that it is using. */
 void lifetime_leave(void);
 
-/* The calling thread opens a group; @depth is 0 when none is open any more, and
- * lives as long as the thread. */
+/* Record that the calling thread has opened a group.  @depth points to the
+ * thread's number of open groups, and must live as long as the thread. */
 void lifetime_open_group(int *depth);
 
-/* @comm must have no work outstanding.  Called before lifetime_enter(). */
+/* End the program if @comm has work outstanding.  Call before
+ * lifetime_enter(). */
 void lifetime_check_idle(const struct ncclComm *comm, const char *function);
 
-/* @comm is aborted or destroyed; the calling thread leaves it. */
+/* Record that @comm was aborted or destroyed, and unregister the calling thread
+ * from it. */
 void lifetime_release(struct ncclComm *comm, const char *function);
 
-/* @comm is aborted or destroyed and has met: on one world there must not be
- * ranks that are aborted and ranks that are destroyed with work in flight. */
+/* End the program if some ranks of @world were aborted and others destroyed
+ * with work in flight.  @comm is the communicator that is being released. */
 void lifetime_check_mixed(const struct world *world,
                           const struct ncclComm *comm, const char *function);
 
-/* All ranks are released, and @world is about to be freed: before its work is
- * waited for, and after. */
+/* Check a world whose ranks are all released, before waiting for its work.  No
+ * thread or graph might still use a communicator of the world. */
 void lifetime_check_free(const struct world *world, const char *function);
+
+/* Check a world that is about to be freed, after its work is done.  No thread
+ * might still access buffers. */
 void lifetime_check_buffers(struct world *world, const char *function);
 
-/* @comm is about to be aborted: a child that it failed to make must still be
- * there. */
+/* End the program if a child that @comm failed to create was released before
+ * @comm is aborted. */
 void lifetime_check_child(const struct ncclComm *comm, const char *function);
 
-/* Keep a communicator that is freed: lifetime_buried() (census.h) counts
- * them. */
-void lifetime_bury(struct ncclComm *comm);
+/* Add a freed communicator to the list of destroyed communicators.
+ * lifetime_destroyed_count() (census.h) returns their number. */
+void lifetime_add_destroyed(struct ncclComm *comm);
 
-/* A communicator that was buried is used. */
+/* End the program because a destroyed communicator was used. */
 void lifetime_used(const struct ncclComm *comm, const char *function)
 	__attribute__((noreturn));
 

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Meetings (see meeting.h)
+ * Implements meetings of ranks of one process (see meeting.h)
  *
- * One lock guards them all.  A meeting by an id exists from the making of the
- * id until it is complete, other meetings while a rank is there.  As in NCCL
- * no rank can join by an id of which a rank was aborted while it waited; there
- * a later rank waits for ever, here it is refused.
+ * One lock guards all meetings.  A meeting by a unique id exists from the
+ * creation of the id until the meeting is complete; other meetings exist while
+ * a rank is waiting in them.  If a rank is aborted while it waits in a meeting
+ * by unique id, later joins with that id are refused; in NCCL, they wait
+ * forever.
  *
- * A rank's k-th split meets the others' k-th split: it goes to the oldest
- * meeting that the rank has not been to.
+ * A rank joins the oldest meeting that it has not joined before, so the k-th
+ * splits of all ranks form one meeting.
  */
 
 #include "sim/nccl/meeting.h"
@@ -21,11 +22,12 @@
 #include "base/list.h"
 #include "base/scoped_lock.h"
 #include "sim/nccl/buffers.h"
+#include "sim/nccl/root.h"
 #include "sim/strict/census.h"
 
 /* ---- worlds ------------------------------------------------------------ */
 
-/* By color, then by key, then as they were. */
+/* Order ranks by color, then by key, then by old rank. */
 static int compare(const void *a, const void *b)
 {
 	const struct join *x = *(struct join *const *)a;
@@ -38,8 +40,8 @@ static int compare(const void *a, const void *b)
 	return x->rank < y->rank ? -1 : 1;
 }
 
-/* Sort the ranks that will be in a communicator, those of one communicator next
- * to each other.  Returns how many there are. */
+/* Sort the ranks that will be in a communicator, so that the ranks of each
+ * communicator are adjacent.  Return their number. */
 static int sort(struct join **places, int ranks)
 {
 	int i, n = 0;
@@ -51,7 +53,8 @@ static int sort(struct join **places, int ranks)
 	return n;
 }
 
-/* Index just past the ranks that share a communicator with rank @first. */
+/* Return the index after the last rank that is in the same communicator as rank
+ * @first. */
 static int run_end(struct join *const *sorted, int first, int n)
 {
 	int i = first;
@@ -61,14 +64,14 @@ static int run_end(struct join *const *sorted, int first, int n)
 	return i;
 }
 
-/* Make @comm rank @rank of @world, as part of which it is known from then
- * on. */
+/* Make @comm rank @rank of @w.  Other ranks can then find @comm through the
+ * world. */
 static void take_place_locked(struct ncclComm *comm, struct world *w, int rank)
 {
 	w->members[rank] = &comm->member;
 	w->check_arrival = buffers_check_arrival;
-	/* A rank that joins by an id has both already, and any thread may ask
-	 * for them. */
+	/* A rank that joins by a unique id has both values already.  Do not
+	 * write them again, because any thread might be reading them. */
 	if (comm->n != w->n || comm->member.rank != rank) {
 		comm->member.rank = rank;
 		comm->n = w->n;
@@ -77,9 +80,10 @@ static void take_place_locked(struct ncclComm *comm, struct world *w, int rank)
 	comm->member.world = w;
 }
 
-/* Put the ranks in place or, if @keep is false, free the worlds.  Until then
- * only the first rank of each communicator points to its world. */
-static void settle(struct join *const *sorted, int n, bool keep)
+/* Attach all ranks to their worlds or, if @keep is false, free the worlds.
+ * Before this call, the first rank of each communicator points to its world,
+ * and the other ranks do not. */
+static void attach_worlds(struct join *const *sorted, int n, bool keep)
 {
 	int i, k, end;
 	struct world *w;
@@ -96,9 +100,9 @@ static void settle(struct join *const *sorted, int n, bool keep)
 	}
 }
 
-/* Make a world of the ranks of each color in @places, which has an entry for
- * each of @ranks ranks, NULL for one that is left out; the entries are sorted.
- * All worlds or, without memory, none. */
+/* Create one world for the ranks of each color.  @places has an entry for each
+ * rank, which is NULL for an excluded rank, and is sorted by this function.
+ * Create no world at all if out of memory. */
 static ncclResult_t make_worlds_locked(struct join **places, int ranks)
 {
 	int i, end, n = sort(places, ranks);
@@ -110,33 +114,38 @@ static ncclResult_t make_worlds_locked(struct join **places, int ranks)
 		if (!places[i]->comm->member.world)
 			break;
 	}
-	settle(places, n, i == n);
+	attach_worlds(places, n, i == n);
 	return i == n ? ncclSuccess
 	              : comm_error(ncclSystemError, "out of memory");
 }
 
 struct meeting {
-	enum join_kind kind; /* constant, */
-	uint64_t number;     /* as this */
+	enum join_kind kind; /* constant after creation */
+	uint64_t number;     /* constant after creation */
 
-	/* Guarded by lock. */
+	/* The following members are guarded by lock. */
 	struct meeting *next;
-	int n;                /* as the first rank that came has it */
-	int awaited;          /* not yet arrived */
-	struct join **places; /* by rank; NULL while nobody is there */
-	bool complete;        /* and not in the list any more */
-	bool spoiled;         /* a rank was aborted while it waited here */
-	ncclResult_t result;  /* once complete */
-	int staying;          /* how many ranks have not looked at the result */
+	/* number of ranks, according to the first rank to arrive */
+	int n;
+	int awaited; /* number of ranks that have not arrived */
+	/* array indexed by rank; NULL if no rank is waiting */
+	struct join **places;
+	/* true once the meeting is complete and removed from the list */
+	bool complete;
+	bool spoiled;        /* true if a rank was aborted while it waited */
+	ncclResult_t result; /* valid once complete */
+	/* number of ranks that have not read the result */
+	int staying;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 
-/* Guarded by lock.  Meetings by an id are sorted from the newest to the oldest,
- * the others from the oldest to the newest. */
+/* List of meetings, guarded by lock.  Meetings by an id are first, from the
+ * newest to the oldest; the other meetings follow, from the oldest to the
+ * newest. */
 static struct meeting *meetings;
-static uint64_t numbers; /* given out */
+static uint64_t numbers; /* the number assigned last */
 
 /* ---- meetings --------------------------------------------------------- */
 
@@ -180,7 +189,6 @@ uint64_t meeting_number(void)
 	return ++numbers;
 }
 
-/* One of the ranks that are there. */
 static const struct join *anybody_locked(const struct meeting *m)
 {
 	int i = 0;
@@ -216,44 +224,36 @@ static struct meeting *find_locked(const struct join *j)
 
 /* ---- arriving and leaving --------------------------------------------- */
 
-static ncclResult_t check_place_locked(const struct meeting *m,
-                                       const struct join *j)
+static enum answer_code check_place_locked(const struct meeting *m,
+                                           const struct join *j)
 {
 	if (m->spoiled)
-		return comm_error(ncclInvalidUsage,
-		                  "ncclCommInitRank: a join by the id was "
-		                  "aborted");
+		return ANSWER_SPOILED;
 	if (m->n != j->n)
-		return comm_error(ncclInvalidUsage,
-		                  "ncclCommInitRank: another rank has another "
-		                  "number of ranks");
+		return ANSWER_COUNT;
 	if (!same_list(anybody_locked(m), j))
-		return comm_error(ncclInvalidUsage,
-		                  "ncclCommInitRankScalable: another rank has "
-		                  "other ids");
-	if (m->places[j->rank])
-		return comm_error(
-			ncclInvalidUsage,
-			"ncclCommInitRank: the rank is there already");
-	return ncclSuccess;
+		return ANSWER_IDS;
+	return m->places[j->rank] ? ANSWER_TWICE : ANSWER_MET;
 }
 
-/* Store the meeting for @j, with room for it. */
+/* Find or create the meeting for @j, allocate the meeting's places, and store
+ * the meeting in @out. */
 static ncclResult_t enter_locked(const struct join *j, struct meeting **out)
 {
 	struct meeting *m = find_locked(j);
 
 	if (!m && j->kind == JOIN_BY_ID)
 		return comm_error(ncclInvalidUsage,
-		                  "ncclCommInitRank: the id was used before");
+		                  "ncclCommInitRank: the id was already used");
 	if (!m)
 		m = meeting_create_locked(j->kind, j->number);
 	*out = m;
 	if (!m)
 		return comm_error(ncclSystemError, "out of memory");
 	if (m->places)
-		return j->kind == JOIN_BY_ID ? check_place_locked(m, j)
-		                             : ncclSuccess;
+		return j->kind == JOIN_BY_ID
+		               ? answer_error(check_place_locked(m, j))
+		               : ncclSuccess;
 	m->places = calloc((size_t)j->n, sizeof(struct join *));
 	if (m->places) {
 		m->n = j->n;
@@ -288,7 +288,6 @@ static bool is_empty_locked(const struct meeting *m)
 	return m->awaited == m->staying;
 }
 
-/* Leave a meeting that is not complete. */
 static void leave_locked(struct join *j)
 {
 	struct meeting *m = j->meeting;
@@ -307,24 +306,26 @@ static void leave_locked(struct join *j)
 	free(m);
 }
 
-static bool is_up(const struct ncclComm *comm)
+static bool is_aborted(const struct ncclComm *comm)
 {
 	return comm && load_acquire(&comm->member.aborted);
 }
 
-/* Acquire: pairs with the release of the thread that ends the group. */
+/* Return true if the group of @j was aborted.  The acquire pairs with the
+ * release of the thread that aborts the group. */
 static bool is_ended(const struct join *j)
 {
 	return j->ended && load_acquire(j->ended);
 }
 
-/* True if @j does not wait any more. */
 static bool is_cut_locked(const struct join *j)
 {
-	return j->left || is_up(j->comm) || is_up(j->parent) || is_ended(j);
+	return j->left || is_aborted(j->comm) || is_aborted(j->parent) ||
+	       is_ended(j);
 }
 
-/* Let all ranks of a group arrive, or none. */
+/* Let all ranks of a group arrive at their meetings, or none if one of them
+ * cannot arrive. */
 static ncclResult_t arrive_all_locked(struct join *first)
 {
 	ncclResult_t result = ncclSuccess;
@@ -344,7 +345,7 @@ static ncclResult_t arrive_all_locked(struct join *first)
 	return result;
 }
 
-/* ---- the end of a meeting --------------------------------------------- */
+/* ---- completing a meeting --------------------------------------------- */
 
 static bool has_device_twice_locked(const struct meeting *m)
 {
@@ -358,16 +359,17 @@ static bool has_device_twice_locked(const struct meeting *m)
 	return false;
 }
 
-/* As in NCCL, ranks hear of each other's devices when all have come. */
+/* Complete a meeting and return its result.  As in NCCL, duplicate devices are
+ * detected only after all ranks have arrived. */
 static ncclResult_t end_locked(struct meeting *m)
 {
 	if (m->kind == JOIN_BY_ID && has_device_twice_locked(m))
-		return comm_error(ncclInvalidUsage,
-		                  "ncclCommInitRank: duplicate device");
+		return answer_error(ANSWER_DEVICE);
 	return make_worlds_locked(m->places, m->n);
 }
 
-/* An id that was used for a complete or a spoiled meeting is used up. */
+/* Free the meetings of the further ids of @j, because these ids cannot be used
+ * again. */
 static void use_up_locked(const struct join *j)
 {
 	struct join further = { .kind = JOIN_BY_ID };
@@ -384,7 +386,8 @@ static void use_up_locked(const struct join *j)
 	}
 }
 
-/* Leave a meeting because of an abort. */
+/* Leave a meeting because of an abort.  No rank can then join by the same
+ * id. */
 static void leave_for_good_locked(struct join *j)
 {
 	if (j->kind == JOIN_BY_ID && !j->meeting->spoiled) {
@@ -394,7 +397,6 @@ static void leave_for_good_locked(struct join *j)
 	leave_locked(j);
 }
 
-/* End the meetings of a group that are complete. */
 static void complete_locked(const struct join *first)
 {
 	const struct join *j;
@@ -417,7 +419,8 @@ static bool has_met_locked(const struct join *j)
 	return j->meeting && j->meeting->complete;
 }
 
-/* True if the rest of the group of @j need not meet. */
+/* Return true if the other joins of @j's group need not wait, because @j was
+ * aborted or has failed. */
 static bool ends_group_locked(const struct join *j)
 {
 	if (!has_met_locked(j))
@@ -425,7 +428,8 @@ static bool ends_group_locked(const struct join *j)
 	return j->meeting->result != ncclSuccess;
 }
 
-/* True if all of a group have met, or never will. */
+/* Return true if all joins of a group are complete, or if one of them can never
+ * be. */
 static bool is_over_locked(const struct join *first)
 {
 	const struct join *j;
@@ -439,7 +443,8 @@ static bool is_over_locked(const struct join *first)
 	return all;
 }
 
-/* The result of @j's meeting, which the last rank to ask frees. */
+/* Return the result of @j's meeting, and leave it.  The last rank frees the
+ * meeting. */
 static ncclResult_t result_locked(struct join *j)
 {
 	struct meeting *m = j->meeting;
@@ -448,8 +453,7 @@ static ncclResult_t result_locked(struct join *j)
 	if (!has_met_locked(j)) {
 		if (m)
 			leave_for_good_locked(j);
-		return comm_error(ncclInternalError,
-		                  "aborted while waiting for other ranks");
+		return answer_error(ANSWER_LEFT);
 	}
 	result = m->result;
 	j->meeting = NULL;
@@ -460,8 +464,8 @@ static ncclResult_t result_locked(struct join *j)
 	return result;
 }
 
-/* Wait until all meetings of a group are complete, or one of its ranks is
- * aborted.  Called with the lock held; releases and re-acquires it. */
+/* Wait until all meetings of a group are complete or one of its ranks is
+ * aborted.  The caller holds the lock, which is released during the wait. */
 static ncclResult_t wait_locked(struct join *first)
 {
 	ncclResult_t result = ncclSuccess, r;
@@ -471,8 +475,8 @@ static ncclResult_t wait_locked(struct join *first)
 		pthread_cond_wait(&changed, &lock);
 	for (j = first; j; j = j->next) {
 		r = result_locked(j);
-		/* Prefer the reason of a failure to the news that others were
-		 * cut off. */
+		/* Prefer the cause of a failure to the error of a rank whose
+		 * wait was cut short. */
 		if (r != ncclSuccess &&
 		    (result == ncclSuccess || r != ncclInternalError))
 			result = r;
@@ -492,7 +496,7 @@ void meeting_leave_world(struct ncclComm *comm)
 	comm->member.world = NULL;
 }
 
-/* ---- those that wait -------------------------------------------------- */
+/* ---- waiting ---------------------------------------------------------- */
 
 ncclResult_t meeting_run(struct join *first)
 {

@@ -3,46 +3,50 @@
 #define SIM_NCCL_MEETING_H
 
 /*
- * Meetings of ranks that want to join (nccl_join.h)
+ * Meetings: each rank that joins a communicator (nccl_join.h) waits until all
+ * other ranks of the communicator have arrived
  *
- * A meeting is complete when all its ranks have arrived; the last of them makes
- * the worlds.  Until then a rank can leave: when it is aborted (or the parent
- * that it is a child of), or when another of its group cannot join.
+ * All ranks of a meeting are in one process.  The last rank to arrive completes
+ * the meeting and creates the state that the ranks of each new communicator
+ * share.  A rank can leave an incomplete meeting if it is aborted, if the
+ * communicator that it splits is aborted, or if another rank of its group
+ * cannot join.
  */
 
 #include "sim/nccl/nccl_join.h"
 
-/* Open a meeting by an id: returns a new number for the id, 0 without
+/* Open the meeting of a new unique id.  Return the id's number, or 0 if out of
  * memory. */
 uint64_t meeting_open(void);
 
-/* A new number for ncclCommInitAll(). */
+/* Return a new number that identifies the meeting of an ncclCommInitAll(). */
 uint64_t meeting_number(void);
 
-/* Let all of a group arrive, or none if one cannot; then wait for the others
- * that are to come. */
+/* Run the joins of one NCCL group.  All of them arrive at their meetings, or
+ * none if one of them cannot arrive.  Waits until the meetings are complete. */
 ncclResult_t meeting_run(struct join *first);
 
-/* For ranks that meet those of other processes (spans.h): true if @join waits
- * no more, because something of it was aborted; and give its communicator a
- * place in @world. */
+/* Return true if @join must stop waiting because its communicator, its parent
+ * or its group was aborted. */
 bool meeting_is_cut(const struct join *join);
+
 void meeting_place(const struct join *join, struct world *world, int rank);
 
-/* Wake the ranks that wait, so that they see what has ended. */
+/* Wake all waiting ranks, so that they notice an abort. */
 void meeting_wake(void);
 
-/* @comm is aborted: take the rank that it keeps waiting from its meeting.
- * Returns the communicator's world; NULL if it is in none and never will be. */
+/* Remove the rank of an aborted communicator from its incomplete meeting.
+ * Return the communicator's world, or NULL if it has none and never will. */
 struct world *meeting_cut(struct ncclComm *comm);
 
-/* The join of @comm is freed. */
 void meeting_forget(struct ncclComm *comm);
 
-/* The world of @comm, or NULL; and leave the world, which is about to be freed
- * while others may still hold the communicator: in a group that has not
- * ended. */
+/* Return the world of @comm (the state that its ranks share), or NULL if it has
+ * none. */
 struct world *meeting_world(const struct ncclComm *comm);
+
+/* Detach @comm from its world, which is about to be freed.  A group that has
+ * not ended might still hold @comm. */
 void meeting_leave_world(struct ncclComm *comm);
 
 #endif

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The collectives, sends and receives of the host platform
+ * Implements NCCL's collectives, sends and receives
  */
 
 #include "sim/host.h"
 #include "sim/nccl/enqueue.h"
 
-/* @op and @root are 0 for calls that have none. */
 static inline ncclResult_t call(enum call_kind kind, const void *send,
                                 void *recv, size_t count, ncclDataType_t type,
                                 ncclRedOp_t op, int root, ncclComm_t comm,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Communicators: their life, their state, their abort flags and those of their
- * kin, and NCCL's functions that ask about them
+ * Implements the lifetime, the state and the abort flags of communicators, and
+ * NCCL's functions that query them
  */
 
 #include "sim/nccl/nccl_comm.h"
@@ -20,35 +20,37 @@
 #include "sim/nccl/nccl_register.h"
 #include "sim/nccl/spans.h"
 
-/* ---- kin ------------------------------------------------------------- */
+/* ---- communicators that are aborted together -------------------------- */
 
-/* Guards the rings of kin; the locks of meetings and worlds may be acquired
- * inside. */
-static pthread_mutex_t kin_lock = PTHREAD_MUTEX_INITIALIZER;
+/* Guards the families (rings of communicators that are aborted together).  A
+ * thread that holds this lock may also acquire the lock of meetings or of a
+ * world. */
+static pthread_mutex_t family_lock = PTHREAD_MUTEX_INITIALIZER;
 
-void comm_make_kin(struct ncclComm *parent, struct ncclComm *child)
+void comm_join_family(struct ncclComm *parent, struct ncclComm *child)
 {
-	SCOPED_LOCK(&kin_lock);
-	child->next_kin = parent->next_kin;
-	child->last_kin = parent;
-	parent->next_kin->last_kin = child;
-	parent->next_kin = child;
-	/* The child takes over the flag as it is. */
+	SCOPED_LOCK(&family_lock);
+	child->next_in_family = parent->next_in_family;
+	child->prev_in_family = parent;
+	parent->next_in_family->prev_in_family = child;
+	parent->next_in_family = child;
+	/* A child of an aborted parent is aborted from the start. */
 	child->aborted_for_good = parent->aborted_for_good;
 	store_release(&child->member.aborted,
 	              load_relaxed(&parent->member.aborted));
 }
 
-/* Let @comm be aborted by itself from now on. */
-static void leave_kin(struct ncclComm *comm)
+/* Remove @comm from its family, so that no other communicator is aborted with
+ * it. */
+static void leave_family(struct ncclComm *comm)
 {
-	SCOPED_LOCK(&kin_lock);
-	comm->next_kin->last_kin = comm->last_kin;
-	comm->last_kin->next_kin = comm->next_kin;
-	comm->next_kin = comm->last_kin = comm;
+	SCOPED_LOCK(&family_lock);
+	comm->next_in_family->prev_in_family = comm->prev_in_family;
+	comm->prev_in_family->next_in_family = comm->next_in_family;
+	comm->next_in_family = comm->prev_in_family = comm;
 }
 
-/* ---- what is registered ------------------------------------------------ */
+/* ---- registrations ---------------------------------------------------- */
 
 void comm_register(struct ncclComm *comm, struct registration *r)
 {
@@ -67,25 +69,27 @@ void registered_free(struct registration *r)
 	}
 }
 
-/* Strict mode: a buffer that a collective has used must be deregistered before
- * its communicator ends.  NCCL would use a proxy thread that it has freed. */
+/* End the program if a buffer that a collective has used is still registered
+ * when its communicator ends (strict mode).  NCCL would use a proxy thread that
+ * it has already freed. */
 static void check_registered(const struct ncclComm *comm)
 {
 	const struct registration *r;
 
 	for (r = comm->registered; r; r = r->next)
 		if (r->is_used && strcmp(r->function, "ncclCommRegister") == 0)
-			member_die("ncclCommDestroy", &comm->member,
-			           "a buffer that a collective has used is "
-			           "still registered: call "
-			           "ncclCommDeregister() first");
+			member_abort_program(
+				"ncclCommDestroy", &comm->member,
+				"a buffer that a collective has used is "
+				"still registered: call "
+				"ncclCommDeregister() first");
 }
 
-/* ---- life ------------------------------------------------------------- */
+/* ---- creating and freeing --------------------------------------------- */
 
 static void comm_free(struct ncclComm *comm)
 {
-	leave_kin(comm);
+	leave_family(comm);
 	background_drop(comm);
 	if (strict_is_on())
 		check_registered(comm);
@@ -95,7 +99,7 @@ static void comm_free(struct ncclComm *comm)
 	free(comm->member.lanes);
 	pthread_mutex_destroy(&comm->lock);
 	if (strict_is_on()) {
-		lifetime_bury(comm);
+		lifetime_add_destroyed(comm);
 		return;
 	}
 	comm->magic = 0;
@@ -113,7 +117,7 @@ struct ncclComm *comm_create(int device, const ncclConfig_t *config)
 	comm->member.device = device;
 	comm->config = *config;
 	comm->member.number = NO_WORLD;
-	comm->next_kin = comm->last_kin = comm;
+	comm->next_in_family = comm->prev_in_family = comm;
 	store_relaxed(&comm->users, 1);
 	if (!launches_init(&comm->member)) {
 		free(comm);
@@ -125,13 +129,13 @@ struct ncclComm *comm_create(int device, const ncclConfig_t *config)
 
 void comm_get(struct ncclComm *comm)
 {
-	/* Relaxed: the caller is one. */
+	/* Relaxed, because the caller already holds a reference. */
 	add_relaxed(&comm->users, 1);
 }
 
 void comm_put(struct ncclComm *comm)
 {
-	/* Acquire and release: the last user sees what the others did. */
+	/* Acquire and release: the last user sees what the other users did. */
 	if (atomic_fetch_sub_explicit(&comm->users, 1, memory_order_acq_rel) ==
 	    1)
 		comm_free(comm);
@@ -139,8 +143,8 @@ void comm_put(struct ncclComm *comm)
 
 /* ---- worlds ----------------------------------------------------------- */
 
-/* Afterwards no thread finds the world any more, and threads that have found it
- * are done with it: an abort of kin goes through all of its ranks. */
+/* Detach all communicators from @w.  An abort visits the whole family under
+ * family_lock, so no thread can still use the world after this function. */
 static void world_leave(struct world *w)
 {
 	int i;
@@ -148,7 +152,7 @@ static void world_leave(struct world *w)
 	for (i = 0; i < w->n; i++)
 		if (w->members[i]) {
 			meeting_leave_world(comm_of(w->members[i]));
-			leave_kin(comm_of(w->members[i]));
+			leave_family(comm_of(w->members[i]));
 		}
 }
 
@@ -170,20 +174,22 @@ void comm_free_world(struct world *w)
 
 static void raise_all(struct ncclComm *comm, bool pulse)
 {
-	struct ncclComm *kin = comm;
+	struct ncclComm *relative = comm;
 	struct world *w;
 
-	pthread_mutex_lock(&kin_lock);
+	pthread_mutex_lock(&family_lock);
 	do {
-		/* seq_cst: then look where it has arrived, see at. */
-		atomic_store(&kin->member.aborted, true);
-		kin->aborted_for_good = kin->aborted_for_good || !pulse;
-		w = meeting_cut(kin);
-		if (w && (!pulse || comm_has_work(kin)))
+		/* Raise the flag before reading the rank's stream from the
+		 * member at.  Both accesses are seq_cst. */
+		atomic_store(&relative->member.aborted, true);
+		relative->aborted_for_good =
+			relative->aborted_for_good || !pulse;
+		w = meeting_cut(relative);
+		if (w && (!pulse || member_has_work(&relative->member)))
 			world_abort(w);
-		kin = kin->next_kin;
-	} while (kin != comm);
-	pthread_mutex_unlock(&kin_lock);
+		relative = relative->next_in_family;
+	} while (relative != comm);
+	pthread_mutex_unlock(&family_lock);
 	stream_settle();
 }
 
@@ -197,37 +203,40 @@ void comm_pulse(struct ncclComm *comm)
 	raise_all(comm, true);
 }
 
-bool comm_kin_is_cut(struct ncclComm *comm)
+bool comm_family_is_cut(struct ncclComm *comm)
 {
-	struct ncclComm *kin = comm;
+	struct ncclComm *relative = comm;
 	struct world *w;
 	bool is_cut;
 
-	SCOPED_LOCK(&kin_lock);
+	SCOPED_LOCK(&family_lock);
 	do {
-		w = meeting_world(kin);
-		is_cut = w && world_is_broken(w) && comm_has_work(kin);
-		kin = kin->next_kin;
-	} while (!is_cut && kin != comm);
+		w = meeting_world(relative);
+		is_cut = w && world_is_broken(w) &&
+		         member_has_work(&relative->member);
+		relative = relative->next_in_family;
+	} while (!is_cut && relative != comm);
 	return is_cut;
 }
 
 void comm_lower(struct ncclComm *comm)
 {
-	struct ncclComm *kin = comm;
+	struct ncclComm *relative = comm;
 
-	SCOPED_LOCK(&kin_lock);
+	SCOPED_LOCK(&family_lock);
 	do {
-		/* NCCL would also take back an abort that has come since. */
-		if (!kin->aborted_for_good)
-			store_release(&kin->member.aborted, false);
-		kin = kin->next_kin;
-	} while (kin != comm);
+		/* Keep the flag of a real abort, which NCCL would also
+		 * clear. */
+		if (!relative->aborted_for_good)
+			store_release(&relative->member.aborted, false);
+		relative = relative->next_in_family;
+	} while (relative != comm);
 }
 
-/* ---- whether something is a communicator, and ready -------------------- */
+/* ---- checking a communicator ------------------------------------------ */
 
-/* What a program passes may be anything, and be aligned to nothing. */
+/* Return true if @comm is a communicator with @magic.  A program can pass any
+ * pointer, even an unaligned one. */
 static bool has_magic(const struct ncclComm *comm, uint64_t magic)
 {
 	return comm && (uintptr_t)comm % _Alignof(struct ncclComm) == 0 &&
@@ -236,25 +245,20 @@ static bool has_magic(const struct ncclComm *comm, uint64_t magic)
 
 bool comm_is_valid(const struct ncclComm *comm, const char *function)
 {
-	if (has_magic(comm, COMM_BURIED))
+	if (has_magic(comm, COMM_DESTROYED))
 		lifetime_used(comm, function);
 	return has_magic(comm, COMM_MAGIC);
 }
 
-static bool is_revoked(const struct ncclComm *comm)
-{
-	return load_relaxed(&comm->revoked);
-}
-
 bool comm_shares(const struct ncclComm *comm, int configured)
 {
-	return configured && !is_revoked(comm);
+	return configured && !load_relaxed(&comm->revoked);
 }
 
-/* What ncclCommGetAsyncError() answers (acquire). */
+/* Return what ncclCommGetAsyncError() reports. */
 static ncclResult_t state_of(const struct ncclComm *comm)
 {
-	/* Acquire: pairs with the release when a group is done. */
+	/* The acquire pairs with the release when a group is done. */
 	return (ncclResult_t)load_acquire(&comm->async_error);
 }
 
@@ -262,7 +266,7 @@ ncclResult_t comm_ready(struct ncclComm *comm)
 {
 	ncclResult_t result = state_of(comm);
 
-	if (result == ncclSuccess || comm_is_aborted(comm)) {
+	if (result == ncclSuccess || member_is_aborted(&comm->member)) {
 		background_settle(comm);
 		return ncclSuccess;
 	}
@@ -270,7 +274,7 @@ ncclResult_t comm_ready(struct ncclComm *comm)
 		return comm_error(ncclInvalidArgument,
 		                  "the communicator was used before its last "
 		                  "operation returned ncclSuccess");
-	return comm_error(result, "the communicator has failed before");
+	return comm_error(result, "the communicator has already failed");
 }
 
 ncclResult_t comm_use(struct ncclComm *comm, const char *function)
@@ -281,12 +285,12 @@ ncclResult_t comm_use(struct ncclComm *comm, const char *function)
 		return group_fail(ncclInvalidArgument, "not a communicator");
 	if (strict_is_on())
 		lifetime_enter(comm, function);
-	if (is_revoked(comm))
+	if (load_relaxed(&comm->revoked))
 		return group_fail(ncclInvalidUsage,
 		                  "the communicator was revoked");
 	result = comm_ready(comm);
 	if (result != ncclSuccess)
-		return group_note(result);
+		return group_record_error(result);
 	if (!comm->member.world)
 		return group_fail(ncclInvalidArgument,
 		                  "the communicator's init has not succeeded");
@@ -302,17 +306,18 @@ ncclResult_t comm_answer(struct ncclComm *comm, ncclResult_t result)
 {
 	if (comm_blocks(comm))
 		return result;
-	/* The call was refused at once: the error does not stay. */
-	if (result == ncclInvalidUsage && is_revoked(comm))
+	/* The call was refused at once, so the communicator does not keep the
+	 * error. */
+	if (result == ncclInvalidUsage && load_relaxed(&comm->revoked))
 		return result;
 	if (result != ncclSuccess && result != ncclInProgress)
 		store_release(&comm->async_error, (int)result);
-	/* Also if it is over already: the answer does not depend on which
-	 * thread is faster. */
+	/* Return ncclInProgress even if the work is already done, so that the
+	 * result does not depend on timing. */
 	return result == ncclInProgress ? result : state_of(comm);
 }
 
-/* ---- questions --------------------------------------------------------- */
+/* ---- queries ---------------------------------------------------------- */
 
 const char *host_ncclGetLastError(ncclComm_t comm)
 {
@@ -331,7 +336,6 @@ static ncclResult_t check_fact(const struct ncclComm *comm, const void *out,
 	return ncclSuccess;
 }
 
-/* A function that stores a number of a communicator that is ready. */
 #define FACT(function, number)                                                 \
 	ncclResult_t host_##function(const ncclComm_t comm, int *out)          \
 	{                                                                      \

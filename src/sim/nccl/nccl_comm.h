@@ -3,87 +3,95 @@
 #define SIM_NCCL_NCCL_COMM_H
 
 /*
- * Communicators: one ncclComm per rank, and the world they share
+ * Communicators: one struct ncclComm per rank, and one struct world that the
+ * ranks share
  *
- * As in NCCL, a communicator is used by one thread at a time, an abort raises
- * its flag at the call, and the memory of all ranks is freed by the last of
- * them to be aborted or destroyed.
+ * As in NCCL, one thread at a time uses a communicator, an abort raises the
+ * abort flag before the call returns, and the last rank to be aborted or
+ * destroyed frees the memory of all ranks.
  */
 
 #include "platform/cuda_abi.h"
 #include "sim/exec/world.h"
 #include "sim/nccl/lifetime.h"
-#include "sim/nccl/nccl_config.h"
-#include "sim/nccl/nccl_error.h"
 #include "sim/nccl/nccl_redop.h"
 #include "sim/strict/strict.h"
 
 struct ncclComm {
 	/* Constant after creation. */
 	uint64_t magic;
-	ncclConfig_t config; /* with a value for each field */
+	ncclConfig_t config; /* with a value in every field */
 
-	/* How many ranks; known before they have met. */
+	/* Number of ranks.  It is known before all ranks have joined. */
 	int n;
 
-	/* Guarded by the lock of all meetings: while it is to be made. */
+	/* The pending join, until the communicator is created; then NULL.
+	 * Guarded by meeting.c's lock. */
 	struct join *join;
 
-	/* Atomic; how many may still look at it: its owner, until the world is
-	 * freed, and threads that wait for it to meet or create its
-	 * children. */
+	/* Atomic; reference count: the owner (until the world is freed), and
+	 * threads that wait until the communicator or its children are
+	 * created. */
 	atomic_int users;
 
-	struct lifetime lifetime; /* for strict mode */
+	struct lifetime lifetime; /* used in strict mode */
 
-	/* Guarded by the kin's lock: a ring of those that are aborted together,
-	 * a parent and the children that share its resources. */
-	struct ncclComm *next_kin, *last_kin;
+	/* Ring of communicators that are aborted together: a parent and the
+	 * children that share its resources.  Guarded by nccl_comm.c's
+	 * family_lock. */
+	struct ncclComm *next_in_family, *prev_in_family;
 
-	/* Guarded by the kin's lock: the flag was raised for good, not by a
-	 * pulse. */
+	/* True if the abort flag was raised permanently, not by comm_pulse().
+	 * Guarded by family_lock. */
 	bool aborted_for_good;
 
-	/* Atomic; what ncclCommGetAsyncError() answers: set by a scripted
-	 * fault, and on a communicator that does not block by the group it is
-	 * in and by what fails.  Release and acquire: a thread that sees a
-	 * group done sees what the group did. */
+	/* Atomic; result of ncclCommGetAsyncError().  Set by scripted faults
+	 * and, if the communicator is nonblocking, also by its groups and by
+	 * failures.  Stored with release and loaded with acquire, so that a
+	 * thread that sees a group as done also sees its effects. */
 	atomic_int async_error;
 
-	/* Atomic; the background that does what it is in progress with, or
-	 * NULL: written by the thread that uses the communicator, and taken by
-	 * the thread that settles (background.c). */
+	/* Atomic; the background operation in progress, or NULL.  Set by the
+	 * thread that uses the communicator, and taken by the thread that waits
+	 * for it (background.c). */
 	struct background *_Atomic background;
 
-	/* Atomic; it was revoked; its release has begun.  Relaxed: for its
-	 * owner. */
+	/* Atomic; true if ncclCommRevoke() was called.  Relaxed, because only
+	 * the owner reads it. */
 	atomic_bool revoked;
+
+	/* Atomic; true if ncclCommDestroy() or ncclCommAbort() was called.
+	 * Relaxed, because only the owner reads it. */
 	atomic_bool ending;
 
-	/* Atomic; how many nodes of graphs, executable ones too, use it: it is
-	 * freed only when they are destroyed.  The last decrement releases
-	 * their use. */
+	/* Atomic; number of graph nodes, including nodes of executable graphs,
+	 * that use the communicator.  The communicator is freed only after all
+	 * of them are destroyed.  The release orders their last use before the
+	 * free. */
 	_Atomic uint64_t captured;
 
-	/* Guarded by lock. */
+	/* The following members are guarded by lock. */
 	pthread_mutex_t lock;
-	struct registration *registered; /* buffers and windows */
+	struct registration *registered; /* registered buffers and windows */
 
-	/* What its launches need: see world.h. */
+	/* State that running a launch needs; see world.h. */
 	struct member member;
 
-	/* Owned by the thread that uses the communicator, which writes to it
-	 * with every call: in no cache line with what other threads read. */
-	_Alignas(CACHE_LINE) uint64_t operations; /* called, for faults */
-	struct launch *open; /* of the group that is open, or NULL */
-	struct stream *last; /* where the last launch went */
+	/* Owned by the thread that uses the communicator.  That thread writes
+	 * here on every call, so the members share no cache line with data that
+	 * other threads read. */
+	/* number of calls so far, by which faults select a call */
+	_Alignas(CACHE_LINE) uint64_t operations;
+	struct launch *open; /* its launch in the open group, or NULL */
+	struct stream *last; /* stream of the last launch */
 	bool finalized;
-	bool connected; /* with COHORT_HOST_CONNECT=first: by a collective */
+	/* connected for collectives (COHORT_HOST_CONNECT=first) */
+	bool connected;
 
 	struct redops redops;
 };
 
-/* The communicator that @member is part of. */
+/* Return the communicator that contains @member. */
 static inline struct ncclComm *comm_of(const struct member *member)
 {
 	return (struct ncclComm *)((uintptr_t)member -
@@ -91,74 +99,95 @@ static inline struct ncclComm *comm_of(const struct member *member)
 }
 
 #define COMM_MAGIC UINT64_C(0x636f686f7274636d)
-#define COMM_BURIED UINT64_C(0x627572696564636d)
+#define COMM_DESTROYED UINT64_C(0x627572696564636d)
 
-/* False if @comm is NULL, freed (as far as can be told) or no communicator at
- * all; in strict mode a freed one ends the program.  @function is the one that
- * was called. */
+/* Return true if @comm is a live communicator: not NULL, not garbage and, as
+ * far as can be detected, not freed.  In strict mode, a freed communicator ends
+ * the program.  @function is the NCCL function that was called. */
 bool comm_is_valid(const struct ncclComm *comm, const char *function);
 
-/* A communicator to be, with one user, or NULL without memory. */
+/* Create a communicator with one reference.  It has not joined the other ranks
+ * yet.  Return NULL if out of memory. */
 struct ncclComm *comm_create(int device, const ncclConfig_t *config);
 
-/* One user more; one less, and the last one frees it. */
 void comm_get(struct ncclComm *comm);
+
+/* Release a reference; the last one frees the communicator. */
 void comm_put(struct ncclComm *comm);
 
-/* Let @child be aborted with @parent, and the other way round. */
-void comm_make_kin(struct ncclComm *parent, struct ncclComm *child);
+/* Link @child and @parent, so that an abort of one aborts both. */
+void comm_join_family(struct ncclComm *parent, struct ncclComm *child);
 
-/* Register @registration (nccl_register.h) with @comm; and free a list of
- * them. */
 void comm_register(struct ncclComm *comm, struct registration *registration);
+
 void registered_free(struct registration *first);
 
-/* Free a world with its ranks. */
 void comm_free_world(struct world *world);
 
-/* Raise the abort flags of @comm and its kin and let every thread see it.  Any
- * thread; no lock may be held. */
+/* Raise the abort flags of @comm and its family (see next_in_family), and wake
+ * waiting threads so that they notice.  May be called from any thread that
+ * holds no lock. */
 void comm_raise(struct ncclComm *comm);
 
-/* A pulse: comm_pulse() raises the flags of @comm and its kin to end what is
- * under way, if anything is, and no more.  comm_quiesce() waits until that has
- * ended, of the kin too, and takes the flags back.  It is made of
- * comm_kin_is_cut(), which is true while anything of them is being cut short,
- * and comm_lower(), which takes the flags back. */
+/* Raise the abort flags of @comm and its family (see next_in_family)
+ * temporarily, to cut short the work in flight.  comm_quiesce() lowers the
+ * flags again. */
 void comm_pulse(struct ncclComm *comm);
+
+/* Wait until the work that comm_pulse() cut short has ended, and lower the
+ * abort flags. */
 ncclResult_t comm_quiesce(struct ncclComm *comm);
-bool comm_kin_is_cut(struct ncclComm *comm);
+
+/* Return true while work of @comm or its family (see next_in_family) is being
+ * cut short. */
+bool comm_family_is_cut(struct ncclComm *comm);
+
+/* Lower the abort flags of @comm and its family (see next_in_family), except
+ * flags that an abort raised. */
 void comm_lower(struct ncclComm *comm);
 
-/* True if children of @comm are its kin: if they are @configured to share its
- * resources, and it is not revoked. */
+/* Return true if a new child shares the resources of @comm and is aborted with
+ * it.  @configured is splitShare or shrinkShare of its configuration. */
 bool comm_shares(const struct ncclComm *comm, int configured);
 
-/*
- * comm_use    - the first checks of a function that needs a communicator, in
- *               NCCL's order: it is one, it is not revoked, it is ready.  An
- *               error is also that of the open group
- * comm_ready  - only the last check: nothing is in progress, and nothing has
- *               failed on one that does not block.  An aborted one is ready
- * comm_answer - what the function answers in the end: @result; for a
- *               communicator that does not block its state, in which an error
- *               stays
- * comm_blocks - false if it does not block
- */
+/* Do the first checks of an NCCL function that needs a communicator, in NCCL's
+ * order: @comm is valid, not revoked, ready and initialized.  An error also
+ * fails the open group. */
 ncclResult_t comm_use(struct ncclComm *comm, const char *function);
+
+/* Check that no operation is in progress on @comm and that, if it is
+ * nonblocking, no operation has failed.  An aborted communicator is ready. */
 ncclResult_t comm_ready(struct ncclComm *comm);
+
+/* Return the result of an NCCL function: @result itself or, if @comm is
+ * nonblocking, the state of @comm.  An error becomes the permanent state of
+ * @comm. */
 ncclResult_t comm_answer(struct ncclComm *comm, ncclResult_t result);
+
+/* Return true unless @comm is a nonblocking communicator. */
 bool comm_blocks(const struct ncclComm *comm);
 
-/* See world.h. */
-static inline bool comm_has_work(const struct ncclComm *comm)
-{
-	return member_has_work(&comm->member);
-}
+/* ---- configurations (nccl_config.c) ------------------------------------ */
 
-static inline bool comm_is_aborted(const struct ncclComm *comm)
-{
-	return member_is_aborted(&comm->member);
-}
+/*
+ * config_parse - validate a configuration and fill in the defaults
+ * @from: the program's configuration; may be of an older or newer NCCL
+ * @out:  receives a value for every field
+ *
+ * Returns NULL on success, or the message for an ncclInvalidArgument.
+ */
+const char *config_parse(const ncclConfig_t *from, ncclConfig_t *out);
+
+/* Apply the environment variable NCCL_COMM_BLOCKING, which overrides every
+ * communicator's configuration. */
+void config_override(ncclConfig_t *config);
+
+/* ---- errors (nccl_error.c) --------------------------------------------- */
+
+/* Store @text for ncclGetLastError() and return @result.  @text must be a
+ * string literal or otherwise never be freed. */
+ncclResult_t comm_error(ncclResult_t result, const char *text);
+
+const char *comm_last_error(void);
 
 #endif

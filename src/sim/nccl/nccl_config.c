@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The checks and defaults of ncclConfig_t, in NCCL's order
+ * Checks ncclConfig_t and fills in its defaults, in NCCL's order
  *
- * A structure says its own size and the version of NCCL that it was compiled
- * for: of a longer one the rest is not looked at, and of a shorter or older one
- * the fields that it cannot have are undefined, whatever is there.  Most fields
- * are advice to hardware, and have no effect here.
+ * A configuration contains its own size and the version of NCCL that it was
+ * compiled for.  If it is longer than expected, the rest is ignored; if it is
+ * shorter or older, the fields that it lacks get their defaults, whatever the
+ * bytes at their offsets contain.  Most fields are hints for hardware and have
+ * no effect here.
  */
 
-#include "sim/nccl/nccl_config.h"
+#include "sim/nccl/nccl_comm.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -21,9 +22,10 @@
 
 static const struct field {
 	size_t offset;
-	unsigned int since; /* older structures do not have it */
-	int low, high;      /* what is allowed beside undefined */
-	int usual;          /* what undefined stands for */
+	/* first NCCL version with the field; ignored in older structures */
+	unsigned int since;
+	int low, high; /* range of allowed values */
+	int usual;     /* default value */
 	const char *error;
 } fields[] = {
 #define FIELD(name, since, low, high, usual, allowed)                          \
@@ -53,7 +55,8 @@ static int *value_of(ncclConfig_t *config, const struct field *f)
 	return (int *)(void *)((char *)config + f->offset);
 }
 
-/* What the program's compiler knew of it. */
+/* Reset the fields that are newer than the NCCL that the program was compiled
+ * for. */
 static void forget_newer(ncclConfig_t *config)
 {
 	size_t i;
@@ -75,8 +78,7 @@ static const char *check(ncclConfig_t *config)
 		if (value != NCCL_CONFIG_UNDEF_INT &&
 		    (value < fields[i].low || value > fields[i].high))
 			return fields[i].error;
-		/* As in NCCL, also if maxCTAs is undefined: a minimum needs
-		 * a maximum. */
+		/* As in NCCL, minCTAs is invalid without maxCTAs. */
 		if (fields[i].offset == offsetof(ncclConfig_t, maxCTAs) &&
 		    config->minCTAs > config->maxCTAs)
 			return "config: minCTAs is more than maxCTAs";

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What NCCL's functions answer
+ * NCCL's error texts and version
  */
 
-#include "sim/nccl/nccl_error.h"
+#include "sim/nccl/nccl_comm.h"
 
 #include "base/atomics.h"
 #include "base/util.h"
@@ -12,7 +12,7 @@
 
 #define NCCL_VERSION 22809
 
-/* Atomic; always a literal.  Process-wide, as in NCCL. */
+/* Atomic; always a string literal.  Shared by all threads, as in NCCL. */
 static const char *_Atomic last_error = "";
 
 ncclResult_t comm_error(ncclResult_t result, const char *text)
@@ -28,7 +28,7 @@ const char *comm_last_error(void)
 
 const char *host_ncclGetErrorString(ncclResult_t result)
 {
-	/* NCCL's own, to the letter: programs compare them. */
+	/* NCCL's exact texts, because programs compare them. */
 	static const char *const texts[] = {
 		[ncclSuccess] = "no error",
 		[ncclUnhandledCudaError] =
@@ -55,7 +55,7 @@ const char *host_ncclGetErrorString(ncclResult_t result)
 
 ncclResult_t host_ncclGetVersion(int *version)
 {
-	/* As in NCCL, without a text. */
+	/* As in NCCL, ncclGetLastError() has no text for this error. */
 	if (!version)
 		return ncclInvalidArgument;
 	*version = NCCL_VERSION;

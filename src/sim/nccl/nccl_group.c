@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Groups: what a thread collects, and what is done with it at the end
+ * Collects the calls of a group, and executes them at its end
  *
- * All state is the thread's own.
+ * All state belongs to the calling thread.
  */
 
 #include "sim/nccl/nccl_group.h"
@@ -23,19 +23,20 @@
 #include "sim/nccl/nccl_comm.h"
 #include "sim/strict/strict.h"
 
-/* ---- what a group would take ------------------------------------------- */
+/* ---- ncclGroupSimulateEnd() ------------------------------------------- */
 
 #define LAUNCH_US 5.0F
 #define BYTES_PER_US 10000.0F
 
-/* True if @info, by its own size, has the bytes up to @end. */
+/* Return true if the size field of @info says that it has at least @end
+ * bytes. */
 static bool reaches(const ncclSimInfo_t *info, size_t end)
 {
 	return info->size >= end;
 }
 
-/* As NCCL: ncclInvalidArgument unless there is a magic number, in as much of
- * @info as its size says. */
+/* Return ncclInvalidArgument unless @info contains NCCL's magic number.  As in
+ * NCCL, @info is read only as far as its size field allows. */
 static ncclResult_t simulate_check(const ncclSimInfo_t *info)
 {
 	if (reaches(info, offsetof(ncclSimInfo_t, version)) &&
@@ -46,8 +47,8 @@ static ncclResult_t simulate_check(const ncclSimInfo_t *info)
 	                  "with NCCL_SIM_INFO_INITIALIZER");
 }
 
-/* How many bytes one rank sends and receives if a collective is done plainly:
- * blocks to and from each other rank. */
+/* Return the number of bytes that one rank sends and receives with the simplest
+ * algorithm, which exchanges blocks with every other rank. */
 static float sent_bytes(const struct call *c, int n)
 {
 	const float others = (float)(n - 1);
@@ -82,10 +83,12 @@ static float launch_us(const struct launch *l)
 }
 
 /*
- * Store how long the launches, a list, would take: a time for each launch, and
- * the time for the bytes that its rank sends and receives at one rate, all
- * ranks at once.  The number is for comparisons and stands for no machine.
- * Nothing is stored if there are no launches.
+ * Store an estimate of how long a list of launches takes, in microseconds
+ *
+ * A launch takes a fixed time, plus the time to transfer its rank's bytes at a
+ * fixed rate.  The longest launch counts, because all ranks run at once.  The
+ * estimate is only good for comparisons and models no real machine.  If there
+ * are no launches, store nothing.
  */
 static void simulate_launches(const struct launch *first, ncclSimInfo_t *info)
 {
@@ -102,10 +105,10 @@ static void simulate_launches(const struct launch *first, ncclSimInfo_t *info)
 	info->estimatedTime = most;
 }
 
-/* ---- the end of a batch ------------------------------------------------ */
+/* ---- executing a batch ------------------------------------------------ */
 
-/* The joins come before the rest, as in NCCL: if a rank cannot join, the group
- * has failed. */
+/* Run the joins before everything else, as NCCL does, because the group fails
+ * if a rank cannot join. */
 static ncclResult_t end_joins(struct join *joins, ncclResult_t error)
 {
 	if (error == ncclSuccess && joins)
@@ -160,8 +163,8 @@ static void load_kernels(const struct launch *l)
 			kernels_load(l);
 }
 
-/* As batch_run().  If @info is not NULL nothing is queued, and it stores what
- * the launches would take. */
+/* Run a batch as batch_run() does.  If @info is not NULL, queue nothing;
+ * instead, store an estimate of the time that the launches would take. */
 static ncclResult_t batch_finish(struct batch *batch, ncclResult_t error,
                                  ncclSimInfo_t *info)
 {
@@ -188,18 +191,17 @@ ncclResult_t batch_run(struct batch *batch, ncclResult_t error)
 	return batch_finish(batch, error, NULL);
 }
 
-/* How the end of a group is done: by the thread, or by one in the
- * background. */
+/* The thread that executes the end of a group. */
 enum mode {
 	MODE_ANY,
 	MODE_BLOCKING,
 	MODE_BACKGROUND,
 };
 
-/* Owned by the thread. */
+/* The open group of this thread. */
 static _Thread_local struct {
 	int depth;
-	ncclResult_t error; /* of the last call that failed */
+	ncclResult_t error; /* result of the last failed call */
 	enum mode mode;
 	struct batch batch;
 } group;
@@ -217,7 +219,7 @@ bool group_is_open(void)
 	return group.depth;
 }
 
-ncclResult_t group_note(ncclResult_t result)
+ncclResult_t group_record_error(ncclResult_t result)
 {
 	if (group.depth && result != ncclSuccess)
 		group.error = result;
@@ -226,12 +228,12 @@ ncclResult_t group_note(ncclResult_t result)
 
 ncclResult_t group_fail(ncclResult_t result, const char *text)
 {
-	return group_note(comm_error(result, text));
+	return group_record_error(comm_error(result, text));
 }
 
-/* Put a launch in its place: by world, in the order of the first calls on each
- * world.  So all threads queue on several worlds in one order, and do not wait
- * for each other in a circle. */
+/* Insert a launch into the group's list, sorted by world.  Every thread queues
+ * on its worlds in this order, so that threads cannot wait for each other in a
+ * cycle. */
 static void insert(struct launch *l)
 {
 	struct batch *b = &group.batch;
@@ -257,7 +259,9 @@ void group_block(void)
 	group.mode = MODE_BLOCKING;
 }
 
-/* @comm takes part in the group with a join or a job. */
+/* Account for @comm when a join or a job of it enters the group: choose the
+ * thread that executes the group's end.  Fail if the group mixes blocking and
+ * nonblocking communicators. */
 static ncclResult_t take_mode(const struct ncclComm *comm)
 {
 	if (load_relaxed(&comm->ending))
@@ -282,8 +286,8 @@ struct launch *group_launch(struct ncclComm *comm)
 		return NULL;
 	comm->open = l;
 	insert(l);
-	/* Unlike with joins and jobs, of several communicators the last
-	 * decides. */
+	/* For launches, unlike joins and jobs, mixing is allowed: the last
+	 * communicator decides. */
 	group.mode = mode_of(comm);
 	return l;
 }
@@ -321,14 +325,13 @@ ncclResult_t group_join(struct join *join)
 	return ncclSuccess;
 }
 
-/* ---- the end ---------------------------------------------------------- */
+/* ---- ending a group --------------------------------------------------- */
 
 static bool is_empty(const struct batch *b)
 {
 	return !b->first && !b->joins && !b->job_count;
 }
 
-/* The launches belong to no open group any more. */
 static void close_launches(void)
 {
 	struct launch *l;

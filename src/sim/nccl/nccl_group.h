@@ -3,9 +3,11 @@
 #define SIM_NCCL_NCCL_GROUP_H
 
 /*
- * ncclGroupStart() and ncclGroupEnd(): what a thread calls in between is
- * collected and takes effect at the outermost end, all of it, or none if any
- * call failed.  Every call is a group of its own when none is open.
+ * Implements ncclGroupStart() and ncclGroupEnd()
+ *
+ * The calls that a thread makes in a group are collected, and take effect at
+ * the end of the outermost group: all of them, or none if one failed.  A call
+ * outside a group is a group by itself.
  */
 
 #include "sim/nccl/nccl_join.h"
@@ -17,7 +19,6 @@ struct job {
 	struct ncclComm *comm;
 };
 
-/* What is to be done at the end of a group. */
 struct batch {
 	struct launch *first, *last;
 	struct join *joins;
@@ -25,46 +26,49 @@ struct batch {
 	size_t job_count, job_room;
 };
 
-/* Do all of a batch, nothing of it if @error is an error, and forget the
- * batch. */
+/* Run all work in a batch and empty the batch.  If @error is an error, run
+ * nothing. */
 ncclResult_t batch_run(struct batch *batch, ncclResult_t error);
 
-/* What ncclGroupStart() and ncclGroupEnd() do. */
 void group_start(void);
+
 ncclResult_t group_end(void);
 
-/* End the group that a function has opened for itself: returns @result, that of
- * the function, or if it is no error the end's. */
+/* End the group that a function opened for itself.  @result is the result of
+ * the function so far.  Returns @result if it is an error, and the result of
+ * the group otherwise. */
 ncclResult_t group_end_call(ncclResult_t result);
 
-/* Forget the open group of a thread that ends. */
+/* Discard the open group of a thread that is about to exit. */
 void group_drop(void);
 
-/* Note that a call inside the group failed, and return @result. */
+/* Mark the open group as failed with @result, if it is an error, store @text
+ * for ncclGetLastError(), and return @result. */
 ncclResult_t group_fail(ncclResult_t result, const char *text);
 
-/* As group_fail(), for a call that has left its text with comm_error(). */
-ncclResult_t group_note(ncclResult_t result);
+/* Mark the open group as failed with @result, if it is an error, and return
+ * @result.  For callers that have already called comm_error(). */
+ncclResult_t group_record_error(ncclResult_t result);
 
-/* True if a group is open. */
 bool group_is_open(void);
 
-/* The launch of the open group on @comm; NULL without memory. */
+/* Return the launch of @comm in the open group, creating it if needed.  Return
+ * NULL if out of memory. */
 struct launch *group_launch(struct ncclComm *comm);
 
-/*
- * group_join - let a rank join at the end of the open group
- * group_job  - run @fn(@comm) at the end of the open group, after all launches
- *
- * The communicators that do so in one group have to be all blocking or all not,
- * and the group's end is done accordingly.  A join that is refused is freed.
- */
+/* Let a rank join at the end of the open group.  Takes ownership of @join and
+ * frees it on failure.  The communicators with joins or jobs in one group must
+ * be all blocking or all nonblocking. */
 ncclResult_t group_join(struct join *join);
+
+/* Run @fn(@comm) at the end of the open group, after all launches.  The
+ * communicators with joins or jobs in one group must be all blocking or all
+ * nonblocking. */
 ncclResult_t group_job(group_job_fn fn, struct ncclComm *comm);
 
-/* From now on the end of the open group returns only when all of it is done,
- * whatever is in it: a communicator is released in it, or a call that always
- * waits has made it. */
+/* Make the end of the open group wait until all of its work is done, even for
+ * nonblocking communicators.  Used if the group releases a communicator, or if
+ * the call that opened the group always waits. */
 void group_block(void);
 
 #endif

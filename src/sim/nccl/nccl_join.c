@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Giving the ranks that have met their world (see nccl_join.h) */
+/* Runs joins: waits for the other ranks, and stores the new communicators and
+ * windows (see nccl_join.h) */
 
 #include "sim/nccl/nccl_join.h"
 
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "sim/cuda/arena.h"
 #include "sim/cuda/sync.h"
 #include "sim/host.h"
 #include "sim/nccl/meeting.h"
 #include "sim/nccl/spans.h"
 #include "sim/strict/fault.h"
 
-/* A rank of the group cannot join: no rank may wait for those that have
- * joined. */
+/* Abort the communicators that were created, because another rank of the group
+ * cannot join.  No rank may wait for the ranks of a failed group. */
 static void abort_all(struct join *first)
 {
 	for (; first; first = first->next)
@@ -22,8 +24,8 @@ static void abort_all(struct join *first)
 			comm_raise(first->comm);
 }
 
-/* The children are made: from now on they are aborted by themselves, as in
- * NCCL. */
+/* Forget the children, because they are complete.  As in NCCL, an abort of the
+ * parent then no longer writes to their flags. */
 static void forget_children(struct join *first)
 {
 	for (; first; first = first->next)
@@ -31,30 +33,31 @@ static void forget_children(struct join *first)
 			store_relaxed(&first->parent->lifetime.child, NULL);
 }
 
-/* Store a child, which has an owner from now on. */
-static void hand_over(const struct join *j)
+/* Store the handle of a child.  The program then owns a reference. */
+static void store_child(const struct join *j)
 {
 	comm_get(j->comm);
-	/* Release: pairs with the acquire of threads that poll for it. */
+	/* The release pairs with the acquire of threads that poll the
+	 * handle. */
 	__atomic_store_n(j->out, j->comm, __ATOMIC_RELEASE);
 }
 
-/* Store a window, if it was made. */
-static void hand_window_over(struct join *j, ncclResult_t result)
+static void store_window(struct join *j, ncclResult_t result)
 {
 	if (result != ncclSuccess)
 		return;
 	comm_register(j->parent, j->window);
-	/* Release: pairs with the acquire of threads that poll for it. */
+	/* The release pairs with the acquire of threads that poll the
+	 * handle. */
 	__atomic_store_n(j->window_out, (ncclWindow_t)j->window,
 	                 __ATOMIC_RELEASE);
 	j->window = NULL;
 }
 
-ncclResult_t join_strike(struct join *j, int rank, uint64_t operation)
+ncclResult_t join_apply_fault(struct join *j, int rank, uint64_t operation)
 {
 	const struct cohort_fault f =
-		fault_take_init(rank, operation, &j->script);
+		fault_take(rank, true, operation, &j->script);
 
 	if (f.kind == COHORT_FAULT_INIT_ERROR)
 		return comm_error((ncclResult_t)f.value, "scripted fault");
@@ -63,7 +66,8 @@ ncclResult_t join_strike(struct join *j, int rank, uint64_t operation)
 	return ncclSuccess;
 }
 
-/* As in NCCL, whose first call of CUDA fails on a device that has failed. */
+/* Fail if a device has failed.  In NCCL, the first CUDA call on the device then
+ * returns an error. */
 static ncclResult_t check_devices(const struct join *first)
 {
 	const struct join *j;
@@ -79,7 +83,8 @@ static ncclResult_t check_devices(const struct join *first)
 	return ncclSuccess;
 }
 
-/* Prepare to meet, which may take a while. */
+/* Wait for the scripted delays.  With COHORT_HOST_SYNC, also wait as an
+ * allocation on a GPU would. */
 static void begin(const struct join *first)
 {
 	const struct join *j;
@@ -99,7 +104,8 @@ ncclResult_t join_run(struct join *first)
 
 	if (result == ncclSuccess) {
 		begin(first);
-		result = spans_are_on() ? spans_run(first) : meeting_run(first);
+		result = arena_is_shared() ? spans_run(first)
+		                           : meeting_run(first);
 	}
 	if (result != ncclSuccess)
 		abort_all(first);
@@ -107,9 +113,9 @@ ncclResult_t join_run(struct join *first)
 		forget_children(first);
 	for (j = first; j; j = j->next)
 		if (j->out)
-			hand_over(j);
+			store_child(j);
 		else if (j->window)
-			hand_window_over(j, result);
+			store_window(j, result);
 	return result;
 }
 

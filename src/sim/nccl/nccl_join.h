@@ -3,8 +3,10 @@
 #define SIM_NCCL_NCCL_JOIN_H
 
 /*
- * Ranks that meet to become communicators: those that join by a unique id, and
- * those of a communicator that is split or shrunk; or to make a window
+ * Joins: requests of ranks to create a communicator or a window together
+ *
+ * Ranks join by a unique id, to split or shrink a communicator, or to create a
+ * window.
  */
 
 #include "sim/nccl/nccl_comm.h"
@@ -14,55 +16,66 @@ enum join_kind {
 	JOIN_ALL, /* ncclCommInitAll() */
 	JOIN_SPLIT,
 	JOIN_SHRINK,
-	JOIN_WINDOW, /* all ranks make a window */
+	JOIN_WINDOW, /* create a window; all ranks take part */
 };
 
-/* One rank that wants to join: a call in an open group. */
 struct join {
-	struct join *next; /* in the group */
+	struct join *next; /* next join of the same group */
 
-	/* Constant once in the group. */
+	/* Constant once added to the group. */
 	enum join_kind kind;
-	uint64_t process;  /* that has made the id; 0: it joins by none */
-	uint64_t number;   /* of the id or the call, or of the parent's world */
-	size_t list_count; /* how many follow: */
-	/* The further ids (with the process of each, where ranks may be in
-	 * several), or the ranks that are left out. */
+	/* process that created the id, or 0 if there is no id */
+	uint64_t process;
+	/* number of the id, of the call, or of the parent's world */
+	uint64_t number;
+	size_t list_count; /* length of list */
+	/* Further ids (each followed by its process if ranks may be in several
+	 * processes), or the excluded ranks. */
 	uint64_t *list;
-	int n;     /* ranks that there could be, */
-	int rank;  /* and which of them this is */
-	int color; /* what is of one color is one communicator */
-	int key;   /* its ranks are in this order, then in the old one */
+	int n;     /* number of ranks that may take part */
+	int rank;  /* this rank's number among them */
+	int color; /* ranks of one color form one communicator */
+	int key;   /* ranks are ordered by key, then by old rank */
 	struct ncclComm *parent; /* a reference, or NULL */
 
-	/* The communicator to be, a reference; NULL for a rank that is in none.
-	 * A child is stored in @out when it is there. */
+	/* A reference to the new communicator, or NULL if the rank will not be
+	 * in one.  The handle of a child is stored in *out once the child
+	 * exists. */
 	struct ncclComm *comm;
 	ncclComm_t *out;
 
-	/* The window to be, and where to store it when it is made. */
+	/* The new window, and the address at which its handle is stored once
+	 * the window exists. */
 	struct registration *window;
 	ncclWindow_t *window_out;
 
-	/* Atomic; set when another communicator of its group is aborted.  NULL
-	 * where only its own ranks end it. */
+	/* Points to an atomic flag that is set if another communicator of the
+	 * group was aborted or revoked.  NULL if an abort of another one does
+	 * not end this join. */
 	const atomic_bool *ended;
 
-	/* From a scripted fault; 0 without one. */
+	/* The end of a scripted fault's delay and the number of the fault's
+	 * script.  Both are 0 if there is no fault. */
 	uint64_t until_ns;
 	uint64_t script;
 
-	/* Guarded by the lock of all meetings. */
-	struct meeting *meeting; /* once it has arrived */
-	bool left;               /* without the communicator */
+	/* Guarded by meeting.c's lock. */
+	struct meeting *meeting; /* NULL until the rank has arrived */
+	bool left;               /* the rank gave up without joining */
 };
 
-/* Apply the scripted fault, if any, to @join, an init of @rank or a split
- * (@operation: see fault.h): an error, or the join takes longer. */
-ncclResult_t join_strike(struct join *join, int rank, uint64_t operation);
+/*
+ * join_apply_fault - apply the scripted fault for an init or split, if any
+ * @rank:      rank in the new communicator, or in the parent of a split
+ * @operation: FAULT_INIT or FAULT_SPLIT (fault.h)
+ *
+ * Returns the error that the fault asks for, or ncclSuccess; the fault can also
+ * delay @join.
+ */
+ncclResult_t join_apply_fault(struct join *join, int rank, uint64_t operation);
 
-/* Let all of a group arrive, or none if one cannot; then wait for the others
- * that are to come. */
+/* Run the joins of one NCCL group, all of them or none if one cannot, and wait
+ * for the other ranks. */
 ncclResult_t join_run(struct join *first);
 
 void join_free(struct join *first);

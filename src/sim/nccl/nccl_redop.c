@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Reduction operations that a program makes
+ * Implements NCCL's user-defined reduction operations
  */
 
 #include "sim/nccl/nccl_redop.h"
@@ -15,8 +15,8 @@
 #include "sim/host.h"
 #include "sim/nccl/nccl_comm.h"
 
-/* A handle: the communicator's mark, which is not 0, and the operation's place
- * in its list. */
+/* A handle has the communicator's number, never 0, in its high bits, and the
+ * operation's index in the communicator's list in its low bits. */
 #define PLACE_BITS 16
 #define MARKS (1 << (30 - PLACE_BITS))
 
@@ -37,12 +37,12 @@ const struct redop *redop_find(const struct redops *all, int handle)
 
 static int new_mark(void)
 {
-	static atomic_uint marks; /* relaxed: a number */
+	/* Relaxed, because each value only has to be unique. */
+	static atomic_uint marks;
 
 	return 1 + (int)(add_relaxed(&marks, 1) % (MARKS - 1));
 }
 
-/* A place in the list, or -1 without memory. */
 static int new_place(struct redops *all)
 {
 	int i;
@@ -57,7 +57,6 @@ static int new_place(struct redops *all)
 	return all->count++;
 }
 
-/* Add an operation: returns its handle, negative without memory. */
 static int redop_add(struct redops *all, const struct redop *op)
 {
 	int place = new_place(all);
@@ -98,11 +97,11 @@ ncclResult_t host_ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar,
 	handle = redop_add(&comm->redops, &new);
 	if (handle < 0)
 		return comm_error(ncclSystemError, "out of memory");
-	/* As in NCCL, the place is taken all the same. */
+	/* As in NCCL, the failed operation keeps its slot. */
 	if (residence == ncclScalarHostImmediate && !bytes)
 		return comm_error(
 			ncclInternalError,
-			"ncclRedOpCreatePreMulSum: no such data type");
+			"ncclRedOpCreatePreMulSum: invalid data type");
 	*op = (ncclRedOp_t)handle;
 	return ncclSuccess;
 }
@@ -112,17 +111,19 @@ ncclResult_t host_ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm)
 	int place;
 
 	if ((int)op >= 0 && (int)op < ncclNumOps)
-		return comm_error(ncclInvalidArgument,
-		                  "ncclRedOpDestroy: operation is built in");
+		return comm_error(
+			ncclInvalidArgument,
+			"ncclRedOpDestroy: the operation is built in");
 	if ((int)op < 0)
-		return comm_error(ncclInvalidArgument,
-		                  "ncclRedOpDestroy: operation is negative");
+		return comm_error(
+			ncclInvalidArgument,
+			"ncclRedOpDestroy: the operation is negative");
 	if (!comm_is_valid(comm, "ncclRedOpDestroy"))
 		return comm_error(ncclInvalidArgument, "not a communicator");
 	place = place_of(&comm->redops, (int)op);
 	if (place < 0)
 		return comm_error(ncclInvalidArgument,
-		                  "ncclRedOpDestroy: no operation of this "
+		                  "ncclRedOpDestroy: not an operation of this "
 		                  "communicator");
 	comm->redops.list[place].live = false;
 	return ncclSuccess;

@@ -3,10 +3,10 @@
 #define SIM_NCCL_NCCL_REDOP_H
 
 /*
- * Reduction operations that a program makes: ncclRedOpCreatePreMulSum()
+ * Reduction operations that a program creates (ncclRedOpCreatePreMulSum())
  *
- * A handle holds a number of the communicator above the operation's own number,
- * so that it stands for nothing on another communicator.
+ * A handle contains its communicator's number, so it is invalid on any other
+ * communicator.
  */
 
 #include "sim/exec/rank_call.h"
@@ -17,15 +17,18 @@ struct redop {
 	struct scalar scalar;
 };
 
-/* The operations of one communicator; owned by the thread that uses it. */
+/* The reduction operations of one communicator.  Owned by the thread that uses
+ * the communicator. */
 struct redops {
-	int mark; /* of its handles; 0 before the first */
+	/* Number that identifies the communicator in handles, or 0 before the
+	 * first operation. */
+	int mark;
 	int count;
 	size_t room;
 	struct redop *list;
 };
 
-/* The operation of a handle, or NULL. */
+/* Return the operation with @handle, or NULL if there is none. */
 const struct redop *redop_find(const struct redops *redops, int handle);
 
 #endif

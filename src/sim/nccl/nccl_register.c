@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * NCCL's memory: allocation, registered buffers and windows
+ * Implements NCCL's memory functions: allocation, registered buffers and
+ * windows
  *
- * The simulator treats all memory alike, and registering it makes nothing
- * faster.  Only the handles are tracked, so that a program that gets them wrong
- * gets NCCL's errors.  A buffer is one rank's affair; a window is made by all
- * ranks together.
+ * Registration makes nothing faster here, because the simulator treats all
+ * memory alike.  Only the handles are tracked, so that a program that misuses
+ * them gets NCCL's errors.  A rank registers a buffer alone; a window is
+ * created by all ranks together.
  */
 
 #include "sim/nccl/nccl_register.h"
 
 #include <stdlib.h>
 
+#include "base/list.h"
 #include "base/scoped_lock.h"
 #include "sim/cuda/memory_table.h"
 #include "sim/cuda/sync.h"
@@ -22,8 +24,9 @@
 static const char a_buffer[] = "ncclCommRegister";
 static const char a_window[] = "ncclCommWindowRegister";
 
-/* A registration of [@memory, @memory + @bytes), extended to whole pages of
- * @page bytes, by @function; NULL without memory. */
+/* Create a registration of [@memory, @memory + @bytes), extended to whole pages
+ * of @page bytes.  @function is the NCCL function that creates it.  Return NULL
+ * if out of memory. */
 static struct registration *registration_create(const char *function,
                                                 const void *memory,
                                                 size_t bytes, uintptr_t page)
@@ -39,22 +42,20 @@ static struct registration *registration_create(const char *function,
 	return r;
 }
 
-/* One user less of @handle, which @function has made; false if it is
- * nothing. */
+/* Drop one use of @handle, which @function created, and free the registration
+ * after its last use.  Return false if @handle does not exist. */
 static bool registered_remove(struct ncclComm *comm, const void *handle,
                               const char *function)
 {
-	struct registration **at, *r;
+	struct registration *r;
 	bool last;
 
 	pthread_mutex_lock(&comm->lock);
-	at = &comm->registered;
-	while (*at && (*at != handle || (*at)->function != function))
-		at = &(*at)->next;
-	r = *at;
+	list_find(r, comm->registered, next,
+	          r == handle && r->function == function);
 	last = r && --r->users == 0;
 	if (last)
-		*at = r->next;
+		list_remove(comm->registered, r, next);
 	pthread_mutex_unlock(&comm->lock);
 	if (last) {
 		sync_memory();
@@ -63,18 +64,17 @@ static bool registered_remove(struct ncclComm *comm, const void *handle,
 	return r;
 }
 
-/* A registration that was made by the same function and covers all of @like,
- * which has one user more now; NULL if there is none. */
+/* Find a registration that was made by the same function and that covers all of
+ * @like, and add a use to it.  Return NULL if there is none. */
 static struct registration *registered_find(struct ncclComm *comm,
                                             const struct registration *like)
 {
 	struct registration *r;
 
 	SCOPED_LOCK(&comm->lock);
-	for (r = comm->registered; r; r = r->next)
-		if (r->function == like->function && r->first <= like->first &&
-		    like->end <= r->end)
-			break;
+	list_find(r, comm->registered, next,
+	          r->function == like->function && r->first <= like->first &&
+	                  like->end <= r->end);
 	if (r)
 		r->users++;
 	return r;
@@ -115,8 +115,9 @@ ncclResult_t host_ncclMemFree(void *memory)
 {
 	if (host_cudaFree(memory) == cudaSuccess)
 		return ncclSuccess;
-	return comm_error(ncclUnhandledCudaError,
-	                  "ncclMemFree: not memory of ncclMemAlloc()");
+	return comm_error(
+		ncclUnhandledCudaError,
+		"ncclMemFree: the memory was not allocated by ncclMemAlloc()");
 }
 
 /* ---- buffers ---------------------------------------------------------- */
@@ -154,7 +155,7 @@ ncclResult_t host_ncclCommDeregister(const ncclComm_t comm, void *handle)
 	if (!handle || registered_remove(comm, handle, a_buffer))
 		return ncclSuccess;
 	return comm_error(ncclInvalidUsage,
-	                  "ncclCommDeregister: no such handle");
+	                  "ncclCommDeregister: invalid handle");
 }
 
 /* ---- windows ---------------------------------------------------------- */
@@ -165,8 +166,8 @@ static ncclResult_t check_memory(const void *memory, size_t bytes)
 
 	if (!memory_find(memory, &m) || !memory_is_known(memory, bytes))
 		return group_fail(ncclUnhandledCudaError,
-		                  "ncclCommWindowRegister: not memory of one "
-		                  "allocation");
+		                  "ncclCommWindowRegister: the range is not in "
+		                  "one allocation");
 	if (((uintptr_t)memory - (uintptr_t)m.start) %
 	    NCCL_WIN_REQUIRED_ALIGNMENT)
 		return group_fail(ncclInvalidArgument,
@@ -215,7 +216,7 @@ static ncclResult_t make_window(struct ncclComm *comm, void *memory,
 	                             : result;
 }
 
-/* NCCL looks at no flag it does not know. */
+/* NCCL ignores unknown flags. */
 ncclResult_t host_ncclCommWindowRegister(ncclComm_t comm, void *memory,
                                          size_t bytes, ncclWindow_t *window,
                                          int flags)
@@ -235,7 +236,7 @@ ncclResult_t host_ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window)
 			"ncclCommWindowDeregister: not a communicator");
 	if (registered_remove(comm, window, a_window))
 		return ncclSuccess;
-	return comm_error(ncclInternalError,
-	                  "ncclCommWindowDeregister: no window of this "
-	                  "communicator");
+	return comm_error(
+		ncclInternalError,
+		"ncclCommWindowDeregister: not a window of this communicator");
 }

@@ -3,24 +3,25 @@
 #define SIM_NCCL_NCCL_REGISTER_H
 
 /*
- * Buffers and windows that are registered with a communicator
+ * Registered buffers and windows of a communicator
  */
 
 #include "sim/nccl/nccl_comm.h"
 
-/* Guarded by the lock of its communicator, or owned by the rank that makes
- * it. */
+/* A registered buffer or window.  Guarded by its communicator's lock, or owned
+ * by the rank that is creating it. */
 struct registration {
 	struct registration *next;
-	const char *function; /* that made it */
-	uintptr_t first, end; /* what it covers */
+	const char *function; /* NCCL function that created it */
+	uintptr_t first, end; /* address range that it covers */
 	int users;
-	/* By a collective; kept in strict mode, and where memory waits. */
+	/* True if a collective has used it.  Recorded only in strict mode and
+	 * with COHORT_HOST_SYNC. */
 	bool is_used;
 };
 
-/* Note that a collective uses @memory; its first one completes the
- * registration, for which NCCL allocates. */
+/* Record that a collective uses @memory.  The first use completes the
+ * registration, for which NCCL allocates memory. */
 void registered_use(struct ncclComm *comm, const void *memory);
 
 #endif

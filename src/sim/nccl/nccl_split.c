@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Communicators made of others: ncclCommSplit() and ncclCommShrink()
+ * Creates communicators from others: ncclCommSplit() and ncclCommShrink()
  *
- * A child is a communicator of its own that outlives its parent.  It is stored
- * when it has been made, not at the call; until then an abort of the parent
- * ends its making.  As in NCCL it is also stored if its making fails, and then
- * has to be aborted.
+ * A child can outlive its parent.  The child's handle is stored when the child
+ * has been created, which can be after the call returns; before that, an abort
+ * of the parent cancels the creation.  As in NCCL, the handle is stored even if
+ * the creation fails, and the program must then abort the child.
  */
 
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 #include "sim/nccl/nccl_join.h"
 #include "sim/strict/fault.h"
 
-/* A call of one rank. */
+/* A split or shrink call of one rank. */
 struct request {
 	const char *function;
 	struct ncclComm *parent;
@@ -26,13 +26,14 @@ struct request {
 	int *excluded;
 	int excluded_count;
 	ncclComm_t *out;
-	const ncclConfig_t *config; /* NULL: the parent's */
+	/* NULL to copy the parent's configuration */
+	const ncclConfig_t *config;
 	bool shares;
 };
 
-/* True if the ranks in the list, which is sorted, can be left out.  NCCL looks
- * only for the caller, and hangs if a rank is in the list twice or does not
- * exist. */
+/* Return true if the sorted list of excluded ranks is valid.  NCCL only checks
+ * whether the calling rank is in the list, and hangs if a rank is listed twice
+ * or does not exist. */
 static bool can_leave_out(const struct request *r)
 {
 	int i;
@@ -52,7 +53,8 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* In NCCL's order; the list is sorted where it is, as there. */
+/* Check the excluded ranks in NCCL's order.  Like NCCL, sort the caller's own
+ * array. */
 static ncclResult_t check_list(const struct request *r)
 {
 	if (!r->excluded)
@@ -63,9 +65,10 @@ static ncclResult_t check_list(const struct request *r)
 		                  "ncclCommShrink: the list is empty");
 	qsort(r->excluded, (size_t)r->excluded_count, sizeof(int), compare);
 	if (!can_leave_out(r))
-		return group_fail(ncclInvalidArgument,
-		                  "ncclCommShrink: the list has the calling "
-		                  "rank, no rank, or one twice");
+		return group_fail(
+			ncclInvalidArgument,
+			"ncclCommShrink: the list contains the calling rank, "
+			"an invalid rank, or a rank twice");
 	return ncclSuccess;
 }
 
@@ -76,12 +79,13 @@ static ncclResult_t check(const struct request *r)
 	if (!comm_is_valid(r->parent, r->function))
 		return group_fail(ncclInvalidArgument, "not a communicator");
 	if (!r->out)
-		return group_fail(ncclInvalidArgument,
-		                  "no place for the new communicator");
+		return group_fail(
+			ncclInvalidArgument,
+			"the address for the new communicator is NULL");
 	if (r->kind == JOIN_SHRINK)
 		result = check_list(r);
 	if (result == ncclSuccess)
-		result = group_note(comm_ready(r->parent));
+		result = group_record_error(comm_ready(r->parent));
 	if (result == ncclSuccess && !meeting_world(r->parent))
 		result = group_fail(ncclInvalidArgument,
 		                    "the communicator's init has not "
@@ -102,7 +106,8 @@ static bool copy_list(struct join *j, const struct request *r)
 	return j->list;
 }
 
-/* @config is NULL for a rank that will be in no child. */
+/* Create the join of one rank.  @config is NULL if the rank will be in no
+ * child. */
 static struct join *join_create(const struct request *r,
                                 const ncclConfig_t *config)
 {
@@ -127,7 +132,8 @@ static struct join *join_create(const struct request *r,
 	return j;
 }
 
-/* The child's, or NULL for a bad one. */
+/* Return the configuration of the child, or NULL if the program passed an
+ * invalid one. */
 static const ncclConfig_t *child_config(const struct request *r,
                                         ncclConfig_t *config)
 {
@@ -161,8 +167,8 @@ static ncclResult_t add(const struct request *r)
 	j = join_create(r, config);
 	if (!j)
 		return group_fail(ncclSystemError, "out of memory");
-	result =
-		group_note(join_strike(j, r->parent->member.rank, FAULT_SPLIT));
+	result = group_record_error(
+		join_apply_fault(j, r->parent->member.rank, FAULT_SPLIT));
 	if (result != ncclSuccess) {
 		join_free(j);
 		return result;
@@ -171,10 +177,10 @@ static ncclResult_t add(const struct request *r)
 		j->out = r->out;
 		j->comm->join = j;
 		if (r->shares)
-			comm_make_kin(r->parent, j->comm);
+			comm_join_family(r->parent, j->comm);
 		else
-			/* Release: an abort of the parent looks into the
-			 * child. */
+			/* The release pairs with the acquire of a thread that
+			 * aborts the parent and then reads the child. */
 			store_release(&r->parent->lifetime.child, j->comm);
 	}
 	return group_join(j);
@@ -194,8 +200,9 @@ static ncclResult_t check_and_add(const struct request *r)
 	return add(r);
 }
 
-/* The call has succeeded when the child is being made: the parent's state says
- * that it is in progress. */
+/* End the group.  Return ncclSuccess if the child is still being created,
+ * because the parent then reports ncclInProgress until the child is
+ * complete. */
 static ncclResult_t end_call(ncclResult_t result)
 {
 	result = group_end_call(result);
@@ -221,7 +228,7 @@ ncclResult_t host_ncclCommSplit(ncclComm_t comm, int color, int key,
 	return end_call(check_and_add(&r));
 }
 
-/* End what is under way on the parent, if asked to. */
+/* With NCCL_SHRINK_ABORT, first cut short the parent's work in flight. */
 static ncclResult_t stop(struct ncclComm *comm, int flags)
 {
 	if (!(flags & NCCL_SHRINK_ABORT))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The root, and how a rank speaks to it (see root.h) */
+/* Runs the root of a unique id, and connects ranks to it (see root.h) */
 
 #include "sim/nccl/root.h"
 
@@ -21,20 +21,9 @@
 #include "base/clock.h"
 #include "base/process.h"
 #include "base/thread.h"
+#include "sim/nccl/nccl_comm.h"
 
-/* ---- what is sent ----------------------------------------------------- */
-
-enum answer_code {
-	ANSWER_MET,
-	ANSWER_LEFT, /* the rank has left */
-	ANSWER_SPOILED,
-	ANSWER_COUNT,
-	ANSWER_IDS,
-	ANSWER_TWICE,
-	ANSWER_DEVICE,
-	ANSWER_PROCESSES,
-	ANSWER_MEMORY,
-};
+/* ---- messages --------------------------------------------------------- */
 
 static const struct {
 	ncclResult_t result;
@@ -43,14 +32,15 @@ static const struct {
 	[ANSWER_MET] = { ncclSuccess, NULL },
 	[ANSWER_LEFT] = { ncclInternalError,
 	                  "aborted while waiting for other ranks" },
-	[ANSWER_SPOILED] = { ncclInvalidUsage, "ncclCommInitRank: a join by "
-	                                       "the id was aborted" },
-	[ANSWER_COUNT] = { ncclInvalidUsage, "ncclCommInitRank: another rank "
-	                                     "has another number of ranks" },
+	[ANSWER_SPOILED] = { ncclInvalidUsage, "ncclCommInitRank: a join with "
+	                                       "this id was aborted" },
+	[ANSWER_COUNT] = { ncclInvalidUsage,
+	                   "ncclCommInitRank: another rank passed a different "
+	                   "number of ranks" },
 	[ANSWER_IDS] = { ncclInvalidUsage, "ncclCommInitRankScalable: another "
-	                                   "rank has other ids" },
+	                                   "rank passed different ids" },
 	[ANSWER_TWICE] = { ncclInvalidUsage,
-	                   "ncclCommInitRank: the rank is there already" },
+	                   "ncclCommInitRank: the rank has already joined" },
 	[ANSWER_DEVICE] = { ncclInvalidUsage,
 	                    "ncclCommInitRank: duplicate device" },
 	[ANSWER_PROCESSES] = { ncclInvalidUsage,
@@ -58,18 +48,29 @@ static const struct {
 	                       "120 processes" },
 	[ANSWER_MEMORY] = { ncclSystemError,
 	                    "out of memory or of descriptors" },
+	[ANSWER_GONE] = { ncclInvalidUsage,
+	                  "ncclCommInitRank: the id was already used, or the "
+	                  "process that created it has ended" },
 };
 
-/* What a rank says when it comes; without ranks: the id stays unused. */
+ncclResult_t answer_error(enum answer_code code)
+{
+	return code == ANSWER_MET
+	               ? ncclSuccess
+	               : comm_error(answers[code].result, answers[code].why);
+}
+
+/* A rank's first message to the root.  If @n is 0, the message asks the root to
+ * end because its id will not be used. */
 struct hello {
 	struct segment_process process;
 	int n;
 	int rank;
 	int device;
-	uint64_t list; /* a hash of its further ids */
+	uint64_t list; /* a hash of the rank's further ids */
 };
 
-/* What it is told. */
+/* The root's reply to a rank. */
 struct reply {
 	enum answer_code code;
 	uint64_t segment;
@@ -78,13 +79,12 @@ struct reply {
 
 #define FDS_MOST (1 + SEGMENT_FDS * SEGMENT_PROCESSES)
 
-/* Room for the descriptors of one message. */
 union control {
 	struct cmsghdr head;
 	char room[CMSG_SPACE(FDS_MOST * sizeof(int))];
 };
 
-/* Milliseconds. */
+/* Number of attempts to send a message, made once per millisecond. */
 #define MOST_TRIES 10000
 
 static bool send_fds(int to, const void *data, size_t bytes, const int *fds,
@@ -104,8 +104,8 @@ static bool send_fds(int to, const void *data, size_t bytes, const int *fds,
 		c.head.cmsg_len = CMSG_LEN((size_t)n * sizeof(int));
 		memcpy(CMSG_DATA(&c.head), fds, (size_t)n * sizeof(int));
 	}
-	/* The system limits how many of a user's descriptors are under way:
-	 * wait until others have received theirs. */
+	/* The kernel limits the number of descriptors that a user can have in
+	 * flight.  So retry until other processes have received theirs. */
 	for (i = 0; i < MOST_TRIES; i++) {
 		if (sendmsg(to, &m, MSG_NOSIGNAL) == (ssize_t)bytes)
 			return true;
@@ -123,9 +123,9 @@ static void close_all(const int *fds, int n)
 			close(fds[n]);
 }
 
-/* Receive a message that has arrived.  Stores the descriptors, at most @most,
- * and how many there are.  False, and there are none, unless @bytes have
- * come. */
+/* Receive a message that has arrived.  Store up to @most descriptors and their
+ * number.  Return false, without any descriptors, unless the message has
+ * exactly @bytes. */
 static bool receive_fds(int from, void *data, size_t bytes, int *fds, int most,
                         int *n_out)
 {
@@ -155,7 +155,8 @@ static bool receive_fds(int from, void *data, size_t bytes, int *fds, int most,
 	return true;
 }
 
-/* A name that goes with the socket; returns its length. */
+/* Set the address of an abstract socket, which disappears with the socket.
+ * Return the length of the address. */
 static socklen_t set_name(struct sockaddr_un *a, const struct root_id *id)
 {
 	const int n = snprintf(a->sun_path + 1, sizeof(a->sun_path) - 1,
@@ -169,7 +170,6 @@ static socklen_t set_name(struct sockaddr_un *a, const struct root_id *id)
 	                   (size_t)n);
 }
 
-/* True if the other end is a process of the same user. */
 static bool is_own_user(int fd)
 {
 	struct ucred who;
@@ -182,21 +182,23 @@ static bool is_own_user(int fd)
 /* ---- the root --------------------------------------------------------- */
 
 struct guest {
-	int fd; /* -1: nobody */
+	int fd; /* connection, or -1 if the rank is not connected */
 	struct hello hello;
-	int fds[SEGMENT_FDS]; /* -1 where one of its process came before */
+	/* Descriptors of the rank's process, or -1 if another rank of the
+	 * process sent them earlier. */
+	int fds[SEGMENT_FDS];
 };
 
 struct root {
 	int fd;
-	bool spoiled;  /* a rank has left */
-	bool complete; /* all are told */
-	int n;         /* as the first rank has it; 0: none has come */
-	int come;
+	bool spoiled;  /* true if a rank has left */
+	bool complete; /* true once all ranks have a reply */
+	int n;         /* number of ranks, or 0 before the first rank arrives */
+	int arrived;
 	struct guest *guests;
 };
 
-static void answer(int fd, enum answer_code code)
+static void send_reply(int fd, enum answer_code code)
 {
 	const struct reply r = { .code = code };
 
@@ -236,7 +238,8 @@ static bool make_room(struct root *r, int n)
 	return true;
 }
 
-/* One of the guests of a process, which has its descriptors; or NULL. */
+/* Return the connected rank that sent the descriptors of @process, or NULL if
+ * none has. */
 static const struct guest *first_of(const struct root *r, uint64_t process)
 {
 	const struct guest *g;
@@ -248,36 +251,37 @@ static const struct guest *first_of(const struct root *r, uint64_t process)
 	return NULL;
 }
 
-static void sit_down(struct root *r, struct guest *g)
+static void seat_guest(struct root *r, struct guest *g)
 {
 	if (first_of(r, g->hello.process.number)) {
 		close_all(g->fds, SEGMENT_FDS);
 		memset(g->fds, -1, sizeof(g->fds));
 	}
 	r->guests[g->hello.rank] = *g;
-	r->come++;
+	r->arrived++;
 }
 
-/* Time that a rank has from its connection to its hello. */
+/* Timeout for the first message on a new connection. */
 #define HELLO_NS (5 * NS_PER_S)
 
-/* Wait for a message, or for HELLO_NS.  A stop of the process interrupts a wait
- * that has a limit, even if no handler runs. */
+/* Wait for a message, at most HELLO_NS.  Resume the wait after EINTR, because
+ * stopping the process interrupts a poll() with a timeout, even without a
+ * signal handler. */
 static void await_message(int fd)
 {
 	const uint64_t deadline = clock_deadline(HELLO_NS);
-	struct pollfd come = { .fd = fd, .events = POLLIN };
+	struct pollfd arrived = { .fd = fd, .events = POLLIN };
 	uint64_t now;
 
 	do
 		now = clock_now();
-	while (poll(&come, 1,
+	while (poll(&arrived, 1,
 	            now < deadline ? (int)((deadline - now) / 1000000) + 1
 	                           : 0) < 0 &&
 	       errno == EINTR);
 }
 
-/* True if the numbers of a rank of another process can be. */
+/* Return true if the numbers in a message from another process are in range. */
 static bool is_sound(const struct hello *h)
 {
 	return h->n <= COHORT_SIM_MAX_DEVICES && h->rank >= 0 &&
@@ -285,7 +289,8 @@ static bool is_sound(const struct hello *h)
 	       h->device < COHORT_SIM_MAX_DEVICES;
 }
 
-/* A rank has connected: hear it out. */
+/* Receive the first message on a new connection.  Let the rank join, or reply
+ * with an error and close the connection. */
 static void receive(struct root *r, int fd)
 {
 	struct guest g = { .fd = fd };
@@ -305,10 +310,10 @@ static void receive(struct root *r, int fd)
 	if (code == ANSWER_MET && !make_room(r, g.hello.n))
 		code = ANSWER_MEMORY;
 	if (code == ANSWER_MET) {
-		sit_down(r, &g);
+		seat_guest(r, &g);
 		return;
 	}
-	answer(fd, code);
+	send_reply(fd, code);
 	close_all(g.fds, n);
 	close(fd);
 }
@@ -318,7 +323,7 @@ static void dismiss(struct root *r, struct guest *g)
 	close_all(g->fds, SEGMENT_FDS);
 	close(g->fd);
 	g->fd = -1;
-	r->come--;
+	r->arrived--;
 }
 
 static void answer_all(struct root *r, enum answer_code code)
@@ -327,7 +332,7 @@ static void answer_all(struct root *r, enum answer_code code)
 
 	for (g = r->guests; g < r->guests + r->n; g++)
 		if (g->fd >= 0) {
-			answer(g->fd, code);
+			send_reply(g->fd, code);
 			dismiss(r, g);
 		}
 	r->complete = true;
@@ -345,14 +350,15 @@ static bool has_device_twice(const struct root *r)
 	return false;
 }
 
-/* The processes of the guests, each once. */
 struct processes {
 	struct segment_process of[SEGMENT_PROCESSES];
-	int fds[FDS_MOST]; /* the segment's first */
+	/* the segment's descriptor, then the descriptors of the processes */
+	int fds[FDS_MOST];
 	int n;
 };
 
-/* The index of a guest's process; -1: there are too many. */
+/* Return the index of a rank's process, or -1 if there are too many
+ * processes. */
 static int index_of(const struct root *r, struct processes *p,
                     const struct guest *g)
 {
@@ -371,8 +377,8 @@ static int index_of(const struct root *r, struct processes *p,
 	return i;
 }
 
-/* The area of the communicator that all guests are to have: 0 without
- * memory. */
+/* Allocate the area of the new communicator and fill in its ranks.  Return 0 if
+ * out of memory. */
 static uint64_t make_area(const struct root *r, struct processes *p,
                           const struct segment *s)
 {
@@ -387,8 +393,7 @@ static uint64_t make_area(const struct root *r, struct processes *p,
 	return area;
 }
 
-/* Hand over a segment to all, whose processes are known. */
-static enum answer_code hand_over(struct root *r, struct processes *p)
+static enum answer_code send_segment(struct root *r, struct processes *p)
 {
 	struct reply reply = { .code = ANSWER_MET };
 	struct segment *s;
@@ -403,7 +408,8 @@ static enum answer_code hand_over(struct root *r, struct processes *p)
 	for (g = r->guests; reply.area && g < r->guests + r->n; g++)
 		send_fds(g->fd, &reply, sizeof(reply), p->fds,
 		         1 + SEGMENT_FDS * p->n);
-	/* The guests' descriptors are in all messages. */
+	/* Each message contains the descriptors of all ranks, so close the
+	 * descriptors only after the last message. */
 	for (g = r->guests; reply.area && g < r->guests + r->n; g++)
 		dismiss(r, g);
 	if (s)
@@ -413,7 +419,6 @@ static enum answer_code hand_over(struct root *r, struct processes *p)
 	return reply.area ? ANSWER_MET : ANSWER_MEMORY;
 }
 
-/* All have come. */
 static void complete(struct root *r)
 {
 	struct processes *p = calloc(1, sizeof(*p));
@@ -426,19 +431,18 @@ static void complete(struct root *r)
 		if (index_of(r, p, &r->guests[i]) < 0)
 			code = ANSWER_PROCESSES;
 	if (code == ANSWER_MET)
-		code = hand_over(r, p);
+		code = send_segment(r, p);
 	if (code != ANSWER_MET)
 		answer_all(r, code);
 	free(p);
 }
 
-/* Hear out the ranks that have connected. */
 static void receive_all(struct root *r)
 {
-	struct pollfd come = { .fd = r->fd, .events = POLLIN };
+	struct pollfd arrived = { .fd = r->fd, .events = POLLIN };
 	int fd;
 
-	while (!r->complete && poll(&come, 1, 0) > 0) {
+	while (!r->complete && poll(&arrived, 1, 0) > 0) {
 		fd = accept4(r->fd, NULL, NULL, SOCK_CLOEXEC);
 		if (fd >= 0)
 			receive(r, fd);
@@ -447,8 +451,9 @@ static void receive_all(struct root *r)
 	}
 }
 
-/* Wait for something, and do it.  A rank that hangs up leaves; ranks that
- * connected before that are heard first. */
+/* Wait until a rank connects or closes its connection.  If one has closed its
+ * connection, never complete the init.  Connections that were made before the
+ * close are accepted first. */
 static void serve(struct root *r, struct pollfd *fds)
 {
 	const int n = r->n;
@@ -463,11 +468,11 @@ static void serve(struct root *r, struct pollfd *fds)
 	receive_all(r);
 	for (i = 0; i < n; i++)
 		if (fds[1 + i].revents && r->guests[i].fd >= 0) {
-			answer(r->guests[i].fd, ANSWER_LEFT);
+			send_reply(r->guests[i].fd, ANSWER_LEFT);
 			dismiss(r, &r->guests[i]);
 			r->spoiled = true;
 		}
-	if (r->n && r->come == r->n && !r->spoiled)
+	if (r->n && r->arrived == r->n && !r->spoiled)
 		complete(r);
 }
 
@@ -489,7 +494,7 @@ static void *root_main(void *arg)
 			break;
 		fds = more;
 		serve(r, fds);
-	} while (!r->complete && !(r->spoiled && !r->come));
+	} while (!r->complete && !(r->spoiled && !r->arrived));
 	free(fds);
 	root_free(r);
 	return NULL;
@@ -528,25 +533,14 @@ static void set_code(struct root_answer *a, enum answer_code code)
 		                   NULL, 0 };
 }
 
-static void set_gone(struct root_answer *a)
-{
-	*a = (struct root_answer){
-		ncclInvalidUsage,
-		"ncclCommInitRank: the id was used before, or the process that "
-		"made it has ended",
-		NULL, 0
-	};
-}
-
-/* A socket that is connected to the root, or -1. */
-static int reach(const struct root_id *id)
+static int connect_to_root(const struct root_id *id)
 {
 	const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	struct sockaddr_un name;
 	int error;
 
 	if (fd < 0)
-		return -1; /* with errno */
+		return -1; /* socket() has set errno */
 	do
 		error = connect(fd, (struct sockaddr *)&name,
 		                set_name(&name, id));
@@ -560,7 +554,7 @@ static int reach(const struct root_id *id)
 void root_dismiss(const struct root_id *id)
 {
 	const struct hello h = { .n = 0 };
-	const int fd = reach(id);
+	const int fd = connect_to_root(id);
 
 	if (fd < 0)
 		return;
@@ -568,8 +562,8 @@ void root_dismiss(const struct root_id *id)
 	close(fd);
 }
 
-int root_come(const struct root_id *id, int n, int rank, int device,
-              uint64_t list, struct root_answer *a)
+int root_connect(const struct root_id *id, int n, int rank, int device,
+                 uint64_t list, struct root_answer *a)
 {
 	struct hello h = {
 		.n = n, .rank = rank, .device = device, .list = list
@@ -577,11 +571,11 @@ int root_come(const struct root_id *id, int n, int rank, int device,
 	int fds[SEGMENT_FDS], fd;
 
 	set_code(a, ANSWER_MEMORY);
-	if (!segment_introduce(&h.process, fds))
+	if (!segment_describe_self(&h.process, fds))
 		return -1;
-	fd = reach(id);
+	fd = connect_to_root(id);
 	if (fd >= 0 || (errno != EMFILE && errno != ENFILE))
-		set_gone(a);
+		set_code(a, ANSWER_GONE);
 	if (fd >= 0 && !send_fds(fd, &h, sizeof(h), fds, SEGMENT_FDS)) {
 		close(fd);
 		fd = -1;
@@ -589,8 +583,8 @@ int root_come(const struct root_id *id, int n, int rank, int device,
 	return fd;
 }
 
-static void take(struct root_answer *a, const struct reply *r, const int *fds,
-                 int n)
+static void store_reply(struct root_answer *a, const struct reply *r,
+                        const int *fds, int n)
 {
 	set_code(a, r->code <= ANSWER_MEMORY ? r->code : ANSWER_MEMORY);
 	if (r->code != ANSWER_MET)
@@ -602,21 +596,21 @@ static void take(struct root_answer *a, const struct reply *r, const int *fds,
 		set_code(a, ANSWER_MEMORY);
 }
 
-bool root_ask(int fd, struct root_answer *a)
+bool root_poll_reply(int fd, struct root_answer *a)
 {
-	struct pollfd come = { .fd = fd, .events = POLLIN };
+	struct pollfd arrived = { .fd = fd, .events = POLLIN };
 	struct reply reply;
 	int fds[FDS_MOST], n;
 
-	if (poll(&come, 1, 0) <= 0)
+	if (poll(&arrived, 1, 0) <= 0)
 		return false;
 	if (receive_fds(fd, &reply, sizeof(reply), fds, FDS_MOST, &n)) {
-		take(a, &reply, fds, n);
+		store_reply(a, &reply, fds, n);
 		close_all(fds, n);
 	} else if (errno == EMFILE) {
 		set_code(a, ANSWER_MEMORY);
 	} else {
-		set_gone(a);
+		set_code(a, ANSWER_GONE);
 	}
 	return true;
 }

@@ -3,50 +3,76 @@
 #define SIM_NCCL_ROOT_H
 
 /*
- * How ranks of several processes meet by a unique id
+ * Connects the ranks of several processes that join by a unique id
  *
- * As in NCCL, the process that makes an id has a thread for it, the root, to
- * which every rank connects, those of that process as well: by a socket without
- * a name in the file system, that only the same user's processes may use.  Once
- * all have come the root hands each the segment and the memory of all
- * processes.
+ * As in NCCL, the process that creates an id runs a thread for it, the root,
+ * and every rank, even in the same process, connects to the root.  The
+ * connections use an abstract Unix socket that is open only to processes of the
+ * same user.  Once all ranks have arrived, the root sends each of them the
+ * shared segment and the memory of all processes.
  *
- * A rank that hangs up before that leaves the meeting for good, so that an
- * answer tells for certain whether the others have met with it or without.
+ * A rank that closes its connection before that has left permanently.  Its
+ * reply from the root says either that it has left or that all ranks have
+ * joined.
  */
 
 #include "platform/nccl_abi.h"
 #include "sim/nccl/segment.h"
 
-/* An id: of which process, and its number there. */
+/* The reason why a rank cannot join, or ANSWER_MET. */
+enum answer_code {
+	ANSWER_MET,
+	ANSWER_LEFT, /* the rank that asks has left */
+	ANSWER_SPOILED,
+	ANSWER_COUNT,
+	ANSWER_IDS,
+	ANSWER_TWICE,
+	ANSWER_DEVICE,
+	ANSWER_PROCESSES,
+	ANSWER_MEMORY,
+	ANSWER_GONE,
+};
+
+/* Store the reason as the last error, and return the result for it. */
+ncclResult_t answer_error(enum answer_code code);
+
+/* A unique id: the process that created it, and its number in that process. */
 struct root_id {
 	uint64_t process;
 	uint64_t number;
 };
 
-/* What a rank is told.  @segment is its use of it; NULL with a @result other
- * than ncclSuccess, which @why explains. */
+/* The root's reply to a rank.  @segment is a reference that the rank owns, or
+ * NULL if @result is an error.  @why explains the error. */
 struct root_answer {
 	ncclResult_t result;
 	const char *why;
 	struct segment *segment;
-	uint64_t area; /* of the communicator */
+	uint64_t area; /* offset of the communicator's area */
 };
 
-/* Be the root of an id of this process; false without memory or threads. */
+/* Start the root of an id of this process.  Return false if out of memory or
+ * threads. */
 bool root_open(uint64_t number);
 
-/* Come to the root of @id, for a communicator of @n ranks; @list is a hash of
- * the rank's further ids, in which all must agree.  Returns a descriptor, or -1
- * if there is no such root, with *@answer why. */
-int root_come(const struct root_id *id, int n, int rank, int device,
-              uint64_t list, struct root_answer *answer);
+/*
+ * root_connect - connect a rank to the root of an id
+ * @n:      number of ranks of the communicator
+ * @list:   hash of the rank's further ids; must be the same on all ranks
+ * @answer: receives the reason if there is no such root
+ *
+ * Returns a descriptor for root_poll_reply(), or -1 if there is no such root.
+ */
+int root_connect(const struct root_id *id, int n, int rank, int device,
+                 uint64_t list, struct root_answer *answer);
 
-/* Let the root of an id that stays unused end. */
+/* End the root of an id that will not be used. */
 void root_dismiss(const struct root_id *id);
 
-/* True if the root has answered.  root_leave(): ask it to answer now. */
-bool root_ask(int fd, struct root_answer *answer);
+/* Return true if the root has replied, and store the reply. */
+bool root_poll_reply(int fd, struct root_answer *answer);
+
+/* Leave the meeting: ask the root to reply now. */
 void root_leave(int fd);
 
 #endif

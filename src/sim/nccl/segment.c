@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Making, mapping and sharing out a segment (see segment.h) */
+/* Creates, maps and divides up shared segments (see segment.h) */
 
 #include "sim/nccl/segment.h"
 
@@ -16,35 +16,33 @@
 #include "base/scoped_lock.h"
 #include "sim/cuda/memory_table.h"
 
-/* How many addresses a segment takes, room for several communicators of
- * COHORT_SIM_MAX_DEVICES ranks; only what is touched takes memory. */
+/* Address space of a segment, enough for several communicators of
+ * COHORT_SIM_MAX_DEVICES ranks.  Only pages that are touched use memory. */
 #define SEGMENT_BYTES ((size_t)1 << 34)
 
 #define SEGMENT_CLASSES 34
 
-/* What is before each area. */
 struct area {
-	size_t bytes;  /* constant once it was given out */
-	uint64_t next; /* the offset of another one that is free */
+	size_t bytes;  /* bytes in the area; constant after the first use */
+	uint64_t next; /* offset of the next free area */
 	_Alignas(CACHE_LINE) char memory[];
 };
 
-/* What is at the begin of a segment. */
 struct segment_head {
-	uint64_t id; /* constant, as are the processes */
+	uint64_t id; /* The id and the list of processes are constant. */
 	int processes;
 	struct segment_process of[SEGMENT_PROCESSES];
 
-	/* Atomic; how much was given out, ever. */
+	/* Atomic; number of bytes allocated so far.  It never decreases. */
 	_Atomic uint64_t top;
 
-	/* Atomic; for areas of each power of two: the one that was given back
-	 * last, in units of CACHE_LINE, below a number that is another one each
-	 * time. */
+	/* Atomic; stacks of free areas, one per power of two.  The low half is
+	 * the offset of the top area in units of CACHE_LINE, the high half a
+	 * counter that changes on every update (against the ABA problem). */
 	_Atomic uint64_t free[SEGMENT_CLASSES];
 };
 
-/* Another process. */
+/* Another process, whose memory is mapped here. */
 struct peer {
 	struct peer *next;
 	uint64_t number;
@@ -52,19 +50,19 @@ struct peer {
 	struct span_window window;
 };
 
-/* Guards both lists. */
+/* Guards the lists of segments and peers. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct segment *segments;
 static struct peer *peers;
 
 /* ---- this process ----------------------------------------------------- */
 
-/* Guarded by lock; a pipe of which the write end is open until the process
- * ends, and the process that has made it. */
+/* A pipe whose write end stays open until this process ends, and the pid of the
+ * process that created the pipe.  Guarded by lock. */
 static int life[2] = { -1, -1 };
 static pid_t life_of;
 
-static bool make_life(void)
+static bool create_life_pipe(void)
 {
 	SCOPED_LOCK(&lock);
 	if (life_of != getpid())
@@ -72,12 +70,12 @@ static bool make_life(void)
 	return life_of;
 }
 
-bool segment_introduce(struct segment_process *out, int fds[SEGMENT_FDS])
+bool segment_describe_self(struct segment_process *out, int fds[SEGMENT_FDS])
 {
 	struct arena_share share;
 
 	out->number = process_number();
-	if (!out->number || !memory_share(&share) || !make_life())
+	if (!out->number || !memory_share(&share) || !create_life_pipe())
 		return false;
 	CPU_ZERO(&out->cpus);
 	sched_getaffinity(0, sizeof(out->cpus), &out->cpus);
@@ -88,7 +86,7 @@ bool segment_introduce(struct segment_process *out, int fds[SEGMENT_FDS])
 	return true;
 }
 
-/* ---- making ----------------------------------------------------------- */
+/* ---- creating --------------------------------------------------------- */
 
 static struct segment_head *map_head(int fd)
 {
@@ -123,7 +121,7 @@ int segment_make(const struct segment_process *of, int n, uint64_t *id_out)
 	return fd;
 }
 
-/* ---- using ------------------------------------------------------------ */
+/* ---- mapping ---------------------------------------------------------- */
 
 static void peer_put_locked(struct peer *p)
 {
@@ -136,14 +134,14 @@ static void peer_put_locked(struct peer *p)
 }
 
 /*
- * Map a process's memory.  MAP_FAILED without memory.
+ * Map the memory of another process, or return MAP_FAILED
  *
- * Processes that do the same have their buffers at the same offsets.  If a
- * buffer's address here and another's were equal in bits 12 to 27, from which
- * AMD's Zen predicts the way of its level 1 cache ("Take A Way", Lipp and
- * others, 2020), each access to one would miss after one to the other: sums of
- * 1 MiB by two ranks took 87 us instead of 20.  So each process's memory has
- * another shift.
+ * Processes that run the same program have their buffers at the same offsets.
+ * If two such buffers had equal addresses in bits 12 to 27, an access to one
+ * would miss the level 1 cache after an access to the other on AMD's Zen, which
+ * predicts the cache way from those bits ("Take A Way", Lipp and others, 2020):
+ * sums of 1 MiB by two ranks took 87 us instead of 20.  So each process's
+ * memory is mapped at a different shift.
  */
 static void *map_apart(int fd, size_t bytes)
 {
@@ -164,7 +162,8 @@ static void *map_apart(int fd, size_t bytes)
 	return here;
 }
 
-/* The process's memory, mapped; NULL without. */
+/* Map the memory of a process, or acquire a reference if it is already mapped.
+ * Return NULL on failure. */
 static struct peer *peer_get_locked(const struct segment_process *of,
                                     const int fds[SEGMENT_FDS])
 {
@@ -229,7 +228,8 @@ static bool add_windows_locked(struct segment *s, const int *fds)
 	return true;
 }
 
-/* At least one, even if no process could tell. */
+/* Return the number of CPUs on which at least one of the processes may run.
+ * Return at least 1, even if no process knows its CPUs. */
 static int count_cores(const struct segment_head *h)
 {
 	cpu_set_t all;
@@ -268,9 +268,7 @@ struct segment *segment_get(uint64_t id, int fd, const int *fds)
 	struct segment *s;
 
 	SCOPED_LOCK(&lock);
-	s = segments;
-	while (s && s->id != id)
-		s = s->next;
+	list_find(s, segments, next, s->id == id);
 	if (!s)
 		s = segment_create_locked(id, fd, fds);
 	if (s)
@@ -278,7 +276,7 @@ struct segment *segment_get(uint64_t id, int fd, const int *fds)
 	return s;
 }
 
-void segment_hold(struct segment *s)
+void segment_retain(struct segment *s)
 {
 	SCOPED_LOCK(&lock);
 	s->users++;
@@ -309,7 +307,8 @@ static struct area *area_at(const struct segment *s, uint64_t offset)
 	return (struct area *)(void *)((char *)s->head + offset);
 }
 
-/* A word that says which area is free; the numbers of two in a row differ. */
+/* Return a word for a stack of free areas with @offset on top, and with a new
+ * counter.  @before is the previous word. */
 static uint64_t free_word(uint64_t offset, uint64_t before)
 {
 	return ((before >> 32) + 1) << 32 | offset / CACHE_LINE;
@@ -320,14 +319,13 @@ static uint64_t free_offset(uint64_t word)
 	return (word & UINT32_MAX) * CACHE_LINE;
 }
 
-/* The areas of @bytes, which is a power of two, that are free. */
 static _Atomic uint64_t *free_of(const struct segment *s, size_t bytes)
 {
 	return &s->head->free[__builtin_ctzll(bytes)];
 }
 
-/* Zero memory of the segment.  Pages that all of it takes are given back, so
- * that a large area takes no more memory than what is used of it. */
+/* Zero memory of the segment.  Whole pages are returned to the system, so that
+ * a large area uses memory only for the pages that are touched. */
 static void clear(char *p, size_t bytes)
 {
 	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -343,7 +341,8 @@ static void clear(char *p, size_t bytes)
 	memset(p + before + inside, 0, bytes - before - inside);
 }
 
-/* One of them, or 0. */
+/* Return a zeroed area from the stack of free areas, or 0 if the stack is
+ * empty. */
 static uint64_t take_free(const struct segment *s, size_t bytes)
 {
 	_Atomic uint64_t *free = free_of(s, bytes);
@@ -359,7 +358,6 @@ static uint64_t take_free(const struct segment *s, size_t bytes)
 	return offset;
 }
 
-/* As many bytes that were never given out. */
 static uint64_t take_new(const struct segment *s, size_t bytes)
 {
 	const size_t all = sizeof(struct area) + bytes;

@@ -3,11 +3,13 @@
 #define SIM_NCCL_SEGMENT_H
 
 /*
- * Memory that the processes of a communicator, and of those made of it, share
+ * Memory shared by the processes of a communicator and of all communicators
+ * created from it
  *
- * It has no name in the file system: the process that made the unique id makes
- * it, and hands it over by a socket (root.h).  So it goes with the last process
- * that has it.  In it are areas, one for each communicator.
+ * The segment has no name in the file system.  The process that created the
+ * unique id creates it and passes its descriptor over a socket (root.h), so it
+ * disappears with the last process that uses it.  The segment is divided into
+ * areas, one per communicator.
  */
 
 #include <sched.h>
@@ -15,81 +17,93 @@
 #include "sim/cuda/arena.h"
 #include "sim/exec/span.h"
 
-/* The most processes: their descriptors go into one message. */
+/* Maximum number of processes.  All of their descriptors must fit into one
+ * message. */
 #define SEGMENT_PROCESSES 120
 
-/* A process, as it introduces itself. */
+/* Description of a process for the other processes of a segment. */
 struct segment_process {
-	uint64_t number; /* see process_number() */
-	uintptr_t start; /* of its memory */
+	uint64_t number; /* number from process_number() */
+	uintptr_t start; /* address of the process's memory */
 	size_t bytes;
-	cpu_set_t cpus; /* that it may run on */
+	cpu_set_t cpus; /* CPUs that the process may run on */
 };
 
-/* What a process hands over: its memory, and what hangs up when it ends. */
+/* The descriptors that a process shares: its memory, and a pipe that hangs up
+ * when the process ends. */
 enum { SEGMENT_MEMORY, SEGMENT_LIFE, SEGMENT_FDS };
 
 /*
- * What a rank tells those that it makes a communicator or a window with, next
- * to its struct span_shared (spans.c has the protocol)
+ * A rank's message to the ranks with which it creates a communicator or a
+ * window
  *
- * Written by the rank, but for votes.
+ * It is stored in the communicator's area; spans.c describes the protocol.
+ * Only the rank itself writes to its card, except for @votes.
  */
 struct card {
-	/* Atomic; how often it has come to a meeting, and how far it is with
-	 * that.  Release: what follows. */
+	/* Atomic; number of meetings that the rank has entered, and its
+	 * progress in the last one.  The release publishes the members
+	 * below. */
 	_Alignas(CACHE_LINE) _Atomic uint64_t state;
 
-	uint64_t what;  /* a hash of what it came for */
+	uint64_t what;  /* hash of the parameters of the rank's request */
 	int color, key; /* as in struct join */
-	bool is_in;     /* it is to be in a child */
-	uint64_t child; /* the area, if this is the child's first rank */
+	bool is_in;     /* true if the rank will be in a child */
+	/* area of the rank's child, if the rank is the child's first rank */
+	uint64_t child;
 
-	/* Atomic; written by all of a meeting whose first rank this is: which
-	 * one, how many have agreed to go on, and whether one has left. */
+	/* Atomic; votes of a meeting whose first rank this is.  Written by all
+	 * ranks of the meeting.  The word contains a hash that identifies the
+	 * meeting, the number of ranks that have agreed, and whether a rank has
+	 * left. */
 	_Atomic uint64_t votes;
 };
 
-/* A segment as this process has it.  Constant once made. */
+/* A segment as mapped by this process.  Constant after creation. */
 struct segment {
 	struct segment *next;
 	uint64_t id;
-	int users; /* guarded by the lock of all segments */
+	int users; /* guarded by segment.c's lock */
 	struct segment_head *head;
 	int processes;
-	int cores; /* that some process may run on */
+	int cores; /* number of CPUs that at least one process may run on */
 	struct span_window windows[SEGMENT_PROCESSES];
-	struct peer *peers[SEGMENT_PROCESSES]; /* NULL: this process */
+	/* the other processes; NULL for this process */
+	struct peer *peers[SEGMENT_PROCESSES];
 };
 
-/* This process; false without memory that others can map, or descriptors. */
-bool segment_introduce(struct segment_process *out, int fds[SEGMENT_FDS]);
+/* Describe this process to the other processes.  Returns false if they cannot
+ * map its memory or if out of descriptors. */
+bool segment_describe_self(struct segment_process *out, int fds[SEGMENT_FDS]);
 
-/* A new segment for @n processes, by its descriptor; -1 without memory.  Stores
- * its id. */
+/* Create a segment for @n processes and store its id.  Return its descriptor,
+ * or -1 if out of memory. */
 int segment_make(const struct segment_process *of, int n, uint64_t *id_out);
 
 /*
- * Use the segment @id, whose descriptor is @fd, and whose processes have handed
- * over @fds, SEGMENT_FDS for each in its order.  The descriptors stay the
- * caller's.  NULL without memory.  segment_put(): a use less.
+ * segment_get - map a segment, or acquire a reference to it
+ * @fd:  its descriptor
+ * @fds: the descriptors of its processes, SEGMENT_FDS each, in segment order
+ *
+ * The caller keeps all descriptors.  Returns NULL if out of memory.
  */
 struct segment *segment_get(uint64_t id, int fd, const int *fds);
+
 void segment_put(struct segment *segment);
 
-/* One use more. */
-void segment_hold(struct segment *segment);
+void segment_retain(struct segment *segment);
 
-/* The index of this process among those of the segment. */
 int segment_self(const struct segment *segment);
 
-/* An area for a communicator of @n ranks, all 0 but for n, by its offset; 0:
- * there is no room.  And give it back. */
+/* Allocate an area for a communicator of @n ranks and return its offset, or 0
+ * if the segment is full.  The area is zeroed except for its number of
+ * ranks. */
 uint64_t segment_area(const struct segment *segment, int n);
+
 void segment_free_area(const struct segment *segment, uint64_t offset);
 
-/* Where an area is in this process, and the cards in it, by rank. */
 struct span_shared *segment_at(const struct segment *segment, uint64_t offset);
+
 struct card *segment_cards(struct span_shared *shared);
 
 #endif

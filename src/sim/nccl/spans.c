@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Communicators whose ranks are in several processes (see spans.h)
+ * Creates communicators whose ranks are in several processes (see spans.h)
  *
- * Ranks of such a communicator that make another one, or a window, meet by
- * their cards, of which each writes its own:
+ * If ranks of such a communicator create another one, or a window, they agree
+ * through cards in shared memory.  Each rank writes its own card:
  *
  * 	CAME -> AGREED -> DONE -> AWAY
  *
- * A rank that has seen the cards of all that are to come agrees, by a vote that
- * is counted on the card of the first of them, with a hash of what all the
- * cards say.  If all have agreed, all go on, whatever happens to them then; a
- * rank that leaves before that spoils the vote, and if it comes again the
- * others read its card again.  The first rank of each child makes its area
- * before it agrees.  A rank does not change its card before all have read it,
- * which they say by DONE.  Once something of the rank was aborted, it waits for
- * that for a second at most.
+ * A rank that has read the cards of all expected ranks votes.  Votes are
+ * counted on the first rank's card, together with a hash of all cards (the
+ * view).  Once all ranks have voted for one view, the operation completes on
+ * all of them, whatever happens to a rank afterwards.  A rank that leaves
+ * before all have voted spoils the vote; if it enters again, the other ranks
+ * read its card again.
+ *
+ * The first rank of each child allocates the child's area before it votes.  No
+ * rank changes its card until all ranks have read it (DONE).  An aborted rank
+ * waits for these reads at most one second.
  */
 
 #include "sim/nccl/spans.h"
@@ -34,36 +36,34 @@
 
 /* ---- worlds of this process ------------------------------------------- */
 
-/* A world that spans processes, and what it is part of. */
 struct spanned {
 	struct spanned *next;
 
-	/* Constant. */
+	/* The following members are constant. */
 	struct world *world;
-	uint64_t number; /* the world's */
+	uint64_t number; /* number of the world */
 	struct segment *segment;
 	uint64_t area;
-	struct span_shared *shared; /* the area */
-	int here;                   /* ranks in this process */
+	struct span_shared *shared; /* address of the area */
+	int here;                   /* number of ranks in this process */
 
-	/* Guarded by lock: the world, until it is freed, and each of its ranks
-	 * that is making another communicator, which may outlast the world. */
+	/* Reference count: one for the world until it is freed, and one for
+	 * each of its ranks that is creating another communicator, which may
+	 * take longer.  Guarded by lock. */
 	int users;
 };
 
-/* Guards the list of the worlds that are not freed. */
+/* Guards the list of worlds that span processes. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct spanned *spanned;
 
-/* One more use of the world with that number, or NULL: there is none. */
+/* Return a reference to the world with @number, or NULL if there is none. */
 static struct spanned *spanned_get(uint64_t number)
 {
 	struct spanned *s;
 
 	SCOPED_LOCK(&lock);
-	s = spanned;
-	while (s && s->number != number)
-		s = s->next;
+	list_find(s, spanned, next, s->number == number);
 	if (s)
 		s->users++;
 	return s;
@@ -78,8 +78,9 @@ static void spanned_put(struct spanned *s)
 	pthread_mutex_unlock(&lock);
 	if (users)
 		return;
-	/* The ranks of a process that has died are never released, and their
-	 * area goes with the segment. */
+	/* The last process to release its ranks frees the area.  If a process
+	 * has died, no other process frees the area, which then lives as long
+	 * as the segment. */
 	if (atomic_fetch_add(&s->shared->released, s->here) + s->here ==
 	    s->shared->n)
 		segment_free_area(s->segment, s->area);
@@ -87,7 +88,6 @@ static void spanned_put(struct spanned *s)
 	free(s);
 }
 
-/* How many ranks are in this process. */
 static int count_here(const struct segment *s, const struct span_shared *shared)
 {
 	const int self = segment_self(s);
@@ -111,12 +111,14 @@ static struct spanned *create_locked(struct segment *segment, uint64_t area)
 		free(s);
 		return NULL;
 	}
-	/* Processes may make their worlds in different orders. */
+	/* Groups queue their launches in this order, which must be identical in
+	 * all processes, although processes might have created their worlds in
+	 * different orders. */
 	w->order =
 		UINT64_C(1) << 63 | ((segment->id << 24) ^ (area / CACHE_LINE));
 	w->windows = segment->windows;
-	w->lender = &buffers_lender;
-	segment_hold(segment);
+	w->bounce = &buffers_bounce;
+	segment_retain(segment);
 	*s = (struct spanned){ .world = w,
 		               .number = w->number,
 		               .segment = segment,
@@ -128,17 +130,16 @@ static struct spanned *create_locked(struct segment *segment, uint64_t area)
 	return s;
 }
 
-/* Give the communicator of @j its place.  False without memory. */
-static bool enter(const struct join *j, struct segment *segment, uint64_t area,
-                  int rank)
+/* Make the communicator of @j a rank of its world, and create the world if it
+ * does not exist.  Return false if out of memory. */
+static bool join_world(const struct join *j, struct segment *segment,
+                       uint64_t area, int rank)
 {
 	const struct span_shared *shared = segment_at(segment, area);
 	struct spanned *s;
 
 	SCOPED_LOCK(&lock);
-	s = spanned;
-	while (s && s->shared != shared)
-		s = s->next;
+	list_find(s, spanned, next, s->shared == shared);
 	if (!s)
 		s = create_locked(segment, area);
 	if (s)
@@ -157,9 +158,8 @@ void spans_leave(struct world *w)
 	spanned_put(s);
 }
 
-/* ---- ranks that meet by an id ----------------------------------------- */
+/* ---- joins by an id --------------------------------------------------- */
 
-/* A rank that is on its way. */
 struct visit {
 	struct join *join;
 	bool has_begun;
@@ -167,20 +167,20 @@ struct visit {
 	ncclResult_t result;
 	const char *why;
 
-	int fd; /* to the root, or -1 */
+	int fd; /* connection to the root, or -1 */
 	bool has_left;
 
-	/* In a communicator: */
+	/* Used only by a join in an existing communicator. */
 	struct spanned *parent;
 	struct card *mine;
-	int first;       /* the first rank that is to come */
-	uint64_t count;  /* how often this one has come, with this */
-	struct said *of; /* by rank */
-	int present;     /* how many are to come */
-	uint64_t view;   /* a hash of what they have said */
-	uint64_t made;   /* the view that its card's area was made for */
-	uint64_t child;  /* the area of its child, or 0 */
-	uint64_t cut_ns; /* until when it waits for others all the same; or 0 */
+	int first;      /* the first expected rank */
+	uint64_t count; /* number of meetings entered, including this one */
+	struct card_copy *of; /* copies of the ranks' cards */
+	int present;          /* number of expected ranks */
+	uint64_t view;        /* hash of the cards of all expected ranks */
+	uint64_t made;   /* view for which this rank has allocated an area */
+	uint64_t child;  /* area of the child communicator, or 0 */
+	uint64_t cut_ns; /* deadline of an aborted rank, or 0 */
 };
 
 static void end(struct visit *v, ncclResult_t result, const char *why)
@@ -190,7 +190,7 @@ static void end(struct visit *v, ncclResult_t result, const char *why)
 	v->why = why;
 }
 
-/* How long a rank waits for others that may have ended. */
+/* Time that an aborted rank waits for other ranks, which might have ended. */
 #define MOST_NS UINT64_C(1000000000)
 
 static const char cut[] = "aborted while waiting for other ranks";
@@ -201,14 +201,14 @@ static void begin_by_id(struct visit *v)
 	const struct root_id id = { j->process, j->number };
 	struct root_answer a;
 
-	v->fd = root_come(
+	v->fd = root_connect(
 		&id, j->n, j->rank, j->comm->member.device,
 		hash_bytes(0, j->list, j->list_count * sizeof(*j->list)), &a);
 	if (v->fd < 0)
 		end(v, a.result, a.why);
 }
 
-/* The roots of the further ids, which are not needed. */
+/* End the roots of the further ids, because only the first id is used. */
 static void dismiss(const struct join *j)
 {
 	struct root_id id;
@@ -225,7 +225,7 @@ static void step_by_id(struct visit *v, bool is_cut)
 {
 	struct root_answer a;
 
-	if (!root_ask(v->fd, &a)) {
+	if (!root_poll_reply(v->fd, &a)) {
 		if (is_cut && !v->has_left)
 			root_leave(v->fd);
 		v->has_left |= is_cut;
@@ -235,23 +235,23 @@ static void step_by_id(struct visit *v, bool is_cut)
 	if (a.result != ncclSuccess)
 		return;
 	dismiss(v->join);
-	if (!enter(v->join, a.segment, a.area, v->join->rank))
+	if (!join_world(v->join, a.segment, a.area, v->join->rank))
 		end(v, ncclSystemError, "out of memory");
 	segment_put(a.segment);
 }
 
-/* ---- ranks of a communicator ------------------------------------------ */
+/* ---- joins in a communicator ------------------------------------------ */
 
-/* How far a rank is with a meeting; a state has that in its low bits. */
+/* A rank's progress in a meeting, stored in the low bits of its card's
+ * state. */
 enum { AWAY, CAME, AGREED, DONE, LEFT, STAGES = 8 };
 
-/* What a rank's card said. */
-struct said {
-	bool is_awaited; /* it is to come */
-	bool has_come;
+struct card_copy {
+	bool is_awaited; /* the rank is expected */
+	bool has_entered;
 	bool is_in;
 	int color, key;
-	uint64_t count; /* how often it has come, with this */
+	uint64_t count; /* number of meetings entered, including this one */
 };
 
 static uint64_t state_of(const struct card *c)
@@ -261,12 +261,15 @@ static uint64_t state_of(const struct card *c)
 
 static void set_stage(const struct visit *v, int stage)
 {
-	/* Release: the card. */
-	store_release(&v->mine->state, v->count * STAGES + (unsigned)stage);
+	/* The release publishes the card's other members.  The exchange is also
+	 * an acquire: a rank that has checked this state in read_card() has
+	 * read the card before this rank changes it. */
+	atomic_exchange(&v->mine->state, v->count * STAGES + (unsigned)stage);
 }
 
-/* What counts votes: bits of the view, above whether a rank has left and how
- * many have agreed. */
+/* Bit of the word that counts votes: it is set if a rank has left.  The bits
+ * above it identify the view, and the bits below it count the ranks that have
+ * agreed. */
 #define SPOILED (UINT64_C(1) << 15)
 #define VIEW_BITS (~(SPOILED * 2 - 1))
 
@@ -319,37 +322,35 @@ static void begin_in_comm(struct visit *v)
 	set_stage(v, CAME);
 }
 
-/* True if a rank in that state has a card that others may read. */
+/* Return true if a rank with this state has a card that others may read. */
 static bool has_card(uint64_t state)
 {
 	return state % STAGES == CAME || state % STAGES == AGREED;
 }
 
-/* Read the card of a rank, if it has come for this meeting. */
 static void read_card(struct visit *v, int r)
 {
 	struct card *c = &cards_of(v)[r];
 	const uint64_t state = state_of(c);
-	struct said *m = &v->of[r];
+	struct card_copy *m = &v->of[r];
 	uint64_t again;
 
-	m->has_come = false;
+	m->has_entered = false;
 	if (!has_card(state) || c->what != v->mine->what)
 		return;
 	m->color = c->color;
 	m->key = c->key;
 	m->is_in = c->is_in;
 	m->count = state / STAGES;
-	/* It may have left meanwhile.  A change by nothing: what was read is
-	 * read before it. */
+	/* The rank might have left during the copy.  Reload the state by adding
+	 * 0, because this read cannot be reordered before the copy. */
 	again = atomic_fetch_add(&c->state, 0);
-	m->has_come = has_card(again) && again / STAGES == m->count;
+	m->has_entered = has_card(again) && again / STAGES == m->count;
 }
 
-/* Read all cards.  True if all have come. */
 static bool read_all(struct visit *v)
 {
-	const struct said *m;
+	const struct card_copy *m;
 	uint64_t view = 0;
 	bool all = true;
 	int r;
@@ -359,7 +360,7 @@ static bool read_all(struct visit *v)
 		if (!m->is_awaited)
 			continue;
 		read_card(v, r);
-		all &= m->has_come;
+		all &= m->has_entered;
 		view = hash_step(view, m->count);
 		view = hash_step(view, m->is_in);
 		view = hash_step(view, (uint64_t)m->color);
@@ -370,22 +371,21 @@ static bool read_all(struct visit *v)
 	return all;
 }
 
-/* True if rank @r will be in the child of this one. */
-static bool is_with(const struct visit *v, int r)
+static bool is_in_same_child(const struct visit *v, int r)
 {
-	return v->of[r].has_come && v->of[r].is_in &&
+	return v->of[r].has_entered && v->of[r].is_in &&
 	       v->of[r].color == v->join->color;
 }
 
-/* The place of rank @r in the child; and how many ranks the child has. */
 static int place_of(const struct visit *v, int r)
 {
-	const struct said *s = v->of;
+	const struct card_copy *s = v->of;
 	int k, place = 0;
 
 	for (k = 0; k < v->join->n; k++)
-		place += is_with(v, k) && (s[k].key < s[r].key ||
-		                           (s[k].key == s[r].key && k < r));
+		place += is_in_same_child(v, k) &&
+		         (s[k].key < s[r].key ||
+		          (s[k].key == s[r].key && k < r));
 	return place;
 }
 
@@ -394,7 +394,7 @@ static int count_child(const struct visit *v)
 	int r, n = 0;
 
 	for (r = 0; r < v->join->n; r++)
-		n += is_with(v, r);
+		n += is_in_same_child(v, r);
 	return n;
 }
 
@@ -405,8 +405,8 @@ static void free_child(const struct visit *v)
 	v->mine->child = 0;
 }
 
-/* As the first rank of a child, make its area, unless there is one for this
- * view.  False without memory. */
+/* If this is the first rank of a child, allocate the child's area, unless it
+ * has one for the current view.  Return false if out of memory. */
 static bool make_child(struct visit *v)
 {
 	const struct span_rank *old = v->parent->shared->ranks;
@@ -425,19 +425,21 @@ static bool make_child(struct visit *v)
 		return false;
 	ranks = segment_at(s, v->mine->child)->ranks;
 	for (r = 0; r < v->join->n; r++)
-		if (is_with(v, r)) {
+		if (is_in_same_child(v, r)) {
 			ranks[place_of(v, r)].process = old[r].process;
 			ranks[place_of(v, r)].device = old[r].device;
 		}
 	return true;
 }
 
-/* Agree to go on; false if not all have the same view.  Release: the card. */
+/* Vote for the current view.  Return false if the count is for another view or
+ * if a rank has spoiled it.  The release publishes this rank's card; it pairs
+ * with the acquire in is_agreed(). */
 static bool vote(const struct visit *v)
 {
 	uint64_t before = atomic_load(votes_of(v));
 
-	/* Only this rank begins to count, for another view. */
+	/* Only the meeting's first rank starts the count for a new view. */
 	if (v->first == v->join->rank && (before & VIEW_BITS) != v->view) {
 		atomic_store(votes_of(v), v->view);
 		before = v->view;
@@ -449,13 +451,15 @@ static bool vote(const struct visit *v)
 	return true;
 }
 
-/* True if all have agreed.  Acquire: their cards. */
+/* Return true if all ranks have agreed.  The acquire makes their cards visible;
+ * it pairs with the release in vote(). */
 static bool is_agreed(const struct visit *v)
 {
 	return atomic_load(votes_of(v)) == v->view + (uint64_t)v->present;
 }
 
-/* Leave before all have agreed; false if they have. */
+/* Spoil the vote, because this rank leaves.  Return false if all ranks have
+ * already agreed. */
 static bool spoil(const struct visit *v)
 {
 	uint64_t before = atomic_load(votes_of(v));
@@ -469,9 +473,9 @@ static bool spoil(const struct visit *v)
 	return true;
 }
 
-/* This rank has agreed, and not all will: another count has begun, or a rank
- * has come again. */
-static bool is_in_vain(const struct visit *v)
+/* Return true if the vote can no longer succeed, because it was restarted for
+ * another view or because a rank has entered again. */
+static bool cannot_succeed(const struct visit *v)
 {
 	int r;
 
@@ -491,7 +495,8 @@ static void leave(struct visit *v, ncclResult_t result, const char *why)
 	end(v, result, why);
 }
 
-/* True if all have read all cards: what is on them may change. */
+/* Return true if all ranks have read all cards, so that this rank may change
+ * its card. */
 static bool all_are_done(const struct visit *v)
 {
 	uint64_t state;
@@ -506,13 +511,12 @@ static bool all_are_done(const struct visit *v)
 	return true;
 }
 
-/* All have agreed: go on, come what may. */
 static void take_child(struct visit *v)
 {
 	int r;
 
 	for (r = 0; r < v->join->n && v->mine->is_in; r++)
-		if (is_with(v, r) && place_of(v, r) == 0)
+		if (is_in_same_child(v, r) && place_of(v, r) == 0)
 			v->child = cards_of(v)[r].child;
 	set_stage(v, DONE);
 }
@@ -523,8 +527,8 @@ static void finish(struct visit *v)
 	end(v, ncclSuccess, NULL);
 	if (v->mine->is_in && !v->child)
 		end(v, ncclInternalError, cut);
-	if (v->child && !enter(v->join, v->parent->segment, v->child,
-	                       place_of(v, v->join->rank)))
+	if (v->child && !join_world(v->join, v->parent->segment, v->child,
+	                            place_of(v, v->join->rank)))
 		end(v, ncclSystemError, "out of memory");
 }
 
@@ -546,7 +550,7 @@ static void step_in_comm(struct visit *v, bool is_cut)
 			take_child(v);
 		else if (is_cut && spoil(v))
 			leave(v, ncclInternalError, cut);
-		else if (!is_cut && is_in_vain(v) && !is_agreed(v))
+		else if (!is_cut && cannot_succeed(v) && !is_agreed(v))
 			set_stage(v, CAME);
 		break;
 	case DONE:
@@ -562,18 +566,15 @@ static void step_in_comm(struct visit *v, bool is_cut)
 
 /* ---- groups ----------------------------------------------------------- */
 
-bool spans_are_on(void)
-{
-	return arena_is_shared();
-}
-
-/* True if the rank is one that meets ranks of other processes. */
-static bool visit_init(struct visit *v, struct join *j)
+static void visit_init(struct visit *v, struct join *j)
 {
 	*v = (struct visit){ .join = j, .fd = -1 };
-	if (j->parent)
-		v->parent = spanned_get(j->number);
-	return v->parent || j->kind == JOIN_BY_ID;
+	if (!j->parent)
+		return;
+	v->parent = spanned_get(j->number);
+	/* The world is freed if all ranks in this process are aborted. */
+	if (!v->parent)
+		end(v, ncclInternalError, cut);
 }
 
 static void visit_fini(struct visit *v)
@@ -585,7 +586,7 @@ static void visit_fini(struct visit *v)
 	free(v->of);
 }
 
-/* True if another visit of @all, before this one, is by the same rank. */
+/* Return true if the same rank has an unfinished join earlier in the group. */
 static bool is_behind(const struct visit *v, const struct visit *all)
 {
 	for (; all < v; all++)
@@ -595,8 +596,8 @@ static bool is_behind(const struct visit *v, const struct visit *all)
 	return false;
 }
 
-/* Go on.  @fails: another one of the group has not met. */
-static void step(struct visit *v, const struct visit *all, bool fails)
+/* Advance a join.  @fails is true if another join of the group has failed. */
+static void advance_join(struct visit *v, const struct visit *all, bool fails)
 {
 	const bool is_cut = fails || meeting_is_cut(v->join);
 
@@ -619,8 +620,9 @@ static void step(struct visit *v, const struct visit *all, bool fails)
 		step_by_id(v, is_cut);
 }
 
-/* Prefer the reason of a failure to the news that others were cut off. */
-static ncclResult_t worse(ncclResult_t result, const struct visit *v)
+/* Prefer the cause of a failure to the error of a rank whose wait was cut
+ * short. */
+static ncclResult_t prefer_cause(ncclResult_t result, const struct visit *v)
 {
 	if (!v->is_over || v->result == ncclSuccess ||
 	    (result != ncclSuccess && v->result == ncclInternalError))
@@ -628,7 +630,8 @@ static ncclResult_t worse(ncclResult_t result, const struct visit *v)
 	return comm_error(v->result, v->why);
 }
 
-/* Go on until all have met, or one has not and the others have left. */
+/* Run all joins until they have completed, or until one has failed and the
+ * other ranks have left. */
 static ncclResult_t run(struct visit *all, int n)
 {
 	ncclResult_t result = ncclSuccess;
@@ -638,8 +641,8 @@ static ncclResult_t run(struct visit *all, int n)
 
 	while (!over) {
 		for (i = 0; i < n; i++) {
-			step(&all[i], all, result != ncclSuccess);
-			result = worse(result, &all[i]);
+			advance_join(&all[i], all, result != ncclSuccess);
+			result = prefer_cause(result, &all[i]);
 		}
 		for (i = 0, over = true; i < n; i++)
 			over &= all[i].is_over;
@@ -649,70 +652,23 @@ static ncclResult_t run(struct visit *all, int n)
 	return result;
 }
 
-/* A group of joins, some of which may meet in this process. */
-struct party {
-	int n, visitors;
-	struct visit *visits;
-	struct join **all, **here; /* NULL for one that is a visit */
-};
-
-/* Let those meet that meet here. */
-static ncclResult_t run_here(const struct party *p)
-{
-	ncclResult_t result = ncclSuccess;
-	struct join *first = NULL;
-	int i;
-
-	for (i = p->n; i--;)
-		if (p->here[i]) {
-			p->here[i]->next = first;
-			first = p->here[i];
-		}
-	if (first)
-		result = meeting_run(first);
-	for (i = 0; i < p->n; i++)
-		p->all[i]->next = i + 1 < p->n ? p->all[i + 1] : NULL;
-	return result;
-}
-
-static void invite(struct party *p, struct join *first)
-{
-	struct join *j;
-	int i = 0;
-
-	for (j = first; j; j = j->next, i++) {
-		p->all[i] = j;
-		if (visit_init(&p->visits[p->visitors], j))
-			p->visitors++;
-		else
-			p->here[i] = j;
-	}
-}
-
 ncclResult_t spans_run(struct join *first)
 {
 	ncclResult_t result;
-	struct party p = { .n = 0 };
+	struct visit *all;
 	struct join *j;
-	int i;
+	int i, n = 0;
 
 	for (j = first; j; j = j->next)
-		p.n++;
-	p.visits = calloc((size_t)p.n, sizeof(*p.visits));
-	p.all = calloc((size_t)p.n, sizeof(struct join *));
-	p.here = calloc((size_t)p.n, sizeof(struct join *));
-	if (p.visits && p.all && p.here) {
-		invite(&p, first);
-		result = run(p.visits, p.visitors);
-		if (result == ncclSuccess)
-			result = run_here(&p);
-		for (i = 0; i < p.visitors; i++)
-			visit_fini(&p.visits[i]);
-	} else {
-		result = comm_error(ncclSystemError, "out of memory");
-	}
-	free(p.visits);
-	free(p.all);
-	free(p.here);
+		n++;
+	all = calloc((size_t)n, sizeof(*all));
+	if (!all)
+		return comm_error(ncclSystemError, "out of memory");
+	for (i = 0, j = first; j; j = j->next)
+		visit_init(&all[i++], j);
+	result = run(all, n);
+	for (i = 0; i < n; i++)
+		visit_fini(&all[i]);
+	free(all);
 	return result;
 }

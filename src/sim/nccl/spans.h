@@ -3,22 +3,19 @@
 #define SIM_NCCL_SPANS_H
 
 /*
- * Communicators whose ranks are in several processes: how they are made, and go
+ * Creates and frees communicators whose ranks are in several processes
  *
- * Ranks with a unique id meet at its root (root.h).  Ranks of a communicator
- * that spans processes meet by words in its shared memory.
+ * Ranks that join by a unique id connect to its root (root.h).  Ranks of a
+ * communicator that already spans processes use its shared memory.
  */
 
 #include "sim/nccl/nccl_join.h"
 
-/* True if ranks of this process may meet others so: then all groups go here
- * first. */
-bool spans_are_on(void);
-
-/* As meeting_run(), also for those that meet in this process. */
+/* Run the joins of one NCCL group, if processes share memory. */
 ncclResult_t spans_run(struct join *first);
 
-/* The last rank of @world in this process is released. */
+/* Drop this process's reference to @world, after the last rank of this process
+ * was released. */
 void spans_leave(struct world *world);
 
 #endif

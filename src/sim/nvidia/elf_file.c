@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Whether a file is a whole library (see elf_file.h) */
+/* Checks that a file is a complete library (see loader.h) */
 
-#include "sim/nvidia/elf_file.h"
+#include "sim/nvidia/loader.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A file, and where to say what is wrong with it. */
+/* A file, and the buffer for the reason why it is bad. */
 struct file {
 	const char *path;
 	int fd;
@@ -23,7 +23,6 @@ struct file {
 	size_t why_bytes;
 };
 
-/* Say what is wrong; false. */
 __attribute__((format(printf, 2, 3))) static bool fail(const struct file *f,
                                                        const char *format, ...)
 {
@@ -35,11 +34,12 @@ __attribute__((format(printf, 2, 3))) static bool fail(const struct file *f,
 	return false;
 }
 
-/* ---- what is there ---------------------------------------------------- */
+/* ---- checking that all parts exist ------------------------------------ */
 
-/* True if @bytes from @offset are in the file; else says that @what is cut. */
-static bool is_there(const struct file *f, const char *what, uint64_t offset,
-                     uint64_t bytes)
+/* Return true if @bytes at @offset are in the file; otherwise, report that
+ * @what is cut off. */
+static bool is_in_file(const struct file *f, const char *what, uint64_t offset,
+                       uint64_t bytes)
 {
 	if (offset <= f->bytes && bytes <= f->bytes - offset)
 		return true;
@@ -50,13 +50,15 @@ static bool is_there(const struct file *f, const char *what, uint64_t offset,
 	            (unsigned long long)(offset + bytes));
 }
 
-static bool get(const struct file *f, void *out, size_t bytes, uint64_t offset)
+static bool read_at(const struct file *f, void *out, size_t bytes,
+                    uint64_t offset)
 {
 	const ssize_t n = pread(f->fd, out, bytes, (off_t)offset);
 
 	return n == (ssize_t)bytes ||
 	       fail(f, "%s: %s", f->path,
-	            n < 0 ? strerror(errno) : "it changes while it is read");
+	            n < 0 ? strerror(errno)
+	                  : "the file changed while it was read");
 }
 
 static bool has_segments(const struct file *f, const Elf64_Ehdr *head)
@@ -65,15 +67,15 @@ static bool has_segments(const struct file *f, const Elf64_Ehdr *head)
 	Elf64_Phdr p;
 	unsigned int i;
 
-	if (!is_there(f, "the table of its segments", head->e_phoff,
-	              (uint64_t)head->e_phnum * sizeof(p)))
+	if (!is_in_file(f, "the table of its segments", head->e_phoff,
+	                (uint64_t)head->e_phnum * sizeof(p)))
 		return false;
 	for (i = 0; i < head->e_phnum; i++) {
-		if (!get(f, &p, sizeof(p), head->e_phoff + i * sizeof(p)))
+		if (!read_at(f, &p, sizeof(p), head->e_phoff + i * sizeof(p)))
 			return false;
 		snprintf(what, sizeof(what), "its segment %u", i);
 		if (p.p_type == PT_LOAD &&
-		    !is_there(f, what, p.p_offset, p.p_filesz))
+		    !is_in_file(f, what, p.p_offset, p.p_filesz))
 			return false;
 	}
 	return true;
@@ -85,33 +87,34 @@ static bool has_sections(const struct file *f, const Elf64_Ehdr *head)
 	Elf64_Shdr s;
 	unsigned int i;
 
-	if (!is_there(f, "the table of its sections", head->e_shoff,
-	              (uint64_t)head->e_shnum * sizeof(s)))
+	if (!is_in_file(f, "the table of its sections", head->e_shoff,
+	                (uint64_t)head->e_shnum * sizeof(s)))
 		return false;
 	for (i = 0; i < head->e_shnum; i++) {
-		if (!get(f, &s, sizeof(s), head->e_shoff + i * sizeof(s)))
+		if (!read_at(f, &s, sizeof(s), head->e_shoff + i * sizeof(s)))
 			return false;
 		snprintf(what, sizeof(what), "its section %u", i);
 		if (s.sh_type != SHT_NOBITS && s.sh_type != SHT_NULL &&
-		    !is_there(f, what, s.sh_offset, s.sh_size))
+		    !is_in_file(f, what, s.sh_offset, s.sh_size))
 			return false;
 	}
 	return true;
 }
 
-/* ---- what it is ------------------------------------------------------- */
+/* ---- checking the kind of file ---------------------------------------- */
 
 static bool is_library(const struct file *f, const Elf64_Ehdr *head)
 {
 	if (memcmp(head->e_ident, ELFMAG, SELFMAG) != 0)
-		return fail(f, "%s is not a library: it does not begin as ELF",
+		return fail(f, "%s is not a library: it has no ELF header",
 		            f->path);
 	if (head->e_ident[EI_CLASS] != ELFCLASS64 ||
 	    head->e_machine != EM_X86_64)
 		return fail(f, "%s is not for x86-64", f->path);
 	if (head->e_type != ET_DYN || head->e_phentsize != sizeof(Elf64_Phdr) ||
 	    (head->e_shnum && head->e_shentsize != sizeof(Elf64_Shdr)))
-		return fail(f, "%s is ELF, but no shared library", f->path);
+		return fail(f, "%s is an ELF file, but not a shared library",
+		            f->path);
 	return true;
 }
 
@@ -123,8 +126,8 @@ static bool check(struct file *f)
 	if (fstat(f->fd, &status) != 0)
 		return fail(f, "%s: %s", f->path, strerror(errno));
 	f->bytes = (uint64_t)status.st_size;
-	return is_there(f, "its header", 0, sizeof(head)) &&
-	       get(f, &head, sizeof(head), 0) && is_library(f, &head) &&
+	return is_in_file(f, "its header", 0, sizeof(head)) &&
+	       read_at(f, &head, sizeof(head), 0) && is_library(f, &head) &&
 	       has_segments(f, &head) && has_sections(f, &head);
 }
 
@@ -134,7 +137,8 @@ bool elf_file_is_whole(const char *path, char *why, size_t why_bytes)
 	struct stat status;
 	bool ok;
 
-	/* Before it is opened: that of a pipe waits for a writer. */
+	/* Check the type before opening, because opening a pipe blocks until
+	 * the pipe has a writer. */
 	if (stat(path, &status) != 0)
 		return fail(&f, "%s: %s", path, strerror(errno));
 	if (!S_ISREG(status.st_mode))

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The real NCCL (see loader.h): opened when this library is loaded, and called
- * by NCCL's functions here, each of which jumps to the real one with all that
- * its caller has passed
+ * Loads NVIDIA's NCCL when this library is loaded, and forwards NCCL's
+ * functions to it (see loader.h)
+ *
+ * Each function jumps to the real one with all of its caller's arguments.
  */
 
 #include "sim/nvidia/loader.h"
@@ -19,20 +20,16 @@
 
 #include "platform/cuda_abi.h"
 #include "platform/nccl_abi.h"
-#include "sim/nvidia/elf_file.h"
-#include "sim/nvidia/nccl_exports.h"
-#include "sim/nvidia/nccl_image.h"
-#include "sim/nvidia/nccl_launch.h"
-#include "sim/nvidia/patch.h"
-#include "sim/nvidia/sockets.h"
+#include "sim/nccl_exports.h"
 
 /* ---- NCCL's functions -------------------------------------------------- */
 
-/* Why there is no NCCL, or NULL.  Written by the constructor only. */
+/* The reason why NCCL is not available, or NULL if it is.  Written only by the
+ * constructor. */
 static const char *no_nccl;
 
-/* What a function answers that has nowhere to jump to: a code or, if it is one
- * that gives texts, a text. */
+/* Return the result of a function that cannot be forwarded: an error code or,
+ * if the function returns a string, the reason. */
 static const void *refuse(const char *name, bool is_text)
 {
 	const char *why = no_nccl;
@@ -46,10 +43,12 @@ static const void *refuse(const char *name, bool is_text)
 
 /* clang-format off */
 #define IS_TEXT(result) \
-	_Generic((result)0, const char *: true, default: false)
+	_Generic((result *)0, const char **: true, default: false)
 /* clang-format on */
 
-/* forward_NAME: where the function jumps.  Written by the constructor only. */
+/* Define an exported function p<name>, with <name> as a weak alias.  The
+ * function jumps to *forward_<name>, which points to a function that fails
+ * until the constructor sets the pointer. */
 #define FUNCTION(since, result, name, parameters, arguments)                   \
 	static const void *refuse_##name(void)                                 \
 	{                                                                      \
@@ -75,7 +74,6 @@ static void forward(void *library, const char *name, void *slot)
 		*(void **)slot = function;
 }
 
-/* Let the functions of this library jump to those of @library. */
 static void forward_to(void *library)
 {
 #define FORWARD(since, result, name, parameters, arguments)                    \
@@ -84,7 +82,8 @@ static void forward_to(void *library)
 #undef FORWARD
 }
 
-/* Written by the constructor only. */
+/* Text of the reason why NCCL is not available.  Written only by the
+ * constructor. */
 static char failure[512];
 static struct image image;
 
@@ -93,7 +92,6 @@ const char *cohort_nccl_file(void)
 	return image.path;
 }
 
-/* Say why NCCL cannot be had; false. */
 __attribute__((format(printf, 1, 2))) static bool fail(const char *format, ...)
 {
 	va_list arguments;
@@ -104,23 +102,22 @@ __attribute__((format(printf, 1, 2))) static bool fail(const char *format, ...)
 	return false;
 }
 
-/* True if @library is one of this project. */
 static bool is_ours(void *library)
 {
 	return dlsym(library, "cohort_drop_in");
 }
 
-/* The real library, or NULL.  Its constructors register its kernels with its
- * own runtime, which wants no driver for that. */
+/* Load NVIDIA's library, or return NULL.  The library's constructors register
+ * its kernels with its own copy of the CUDA runtime; this works without a
+ * driver. */
 static void *open_nccl(void)
 {
 	const char *path = getenv("COHORT_HOST_NCCL");
 	void *library;
 
 	if (!path || !*path) {
-		fail("COHORT_HOST_NCCL has no path: run the program by cohort "
-		     "run "
-		     "--nccl");
+		fail("COHORT_HOST_NCCL is not set: run the program with cohort "
+		     "run --nccl");
 		return NULL;
 	}
 	if (!elf_file_is_whole(path, failure, sizeof(failure)))
@@ -129,7 +126,8 @@ static void *open_nccl(void)
 	if (!library)
 		fail("%s", dlerror());
 	else if (is_ours(library))
-		fail("%s is not NVIDIA's: it is one of the simulator's", path);
+		fail("%s is not NVIDIA's library: it belongs to the simulator",
+		     path);
 	else
 		return library;
 	return NULL;
@@ -149,15 +147,15 @@ static const struct nccl_version *find_version(void *library)
 	}
 	version = version_find(number);
 	if (!version)
-		fail("NCCL %d.%d.%d is not known to the simulator; these are: "
-		     "%s",
+		fail("NCCL %d.%d.%d is not supported by the simulator, which "
+		     "supports %s",
 		     number / 10000, number / 100 % 100, number % 100,
 		     version_list());
 	return version;
 }
 
-/* The drop-in library with the functions of the CUDA runtime that NCCL has
- * linked in, or NULL. */
+/* Load the drop-in libcudart, which replaces the runtime that is linked into
+ * NCCL, or return NULL. */
 static void *open_runtime(void)
 {
 	static const char name[] = "libcudart.so.13";
@@ -166,14 +164,14 @@ static void *open_runtime(void)
 	if (!runtime)
 		fail("%s", dlerror());
 	else if (!is_ours(runtime))
-		fail("%s is not the simulator's", name);
+		fail("%s is not the simulator's library", name);
 	else
 		return runtime;
 	return NULL;
 }
 
-/* The name of a table that is missing in the library, or has another size than
- * in @version; NULL if there is none. */
+/* Return the name of a table that is missing in NCCL or whose size differs from
+ * the size in @version.  Return NULL if all tables match. */
 static const char *other_table(const struct nccl_version *version)
 {
 	static const char *const names[] = NCCL_TABLES;
@@ -197,14 +195,13 @@ static bool adapt(void *library, const struct nccl_version *version)
 		return false;
 	table = other_table(version);
 	if (table)
-		return fail("%s is NCCL %s, but not the build that is known: "
-		            "%s has another size",
+		return fail("%s is NCCL %s, but not the supported build: the "
+		            "size of %s differs",
 		            image.path, version->text, table);
 	if (!launch_begin(version, &image))
-		return fail("%s: the tables of its kernels are not as "
-		            "expected, or memory is short",
+		return fail("%s: unexpected kernel tables, or out of memory",
 		            image.path);
-	return patch_runtime(&image, runtime, failure, sizeof(failure));
+	return nccl_runtime_redirect(&image, runtime, failure, sizeof(failure));
 }
 
 __attribute__((constructor)) static void load(void)

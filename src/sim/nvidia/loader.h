@@ -3,38 +3,88 @@
 #define SIM_NVIDIA_LOADER_H
 
 /*
- * NVIDIA's NCCL on simulated devices
+ * Runs NVIDIA's NCCL on simulated devices
  *
- * This folder makes a libnccl.so.2 that holds no NCCL: it loads the one that NVIDIA
- * ships, whose path COHORT_HOST_NCCL has (cohort run --nccl sets it), and makes it run on the
- * simulator's CUDA.  NCCL's own code stays as it is.
+ * This folder builds a libnccl.so.2 that contains no NCCL.  It loads NVIDIA's
+ * library, whose path is in COHORT_HOST_NCCL (cohort run --nccl sets it), and
+ * makes it run on the simulator's CUDA.  NCCL's own code is not changed.
  *
- *	program -> loader.c  -> NVIDIA's libnccl.so.2 -> jumps (patch.c)
- *	                                                   |         |
- *	                       patch.c, nccl_launch.c <----+         +--> drop-in libcudart
+ *     program
+ *        |
+ *        v
+ *     loader.c: NCCL's functions
+ *        |
+ *        v
+ *     NVIDIA's libnccl.so.2
+ *        |
+ *        v
+ *     jumps written by patch.c ---> drop-in libcudart
+ *        |                               |
+ *        v                               v
+ *     nccl_runtime.c                nccl_launch.c: kernels
  *
- * The real library has CUDA's runtime linked in, and a symbol table in its file that
- * names the functions of it (nccl_image.c).  At the head of each of these functions
- * patch.c writes a jump: to the function of that name in the drop-in libcudart or, for
- * what concerns kernels, to one in patch.c.  The kernels themselves are code for GPUs: a
- * CPU carries out what they do (nccl_launch.c).
+ * NVIDIA's library contains the CUDA runtime, and its file contains a symbol
+ * table with the runtime's functions (nccl_image.c).  patch.c writes a jump at
+ * the start of each of these functions, to the function of the same name in the
+ * drop-in libcudart or in nccl_runtime.c.  The kernels themselves are GPU code;
+ * the CPU does their work instead (nccl_launch.c).
  *
- * The real library is opened by dlopen() when this one is loaded.  It could not be a
- * library that this one needs (DT_NEEDED): its path is not known when this one is built,
- * and both have one soname, by which the loader takes them for one.  So this library
- * has a function of each name that NCCL exports, which jumps to the real one; and the
- * real one's symbols are global, so that a program finds names, too, that are not in
- * this library's list.
+ * This library opens NVIDIA's library with dlopen() when it is loaded.  It
+ * cannot be linked against NVIDIA's library (DT_NEEDED), because the path is
+ * not known at build time, and because both have the same soname, so that the
+ * dynamic loader would treat them as one library.  This library therefore
+ * defines a function for each name that NCCL exports, which jumps to the real
+ * function.  The symbols of NVIDIA's library are global, so a program also
+ * finds names that this library does not define.
  *
- * The loader depends on the processor's instructions, and on facts that change from one
- * version of NCCL to the next: it is for x86-64, and for the versions in
- * kernel/nccl_version.h.
+ * The loader depends on the instruction set and on details of each NCCL
+ * version.  It supports x86-64 and the versions in kernel/nccl_version.h.
  */
 
 #include <cohort/status.h>
 
-/* The file of the real library, or NULL.  The gpu platform finds this function
- * by its name (platform/drop_in.h). */
+#include "sim/nvidia/kernel/nccl_version.h"
+#include "sim/nvidia/nccl_image.h"
+
+/* Return the path of NVIDIA's library, or NULL if it is not loaded.  The GPU
+ * platform looks this function up by name (platform/drop_in.h). */
 COHORT_API const char *cohort_nccl_file(void);
+
+/* ---- elf_file.c -------------------------------------------------------- */
+
+/*
+ * elf_file_is_whole - check that a file is a complete library for this machine
+ * @why: if it is not, receives the reason
+ *
+ * dlopen() does not check whether a file is complete: it maps pages beyond the
+ * end of a truncated file, and blocks forever on a pipe.
+ */
+bool elf_file_is_whole(const char *path, char *why, size_t why_bytes);
+
+/* ---- nccl_launch.c ----------------------------------------------------- */
+
+/* Run all launches of the kernels in @image on CPUs from now on.  Return false
+ * if its tables do not match @version, or if out of memory. */
+bool launch_begin(const struct nccl_version *version,
+                  const struct image *image);
+
+/* Return the mangled name of the kernel whose host stub is @stub, or NULL if
+ * there is none.  NCCL and the CUDA runtime identify a kernel by the address of
+ * its host stub. */
+const char *stub_name(const void *stub);
+
+/* ---- nccl_runtime.c ---------------------------------------------------- */
+
+/* Redirect the CUDA runtime that is linked into NCCL to the library with the
+ * handle @runtime.  Return false on failure, and store the reason in @why;
+ * @image is then unchanged. */
+bool nccl_runtime_redirect(const struct image *image, void *runtime, char *why,
+                           size_t why_bytes);
+
+/* ---- sockets.c --------------------------------------------------------- */
+
+/* Make NVIDIA's NCCL pause between polls of a socket, to save CPU time.
+ * Functions that @library does not import from libc are not changed. */
+void sockets_with_pauses(void *library);
 
 #endif

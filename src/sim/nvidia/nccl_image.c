@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Reading a library's symbols from its file (see nccl_image.h) */
+/* Reads the symbols of a library or program from its file (see nccl_image.h) */
 
 #include "sim/nvidia/nccl_image.h"
 
@@ -10,21 +10,22 @@
 #include <link.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- the image in memory ---------------------------------------------- */
+/* ---- the library in memory -------------------------------------------- */
 
-/* For dl_iterate_phdr(): 1 ends the search. */
+/* Find the code segment; a callback of dl_iterate_phdr().  Return 1 to end the
+ * search. */
 static int find_text(struct dl_phdr_info *info, size_t bytes, void *arg)
 {
 	struct image *image = arg;
 	const ElfW(Phdr) * p;
 
 	(void)bytes;
-	if (info->dlpi_addr != image->base ||
-	    strcmp(info->dlpi_name, image->path) != 0)
+	if (info->dlpi_addr != image->base)
 		return 0;
 	for (p = info->dlpi_phdr; p < info->dlpi_phdr + info->dlpi_phnum; p++)
 		if (p->p_type == PT_LOAD && (p->p_flags & PF_X)) {
@@ -40,12 +41,13 @@ static bool find_in_memory(struct image *image, void *library)
 
 	if (dlinfo(library, RTLD_DI_LINKMAP, &map) != 0)
 		return false;
-	image->path = map->l_name;
+	image->path =
+		*map->l_name ? map->l_name : (const char *)getauxval(AT_EXECFN);
 	image->base = map->l_addr;
 	return dl_iterate_phdr(find_text, image) && image->text;
 }
 
-/* ---- its file --------------------------------------------------------- */
+/* ---- the library's file ----------------------------------------------- */
 
 static bool map_file(struct image *image)
 {
@@ -56,7 +58,7 @@ static bool map_file(struct image *image)
 
 	if (fd < 0)
 		return false;
-	errno = ENOEXEC; /* if the file is too small */
+	errno = ENOEXEC; /* error code if the file is too small */
 	if (!fstat(fd, &status) && status.st_size > (off_t)sizeof(Elf64_Ehdr)) {
 		image->file_bytes = (size_t)status.st_size;
 		file = mmap(NULL, image->file_bytes, PROT_READ, MAP_PRIVATE, fd,
@@ -71,10 +73,10 @@ static bool map_file(struct image *image)
 	return true;
 }
 
-/* What is at @offset of the file; NULL if it is not all there, or not
- * aligned. */
-static const void *at(const struct image *image, uint64_t offset,
-                      uint64_t bytes, size_t alignment)
+/* Return the address of @offset in the mapped file.  Return NULL if the range
+ * of @bytes exceeds the file or @offset is not a multiple of @alignment. */
+static const void *bytes_at(const struct image *image, uint64_t offset,
+                            uint64_t bytes, size_t alignment)
 {
 	if (offset > image->file_bytes || bytes > image->file_bytes - offset ||
 	    offset % alignment)
@@ -82,14 +84,16 @@ static const void *at(const struct image *image, uint64_t offset,
 	return image->file + offset;
 }
 
-/* The section of @type, or section number @index; NULL if there is none. */
+/* Return section @index or, if @index is 0, the first section of @type.  Return
+ * NULL if there is no such section. */
 static const Elf64_Shdr *section(const struct image *image, uint32_t type,
                                  uint32_t index)
 {
 	const Elf64_Ehdr *head = (const void *)image->file;
-	const Elf64_Shdr *s = at(image, head->e_shoff,
-	                         (uint64_t)head->e_shnum * sizeof(Elf64_Shdr),
-	                         _Alignof(Elf64_Shdr));
+	const Elf64_Shdr *s =
+		bytes_at(image, head->e_shoff,
+	                 (uint64_t)head->e_shnum * sizeof(Elf64_Shdr),
+	                 _Alignof(Elf64_Shdr));
 	uint32_t i;
 
 	for (i = 0; s && i < head->e_shnum; i++)
@@ -106,10 +110,10 @@ static bool read_table(struct image *image)
 	                                : NULL;
 	if (!names || !names->sh_size)
 		return false;
-	image->symbols = at(image, table->sh_offset, table->sh_size,
-	                    _Alignof(Elf64_Sym));
+	image->symbols = bytes_at(image, table->sh_offset, table->sh_size,
+	                          _Alignof(Elf64_Sym));
 	image->symbol_count = table->sh_size / sizeof(Elf64_Sym);
-	image->names = at(image, names->sh_offset, names->sh_size, 1);
+	image->names = bytes_at(image, names->sh_offset, names->sh_size, 1);
 	image->name_bytes = names->sh_size;
 	return image->symbols && image->names &&
 	       !image->names[image->name_bytes - 1];
@@ -119,21 +123,21 @@ bool image_find(struct image *image, void *library, char *why, size_t why_bytes)
 {
 	*image = (struct image){ .path = NULL };
 	if (!find_in_memory(image, library))
-		snprintf(why, why_bytes, "it is not found in memory");
+		snprintf(why, why_bytes, "the library was not found in memory");
 	else if (!map_file(image))
 		snprintf(why, why_bytes, "%s: %s", image->path,
 		         strerror(errno));
 	else if (!read_table(image))
 		snprintf(why, why_bytes,
-		         "%s is stripped: it has no symbol table (.symtab), by "
-		         "which CUDA's functions are found in it",
+		         "%s is stripped: it lacks the symbol table (.symtab) "
+		         "that is needed to find CUDA's functions",
 		         image->path);
 	else
 		return true;
 	return false;
 }
 
-/* ---- its symbols ------------------------------------------------------ */
+/* ---- symbols ---------------------------------------------------------- */
 
 const char *image_name(const struct image *image, const Elf64_Sym *symbol)
 {

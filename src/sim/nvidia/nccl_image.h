@@ -3,8 +3,10 @@
 #define SIM_NVIDIA_NCCL_IMAGE_H
 
 /*
- * A library in memory, with the symbol table of its file: the loader maps only
- * the table of what the library exports
+ * A loaded library or program together with the symbol table in its file
+ *
+ * The file is needed because the dynamic loader maps only the table of exported
+ * symbols.
  */
 
 #include <elf.h>
@@ -12,12 +14,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Constant once it is found.  The file stays mapped. */
+/* A loaded library or program.  Constant after image_find().  Its file stays
+ * mapped. */
 struct image {
 	const char *path;
-	uintptr_t base; /* what is added to the addresses in the file */
+	/* Difference between addresses in memory and in the file. */
+	uintptr_t base;
 
-	/* The segment with its code. */
+	/* The segment that contains the code. */
 	char *text;
 	size_t text_bytes;
 
@@ -29,18 +33,19 @@ struct image {
 	size_t name_bytes;
 };
 
-/* Find the image of @library, which dlopen() has returned.  False if it has not
- * what is needed: @why says what. */
+/* Find the image of a library or program.  @library is a handle from dlopen();
+ * dlopen(NULL) returns the program's.  Return false if something required is
+ * missing, and store the reason in @why. */
 bool image_find(struct image *image, void *library, char *why,
                 size_t why_bytes);
 
-/* The name of a symbol, which may be "". */
+/* Return the name of a symbol, which can be "". */
 const char *image_name(const struct image *image, const Elf64_Sym *symbol);
 
-/* Where a symbol is in memory; NULL if it is not defined. */
+/* Return the address of a symbol in memory, or NULL if it is undefined. */
 void *image_address(const struct image *image, const Elf64_Sym *symbol);
 
-/* The symbol of that name that is defined, or NULL. */
+/* Return the defined symbol with @name, or NULL if there is none. */
 const Elf64_Sym *image_symbol(const struct image *image, const char *name);
 
 #endif

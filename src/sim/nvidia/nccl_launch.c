@@ -1,33 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Launches of NCCL's kernels: the stream calls a function that does what the
- * kernel would do (kernel_run.h)
+ * Launches NCCL's kernels: the stream calls a host function that does the work
+ * of the kernel (kernel_run.h)
  */
 
-#include "sim/nvidia/nccl_launch.h"
+#include "sim/nvidia/loader.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/type.h"
 #include "sim/driver/kernel_launcher.h"
 #include "sim/nvidia/kernel/combine.h"
 #include "sim/nvidia/kernel/kernel_run.h"
 
-/* ---- the stubs of kernels ---------------------------------------------- */
+/* ---- host stubs of kernels -------------------------------------------- */
 
 struct stub {
 	const void *address;
 	const char *name;
 };
 
-/* By address; constant once they are found. */
+/* All host stubs, sorted by address.  Constant after stubs_find(). */
 static struct stub *stubs;
 static size_t count;
 
-/* A kernel may be in a namespace of its file, whose name comes first.  The
- * compiler makes another function of each stub, and parts of it. */
+/* Return true if @name is the host stub of a kernel.  The name can start with a
+ * namespace.  Helper functions that the compiler derives from a stub do not
+ * count. */
 static bool is_kernel(const char *name)
 {
 	static const char *const names[] = { "ncclDevKernel_",
@@ -52,7 +54,6 @@ static int compare(const void *a, const void *b)
 	return (p > q) - (p < q);
 }
 
-/* Find those of @image.  False without memory. */
 static bool stubs_find(const struct image *image)
 {
 	const Elf64_Sym *s = image->symbols;
@@ -84,12 +85,11 @@ const char *stub_name(const void *address)
 	return stub ? stub->name : NULL;
 }
 
-/* Constant once the launcher is set. */
+/* Information about NCCL's kernels.  Constant after the launcher is set. */
 static struct nvidia_kernels *kernels;
 
-/* ---- kernels of communicators ----------------------------------------- */
+/* ---- kernels of collectives ------------------------------------------- */
 
-/* A launch with a copy of its arguments. */
 struct nccl_launch {
 	struct nvidia_launch kernel;
 	_Alignas(16) char arguments[];
@@ -101,7 +101,7 @@ static CUresult run(void *user)
 
 	switch (nvidia_kernel_run(&l->kernel)) {
 	case NVIDIA_DONE:
-	/* NCCL set its flag: it knows. */
+	/* This is not an error, because NCCL itself set the abort flag. */
 	case NVIDIA_ABORTED:
 		return CUDA_SUCCESS;
 	case NVIDIA_ILLEGAL_ADDRESS:
@@ -135,9 +135,8 @@ static CUresult launch(const char *name, const struct host_launch *from,
 	};
 	if (!nvidia_kernel_check(&l->kernel, why, sizeof(why))) {
 		fprintf(stderr,
-		        "cohort: no CPU can carry out NCCL's kernel %s: "
-		        "%s\n",
-		        name, why);
+		        "cohort: CPUs cannot run NCCL's kernel %s: %s\n", name,
+		        why);
 		free(l);
 		return CUDA_ERROR_NOT_SUPPORTED;
 	}
@@ -145,7 +144,7 @@ static CUresult launch(const char *name, const struct host_launch *from,
 	return CUDA_SUCCESS;
 }
 
-/* ---- communicators of one rank ---------------------------------------- */
+/* ---- the kernel of one-rank communicators ----------------------------- */
 
 struct one_rank {
 	int type;
@@ -159,7 +158,7 @@ struct one_rank {
 static CUresult run_one_rank(void *user)
 {
 	const struct one_rank *l = user;
-	const size_t bytes = l->count * combine_type_size(l->type);
+	const size_t bytes = l->count * type_size(l->type);
 
 	if (!cohort_host_may_use(l->dst, bytes, true) ||
 	    !cohort_host_may_use(l->src, bytes, false))
@@ -169,8 +168,6 @@ static CUresult run_one_rank(void *user)
 	return CUDA_SUCCESS;
 }
 
-/* The kernel's parameters, in their order: dst, src, count, scalar,
- * is_pointer. */
 static CUresult launch_one_rank(int type, const struct host_launch *from,
                                 struct host_kernel *out)
 {
@@ -193,7 +190,7 @@ static CUresult launch_one_rank(int type, const struct host_launch *from,
 	return CUDA_SUCCESS;
 }
 
-/* ---- both ------------------------------------------------------------- */
+/* ---- all kernels ------------------------------------------------------ */
 
 static CUresult launcher(const struct host_launch *from,
                          struct host_kernel *out)

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Jumps at the heads of the functions of CUDA's runtime in NCCL, and the
- * functions that the drop-in libcudart refuses, or answers otherwise, and NCCL
- * needs: those on kernels, and memory's handles for other processes
+ * Redirects the CUDA runtime inside an image to another library (see patch.h)
  *
- * The target's address follows the jump, so that a jump reaches all of memory.
- * It takes 14 bytes, and functions begin at multiples of 16.  No thread runs
- * the functions meanwhile: NCCL's constructors have run, and its functions are
- * called through this library, which is not loaded yet.
+ * A jump is followed by its target's address, so it can reach all of memory.  A
+ * jump takes 14 bytes, which fit because functions are aligned to 16 bytes.
  */
 
 #include "sim/nvidia/patch.h"
@@ -22,82 +18,10 @@
 #include <unistd.h>
 
 #include "sim/dropin/host_calls.h"
-#include "sim/nvidia/nccl_launch.h"
 
-/* The codes of compute capability 9.0, which the simulator's devices have. */
-#define CODE 90
-#define SHARED_MOST (227 * 1024)
+/* ---- missing functions ------------------------------------------------ */
 
-static cudaError_t fail(cudaError_t error)
-{
-	return cohort_host_calls()->fail(error);
-}
-
-/* ---- kernels ---------------------------------------------------------- */
-
-/* NCCL asks for the stack and for the shared memory that a kernel takes:
- * none. */
-static cudaError_t get_attributes(struct cudaFuncAttributes *out,
-                                  const void *kernel)
-{
-	if (!out)
-		return fail(cudaErrorInvalidValue);
-	if (!stub_name(kernel))
-		return fail(cudaErrorInvalidDeviceFunction);
-	*out = (struct cudaFuncAttributes){
-		.maxThreadsPerBlock = 1024,
-		.numRegs = 96,
-		.ptxVersion = CODE,
-		.binaryVersion = CODE,
-		.maxDynamicSharedSizeBytes = SHARED_MOST,
-		.preferredShmemCarveout = -1,
-	};
-	return cudaSuccess;
-}
-
-/* What is set concerns the use of a multiprocessor, of which there is none. */
-static cudaError_t set_attribute(const void *kernel, int attribute, int value)
-{
-	(void)attribute;
-	(void)value;
-	return stub_name(kernel) ? cudaSuccess
-	                         : fail(cudaErrorInvalidDeviceFunction);
-}
-
-static cudaError_t get_function(const void **out, const void *kernel)
-{
-	if (!out)
-		return fail(cudaErrorInvalidValue);
-	if (!stub_name(kernel))
-		return fail(cudaErrorInvalidDeviceFunction);
-	*out = kernel;
-	return cudaSuccess;
-}
-
-/* ---- memory's handles ------------------------------------------------- */
-
-/*
- * NCCL makes them for all of its buffers, to send them to ranks of other
- * processes; and it takes the address itself for the ranks of its own process,
- * which are all that there are where memory cannot be shared.
- */
-static cudaError_t get_handle(cudaIpcMemHandle_t *handle, void *memory)
-{
-	const struct host_calls *calls = cohort_host_calls();
-	const cudaError_t error = calls->cudaIpcGetMemHandle(handle, memory);
-
-	if (error != cudaErrorNotSupported)
-		return error;
-	calls->cudaGetLastError();
-	memset(handle, 0, sizeof(*handle));
-	memcpy(handle, &memory, sizeof(memory));
-	return cudaSuccess;
-}
-
-/* ---- what only a runtime that is linked in has ------------------------ */
-
-/* Functions that no NCCL has been seen to call, and the drop-in libcudart
- * lacks. */
+/* Functions of CUDA 13.1 and later, which the drop-in libcudart lacks. */
 #define MISSING(X)                                                             \
 	X(cudaDevResourceGenerateDesc)                                         \
 	X(cudaDevSmResourceSplit)                                              \
@@ -141,7 +65,7 @@ static cudaError_t refuse(const char *name)
 {
 	fprintf(stderr, "cohort: %s: the host platform has no such function\n",
 	        name);
-	return fail(cudaErrorNotSupported);
+	return cohort_host_calls()->fail(cudaErrorNotSupported);
 }
 
 #define REFUSE(name)                                                           \
@@ -152,76 +76,87 @@ static cudaError_t refuse(const char *name)
 
 MISSING(REFUSE)
 
-/* ---- the end of the process ------------------------------------------- */
+#define MISSING_ENTRY(name) { #name, name##_missing },
 
-/* The runtime that is linked in would unload the kernels from a driver. */
-static void unregister(void **module)
-{
-	(void)module;
-}
+static const struct replacement missing[] = { MISSING(MISSING_ENTRY){ NULL,
+	                                                              NULL } };
 
-#define REFUSAL(name) { #name, name##_missing },
+/* ---- targets of the jumps --------------------------------------------- */
 
-/* The functions that take the place of the image's. */
-static const struct {
-	const char *name;
-	void *function;
-} own[] = {
-	{ "cudaFuncGetAttributes", get_attributes },
-	{ "cudaFuncSetAttribute", set_attribute },
-	{ "cudaGetFuncBySymbol", get_function },
-	{ "cudaIpcGetMemHandle", get_handle },
-	MISSING(REFUSAL){ "__cudaUnregisterFatBinary", unregister },
+struct redirection {
+	const struct image *image;
+	void *runtime;
+	const struct replacement *own;
 };
 
-/* ---- jumps ------------------------------------------------------------ */
+static void *find(const struct replacement *list, const char *name)
+{
+	for (; list && list->name; list++)
+		if (strcmp(list->name, name) == 0)
+			return list->function;
+	return NULL;
+}
 
-/* jmp *0(%rip) */
+/* Return true if @name is a function of the runtime to redirect.  In a program,
+ * the functions for the compiler (__cuda...) are included, because the
+ * constructors that register kernels have not run. */
+static bool is_of_runtime(const struct redirection *r, const char *name)
+{
+	if (find(r->own, name))
+		return true;
+	if (!r->own && strncmp(name, "__", 2) == 0)
+		name += 2;
+	return strncmp(name, "cuda", 4) == 0 && isupper((unsigned char)name[4]);
+}
+
+/* Return the address to which @name must jump, or NULL if there is none. */
+static void *target(const struct redirection *r, const char *name)
+{
+	void *function = find(r->own, name);
+
+	if (!function)
+		function = find(missing, name);
+	return function ? function : dlsym(r->runtime, name);
+}
+
+/* Return true if @s is a function to redirect.  A program can itself define
+ * functions with such names; these are not redirected, because the library
+ * lacks them. */
+static bool is_redirected(const struct redirection *r, const Elf64_Sym *s)
+{
+	const char *name = image_name(r->image, s);
+
+	return ELF64_ST_TYPE(s->st_info) == STT_FUNC &&
+	       image_address(r->image, s) && is_of_runtime(r, name) &&
+	       (r->own || target(r, name));
+}
+
+/* ---- writing jumps ---------------------------------------------------- */
+
+/* the instruction jmp *0(%rip) */
 static const unsigned char jump[] = { 0xff, 0x25, 0, 0, 0, 0 };
 
 #define JUMP_BYTES (sizeof(jump) + sizeof(void *))
 #define HEAD_BYTES 16
 
-/* The library registers its kernels before any jump is written; it unregisters
- * them when the process ends, by this function. */
-#define AT_EXIT "__cudaUnregisterFatBinary"
-
-static bool is_of_runtime(const struct image *image, const Elf64_Sym *s)
-{
-	const char *name = image_name(image, s);
-
-	if (ELF64_ST_TYPE(s->st_info) != STT_FUNC || !image_address(image, s))
-		return false;
-	return (strncmp(name, "cuda", 4) == 0 &&
-	        isupper((unsigned char)name[4])) ||
-	       strcmp(name, AT_EXIT) == 0;
-}
-
-/* Where the function @name is to jump; NULL if there is no such function. */
-static void *target(const char *name, void *runtime)
-{
-	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
-		if (strcmp(own[i].name, name) == 0)
-			return own[i].function;
-	return dlsym(runtime, name);
-}
-
-/* The first and the last byte of the heads of all functions. */
+/* The range from the start of the first function to the start of the last. */
 struct span {
 	char *first, *last;
 	size_t count;
 };
 
-/* False if one of the functions has no place for a jump, or none to jump to. */
-static bool survey(const struct image *image, void *runtime, struct span *out,
-                   char *why, size_t why_bytes)
+/* Check all functions before writing.  Return false if one has no room for a
+ * jump or no target. */
+static bool check_targets(const struct redirection *r, struct span *out,
+                          char *why, size_t why_bytes)
 {
+	const struct image *image = r->image;
 	const Elf64_Sym *s = image->symbols;
 	const char *name;
 	char *head;
 
 	for (; s < image->symbols + image->symbol_count; s++) {
-		if (!is_of_runtime(image, s))
+		if (!is_redirected(r, s))
 			continue;
 		name = image_name(image, s);
 		head = image_address(image, s);
@@ -232,7 +167,7 @@ static bool survey(const struct image *image, void *runtime, struct span *out,
 			         image->path, name);
 			return false;
 		}
-		if (!target(name, runtime)) {
+		if (!target(r, name)) {
 			snprintf(why, why_bytes,
 			         "%s has %s, which the drop-in libcudart lacks",
 			         image->path, name);
@@ -246,37 +181,39 @@ static bool survey(const struct image *image, void *runtime, struct span *out,
 	if (out->count)
 		return true;
 	snprintf(why, why_bytes,
-	         "%s has no CUDA runtime linked in whose functions have names",
+	         "%s contains no CUDA runtime with named functions",
 	         image->path);
 	return false;
 }
 
-static void write_jumps(const struct image *image, void *runtime)
+static void write_jumps(const struct redirection *r)
 {
+	const struct image *image = r->image;
 	const Elf64_Sym *s = image->symbols;
 	char *head;
 	void *to;
 
 	for (; s < image->symbols + image->symbol_count; s++) {
-		if (!is_of_runtime(image, s))
+		if (!is_redirected(r, s))
 			continue;
 		head = image_address(image, s);
-		to = target(image_name(image, s), runtime);
+		to = target(r, image_name(image, s));
 		memcpy(head, jump, sizeof(jump));
 		memcpy(head + sizeof(jump), &to, sizeof(to));
 	}
 }
 
-bool patch_runtime(const struct image *image, void *runtime, char *why,
-                   size_t why_bytes)
+bool patch_runtime(const struct image *image, void *runtime,
+                   const struct replacement *own, char *why, size_t why_bytes)
 {
+	const struct redirection r = { image, runtime, own };
 	const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
 	struct span span = { .count = 0 };
 	size_t bytes;
 	char *start;
 
 	_Static_assert(JUMP_BYTES <= HEAD_BYTES, "a jump fits");
-	if (!survey(image, runtime, &span, why, why_bytes))
+	if (!check_targets(&r, &span, why, why_bytes))
 		return false;
 	start = span.first - (uintptr_t)span.first % page;
 	bytes = (size_t)(span.last + HEAD_BYTES - start);
@@ -286,7 +223,7 @@ bool patch_runtime(const struct image *image, void *runtime, char *why,
 		         image->path, strerror(errno));
 		return false;
 	}
-	write_jumps(image, runtime);
+	write_jumps(&r);
 	mprotect(start, bytes, PROT_READ | PROT_EXEC);
 	return true;
 }

@@ -4,13 +4,27 @@
 
 #include "sim/nvidia/nccl_image.h"
 
+/* A replacement for the function @name.  The last one in a list has no name. */
+struct replacement {
+	const char *name;
+	void *function;
+};
+
 /*
- * Let every function of CUDA's runtime in @image jump elsewhere: to the one
- * that this library has for NCCL itself, or else to the one of its name in
- * @runtime, a library.  False if that cannot be: @why says why, and the image
- * is as it was.
+ * patch_runtime - redirect the CUDA runtime that is linked into an image
+ * @runtime: handle of the library to redirect to
+ * @own:     replacements for functions of that library; NULL for a program
+ * @why:     on failure, receives the reason
+ *
+ * Each function of the runtime then jumps to its replacement or, if there is
+ * none, to the function of the same name in @runtime.  If the image is a
+ * library, each function must have such a target, and the library's
+ * constructors must have run.  If it is a program, the program's constructors
+ * must not have run yet.  No thread may run the functions during the call.
+ *
+ * Returns false on failure; @image is then unchanged.
  */
-bool patch_runtime(const struct image *image, void *runtime, char *why,
-                   size_t why_bytes);
+bool patch_runtime(const struct image *image, void *runtime,
+                   const struct replacement *own, char *why, size_t why_bytes);
 
 #endif

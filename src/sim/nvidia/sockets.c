@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * How NCCL waits for other ranks at sockets
+ * Makes NCCL wait at sockets without using a whole core
  *
- * It calls accept() and recv() on sockets that do not block, again and again,
- * until a rank comes or its data does: that keeps a core busy in the kernel,
- * and on a machine with fewer cores than ranks it is the core that the missing
- * rank needs.  So its accept() and recv() are these, which wait a little before
- * they say that nothing is there.
+ * NCCL calls accept() and recv() on nonblocking sockets in a loop until a rank
+ * connects or its data arrives.  The loop keeps a core busy, which the missing
+ * rank might need if there are fewer cores than ranks.  The functions here
+ * replace both calls and wait briefly before they return EAGAIN.
  */
 
-#include "sim/nvidia/sockets.h"
+#include "sim/nvidia/loader.h"
 
 #include <dlfcn.h>
 #include <elf.h>
@@ -21,11 +20,13 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* NCCL looks at its abort flag between two calls. */
+/* Length of a pause.  It is short, because NCCL checks its abort flag between
+ * two calls. */
 #define PAUSE_MS 1
 
-/* A thread that asks one socket so often waits for nothing else: the threads
- * that serve several sockets ask each in turn. */
+/* After this number of calls in a row for one socket, assume that the thread
+ * waits only for this socket: a thread that serves several sockets polls them
+ * in turn. */
 #define PATIENCE 16
 
 static void pause_for(int fd)
@@ -58,7 +59,7 @@ static ssize_t recv_or_pause(int fd, void *buffer, size_t bytes, int flags)
 	return got;
 }
 
-/* What the loader used to bind the functions that a library imports. */
+/* The tables that the dynamic loader uses to bind a library's imports. */
 struct imports {
 	const Elf64_Rela *slots;
 	size_t bytes;
@@ -89,7 +90,8 @@ static bool find_imports(const struct link_map *map, struct imports *out)
 	return out->slots && out->symbols && out->names;
 }
 
-/* What takes the place of an import; NULL: it stays. */
+/* Return the replacement of an imported function, or NULL if the function has
+ * none. */
 static void *replacement(const char *name)
 {
 	if (strcmp(name, "accept") == 0)

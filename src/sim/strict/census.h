@@ -3,24 +3,22 @@
 #define SIM_STRICT_CENSUS_H
 
 /*
- * How much of what the simulator gives out is out, for tests that everything
- * was given back
+ * Numbers of objects that the simulator has created and not freed, for tests
+ * that check for leaks
  *
- * Each is counted where it is made.  Any thread; what other threads make or
- * give back meanwhile may be counted or not.
+ * May be called from any thread.  An object that another thread is creating or
+ * freeing might or might not be counted.
  */
 
 #include <stddef.h>
 
 size_t memory_live(void);  /* allocations of device and pinned memory */
-size_t stream_live(void);  /* streams but for the legacy ones */
+size_t stream_live(void);  /* streams, except legacy ones */
 size_t event_live(void);   /* events */
-size_t world_live(void);   /* communicators that are not freed, all the ranks of
-                              one together */
-size_t meeting_live(void); /* unique ids whose ranks have not all joined */
+size_t world_live(void);   /* communicators; all ranks count as one */
+size_t meeting_live(void); /* unique ids that not all ranks have joined */
 
-unsigned long
-lifetime_buried(void); /* communicators that strict mode keeps, of those
-                              that were freed */
+/* Number of freed communicators that strict mode keeps in memory. */
+unsigned long lifetime_destroyed_count(void);
 
 #endif

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Scripted faults: a short list, which every collective, send and receive looks
- * at as it is called.  That costs nothing while the list is empty.
+ * Scripted faults: a list that every init, split, collective, send, receive and
+ * copy checks
+ *
+ * While the list is empty, a check is one atomic load.
  */
 
 #include "sim/strict/fault.h"
@@ -27,23 +29,25 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Guarded by lock. */
+/* List of scripted faults.  Guarded by lock. */
 static struct cohort_fault faults[MAX_FAULTS];
 static bool environment_read;
 
-/* Atomic; the length of the list.  Written under lock, read without it to skip
- * the list while it is empty.  Relaxed: a fault added while a call is under way
- * may strike that call or not. */
+/* Atomic; the length of the list.  Written under lock; read without the lock to
+ * skip an empty list.  Relaxed, because a fault that is added during a call
+ * need not strike that call. */
 static atomic_int used;
 
-/* Atomic; the number of the script, counted up under lock when the script is
- * cleared.  Release and acquire: a thread that was held sees what the thread
- * that cleared the script did before. */
+/* Atomic; how often the script was cleared.  Written under lock with release,
+ * paired with the acquire in fault_hold(): a thread that a fault has held sees
+ * everything that was done before the script was cleared. */
 static _Atomic uint64_t script;
 
-/* Atomic; the cudaError_t of each device that has failed, else 0; and how many
- * devices have failed.  Written under lock.  Relaxed: as for used. */
+/* Atomic; cudaError_t of each failed device, 0 for other devices.  Written
+ * under lock.  Relaxed, like used. */
 static atomic_int device_errors[COHORT_SIM_MAX_DEVICES];
+/* Atomic; number of failed devices.  Written under lock.  Relaxed, like
+ * used. */
 static atomic_int failed;
 
 static bool has_code(const struct cohort_fault *f)
@@ -67,13 +71,13 @@ static int check_path(const struct cohort_fault *f)
 {
 	if (f->rank < 0 || f->rank >= COHORT_SIM_MAX_DEVICES)
 		return error_set(COHORT_INVALID,
-		                 "fault->rank is %d, but of a path it is a "
-		                 "device",
+		                 "fault->rank is %d, but this kind of fault "
+		                 "needs a device",
 		                 f->rank);
 	if (f->operation >= COHORT_SIM_MAX_DEVICES)
 		return error_set(COHORT_INVALID,
-		                 "fault->operation is %llu, but of a path it "
-		                 "is a device",
+		                 "fault->operation is %llu, not a device "
+		                 "number",
 		                 (unsigned long long)f->operation);
 	if (f->value > 1000000)
 		return error_set(COHORT_INVALID,
@@ -97,19 +101,19 @@ static int fault_check(const struct cohort_fault *f)
 		return check_path(f);
 	if (is_of_init(f) && f->operation > FAULT_SPLIT)
 		return error_set(COHORT_INVALID,
-		                 "fault->operation is %llu, but of an init it "
-		                 "is 0, and of a split 1",
+		                 "fault->operation is %llu, but must be 0 for "
+		                 "an init or 1 for a split",
 		                 (unsigned long long)f->operation);
 	if (has_code(f) && (f->value < 1 || f->value > 1000000))
 		return error_set(COHORT_INVALID,
-		                 "fault->value is %llu, not an ncclResult_t "
-		                 "that is an error",
+		                 "fault->value is %llu, which is not an error "
+		                 "of ncclResult_t",
 		                 (unsigned long long)f->value);
 	if (f->kind == COHORT_FAULT_DEVICE &&
 	    (f->value < 1 || f->value > 1000000))
 		return error_set(COHORT_INVALID,
-		                 "fault->value is %llu, not a cudaError_t that "
-		                 "is an error",
+		                 "fault->value is %llu, which is not an error "
+		                 "of cudaError_t",
 		                 (unsigned long long)f->value);
 	return COHORT_OK;
 }
@@ -120,7 +124,7 @@ static int add_locked(const struct cohort_fault *f)
 
 	if (n == MAX_FAULTS)
 		return error_set(COHORT_NO_MEMORY,
-		                 "%d faults are waiting already", n);
+		                 "%d faults are already pending", n);
 	faults[n] = *f;
 	store_relaxed(&used, n + 1);
 	return COHORT_OK;
@@ -172,7 +176,7 @@ void fault_clear_all(void)
 	atomic_fetch_add_explicit(&script, 1, memory_order_release);
 }
 
-void fault_tell(int (*add)(const struct cohort_fault *fault))
+void fault_call_each(int (*add)(const struct cohort_fault *fault))
 {
 	struct cohort_fault waiting[MAX_FAULTS];
 	int i, n;
@@ -185,8 +189,8 @@ void fault_tell(int (*add)(const struct cohort_fault *fault))
 		add(&waiting[i]);
 }
 
-/* Read the digits at the start of @text.  Returns what comes behind them; NULL
- * if there are none or the number is more than @max. */
+/* Read the digits at the start of @text.  Return the text after the digits, or
+ * NULL if there are none or the number is larger than @max. */
 static const char *parse_number(const char *text, uint64_t max, uint64_t *n)
 {
 	char *end;
@@ -198,7 +202,8 @@ static const char *parse_number(const char *text, uint64_t max, uint64_t *n)
 	return errno || *n > max ? NULL : end;
 }
 
-/* "5ms" to nanoseconds. */
+/* Convert a time such as "5ms" to nanoseconds.  Return false if it is
+ * invalid. */
 static bool parse_time(const char *text, uint64_t *ns)
 {
 	static const struct {
@@ -223,7 +228,7 @@ static bool parse_time(const char *text, uint64_t *ns)
 }
 
 enum parameter {
-	NOTHING, /* the name is all */
+	NOTHING, /* no parameter */
 	A_TIME,
 	A_CODE,
 };
@@ -266,7 +271,6 @@ static const struct {
 	{ "garble", COHORT_FAULT_GARBLE, NOTHING },
 };
 
-/* The rest of a fault, behind RANK@OPERATION. */
 static bool parse_kind(const char *text, struct cohort_fault *f)
 {
 	size_t i, length;
@@ -282,8 +286,8 @@ static bool parse_kind(const char *text, struct cohort_fault *f)
 	return false;
 }
 
-/* "RANK@OPERATION:", where a rank of * is any.  Returns what comes behind it,
- * NULL if that is not how @text begins. */
+/* Parse "RANK@OPERATION:", where * means any rank.  Return the text after the
+ * colon, or NULL if @text does not start like this. */
 static const char *parse_place(const char *text, struct cohort_fault *f)
 {
 	uint64_t rank;
@@ -303,7 +307,7 @@ static const char *parse_place(const char *text, struct cohort_fault *f)
 	return text && *text == ':' ? text + 1 : NULL;
 }
 
-/* "never, delay=TIME, ..." */
+/* List all kinds of faults: "never, delay=TIME, ...". */
 static void list_kinds(char *text, size_t size)
 {
 	static const char *const parameters[] = {
@@ -326,15 +330,15 @@ static int parse_fault(const char *text, struct cohort_fault *f)
 
 	if (!kind)
 		return error_set(COHORT_INVALID,
-		                 "COHORT_FAULTS: \"%s\" does not begin with "
-		                 "RANK@OPERATION:",
+		                 "COHORT_FAULTS: \"%s\" is not "
+		                 "RANK@OPERATION:KIND, such as 2@5:delay=50ms",
 		                 text);
 	if (parse_kind(kind, f))
 		return fault_check(f);
 	list_kinds(all, sizeof(all));
 	return error_set(COHORT_INVALID,
-	                 "COHORT_FAULTS: \"%s\" is no fault; there are: %s",
-	                 kind, all);
+	                 "COHORT_FAULTS: \"%s\" is not a fault (use %s)", kind,
+	                 all);
 }
 
 static int parse_list_locked(char *list)
@@ -354,7 +358,7 @@ static int parse_list_locked(char *list)
 	return COHORT_OK;
 }
 
-/* All of the list or nothing. */
+/* Add all faults in the list, or none if one of them is invalid. */
 static int read_environment_locked(const char *text)
 {
 	int before = load_relaxed(&used);
@@ -380,8 +384,8 @@ int fault_init(void)
 	return rc;
 }
 
-static bool is_for(const struct cohort_fault *f, int rank, bool init,
-                   uint64_t operation)
+static bool strikes_call(const struct cohort_fault *f, int rank, bool init,
+                         uint64_t operation)
 {
 	return !is_of_path(f) && is_of_init(f) == init &&
 	       f->operation == operation && (f->rank == rank || f->rank == -1);
@@ -419,8 +423,8 @@ struct cohort_fault fault_between(int a, int b)
 	return f;
 }
 
-static struct cohort_fault take(int rank, bool init, uint64_t operation,
-                                uint64_t *script_out)
+struct cohort_fault fault_take(int rank, bool init, uint64_t operation,
+                               uint64_t *script_out)
 {
 	struct cohort_fault f = { .kind = 0 };
 	int i = 0, n;
@@ -429,7 +433,7 @@ static struct cohort_fault take(int rank, bool init, uint64_t operation,
 		return f;
 	SCOPED_LOCK(&lock);
 	n = load_relaxed(&used);
-	while (i < n && !is_for(&faults[i], rank, init, operation))
+	while (i < n && !strikes_call(&faults[i], rank, init, operation))
 		i++;
 	if (i == n)
 		return f;
@@ -444,18 +448,6 @@ static struct cohort_fault take(int rank, bool init, uint64_t operation,
 bool fault_is_scripted(void)
 {
 	return load_relaxed(&used);
-}
-
-struct cohort_fault fault_take(int rank, uint64_t operation,
-                               uint64_t *script_out)
-{
-	return take(rank, false, operation, script_out);
-}
-
-struct cohort_fault fault_take_init(int rank, uint64_t operation,
-                                    uint64_t *script_out)
-{
-	return take(rank, true, operation, script_out);
 }
 
 void fault_hold(uint64_t of, uint64_t until_ns)

@@ -9,53 +9,48 @@
 
 #include "platform/cuda_abi.h"
 
-/* What cohort_sim_fault_add() and cohort_sim_faults_clear() do in this
- * process's simulator alone (knobs.c). */
+/* Add a fault to the script of this copy of the simulator.  A process can
+ * contain a second copy, in the drop-in libraries (knobs.c). */
 int fault_add(const struct cohort_fault *fault);
+
+/* Clear the script of this copy of the simulator, and repair all devices. */
 void fault_clear_all(void);
 
-/* Call @add with each fault that is waiting. */
-void fault_tell(int (*add)(const struct cohort_fault *fault));
+void fault_call_each(int (*add)(const struct cohort_fault *fault));
 
-/* Read COHORT_FAULTS, once.  COHORT_INVALID: the message names what it cannot
- * read. */
+/* Read COHORT_FAULTS, once.  If it is invalid, return COHORT_INVALID and set a
+ * message that names the invalid part. */
 int fault_init(void);
 
-/* Take the fault scripted for operation @operation of @rank; its kind is 0 if
- * there is none.  Stores the number of the script, for fault_hold(), if there
- * is a fault. */
-struct cohort_fault fault_take(int rank, uint64_t operation,
-                               uint64_t *script_out);
-
-/* The first fault of the kind PATH or GARBLE, from @after on, that is of a path
- * to @device; its kind is 0 if there is none.  Stores the device at the other
- * end of the path, and where to look for the next one. */
-struct cohort_fault fault_of_path(int device, int *after, int *other);
-
-/* The fault of the path between two devices; its kind is 0 if there is none. */
-struct cohort_fault fault_between(int a, int b);
-
-/* True if any fault is waiting. */
-bool fault_is_scripted(void);
-
-/* The operations of faults that strike an init. */
+/* Operation numbers of faults that strike an init or a split. */
 enum { FAULT_INIT = 0, FAULT_SPLIT = 1 };
 
-/* As fault_take(), for an init or a split of @rank. */
-struct cohort_fault fault_take_init(int rank, uint64_t operation,
-                                    uint64_t *script_out);
+/* Remove and return the fault for operation @operation of @rank or, if @init,
+ * for an init or a split; its kind is 0 if there is none.  Stores the number of
+ * the script in *@script_out, for fault_hold(). */
+struct cohort_fault fault_take(int rank, bool init, uint64_t operation,
+                               uint64_t *script_out);
 
-/* Make every question about @device answer @error from now on, until all faults
- * are cleared; and that error, cudaSuccess if the device has not failed. */
+/* Return the first PATH or GARBLE fault, starting at index *@after, whose path
+ * has @device at one end; its kind is 0 if there is none.  Stores the device at
+ * the other end in *@other, and the index to continue at in *@after. */
+struct cohort_fault fault_of_path(int device, int *after, int *other);
+
+struct cohort_fault fault_between(int a, int b);
+
+bool fault_is_scripted(void);
+
+/* Make all later calls on @device return @error, until fault_clear_all(). */
 void fault_fail_device(int device, int error);
+
+/* Return the error of @device, or cudaSuccess if it has not failed. */
 cudaError_t fault_of_device(int device);
 
-/* The error of @device if CUDA answers every later call with it, else
- * cudaSuccess. */
+/* Return the error of @device if it is sticky, which means that CUDA returns it
+ * from every later call; otherwise cudaSuccess. */
 cudaError_t fault_sticky(int device);
 
-/* Wait until the script that a fault was taken from is cleared, or the clock
- * shows @until_ns. */
+/* Wait until the script with number @script is cleared, or until @until_ns. */
 void fault_hold(uint64_t script, uint64_t until_ns);
 
 #endif

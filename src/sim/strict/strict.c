@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The line that ends a program in strict mode (see strict.h) */
+/* Read COHORT_HOST_STRICT, and end the program in strict mode */
 
 #include "sim/strict/strict.h"
 
@@ -15,17 +15,17 @@ atomic_bool strict_on;
 void strict_die(const char *function, const char *which, const char *format,
                 va_list args)
 {
-	static atomic_flag is_told = ATOMIC_FLAG_INIT;
+	static atomic_flag is_reported = ATOMIC_FLAG_INIT;
 	char line[512], what[320];
 	int n;
 
-	/* Several threads may find the same: there is one line. */
-	while (atomic_flag_test_and_set(&is_told))
+	/* If several threads find an error, only one of them prints a line. */
+	while (atomic_flag_test_and_set(&is_reported))
 		pause();
 	vsnprintf(what, sizeof(what), format, args);
 	n = snprintf(line, sizeof(line), "strict host platform: %s:%s %s\n",
 	             function, which, what);
-	/* Nothing is left to do about an error. */
+	/* Nothing more can be done if write() fails. */
 	if (write(STDERR_FILENO, line, (size_t)n) != n)
 		_exit(1);
 	abort();

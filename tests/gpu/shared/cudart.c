@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * In front of libcudart.so.13 (shared.h): the functions that are told a device, or tell
- * one
+ * A wrapper of libcudart.so.13 that shows each GPU as several devices (see
+ * shared.h). It wraps the functions that take or return a device.
  *
- * Which of a GPU's devices is current is known for each thread, and noted for each stream
- * as it is created.  Memory is that of whichever device is current.
+ * The wrapper records the current device of each thread, and the device of each
+ * stream when it is created. Memory belongs to whatever device is current when
+ * it is used.
  */
 
 #include <pthread.h>
@@ -19,7 +20,8 @@ static __thread int current;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Guarded by lock; stream NULL: free. */
+/* Device of each stream, guarded by lock. The stream of a free entry is
+ * NULL. */
 static struct {
 	cudaStream_t stream;
 	int device;
@@ -31,7 +33,8 @@ static int gpu_of(int device)
 	return device < 0 ? device : device / shared_ranks();
 }
 
-/* The current device if it is on @gpu, else the first one there. */
+/* Return the current device if it is on @gpu, otherwise the first device of
+ * @gpu. */
 static int device_on(int gpu)
 {
 	return gpu_of(current) == gpu ? current : gpu * shared_ranks();
@@ -69,7 +72,7 @@ cudaError_t cudaGetDevice(int *device)
 	return error;
 }
 
-/* Functions that are told a device, or two, and nothing else that matters here. */
+/* Define a function that only translates device numbers to GPU numbers. */
 #define TOLD(name, parameters, ...)                                            \
 	EXPORT cudaError_t name parameters;                                    \
 	cudaError_t name parameters                                            \
@@ -80,7 +83,7 @@ cudaError_t cudaGetDevice(int *device)
 TOLD(cudaDeviceGetPCIBusId, (char *text, int size, int device), text, size,
      gpu_of(device))
 
-/* What PyTorch calls, too. */
+/* Functions that PyTorch or cohort check calls, and the library does not */
 TOLD(cudaGetDeviceProperties, (void *properties, int device), properties,
      gpu_of(device))
 TOLD(cudaDeviceGetAttribute, (int *value, int which, int device), value, which,
@@ -92,7 +95,8 @@ TOLD(cudaMemcpyPeerAsync,
       cudaStream_t stream),
      to, gpu_of(at), from, gpu_of(of), bytes, stream)
 
-/* CUDA denies that a GPU is its own peer; two devices of one GPU are peers here. */
+/* In CUDA, a GPU is not its own peer. Here, two devices on one GPU are
+ * peers. */
 cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer)
 {
 	SHARED_REAL(cudaDeviceCanAccessPeer);
@@ -113,7 +117,7 @@ cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned int flags)
 	               : real_cudaDeviceEnablePeerAccess(gpu_of(peer), flags);
 }
 
-/* PyTorch finds this function of the driver with dlsym(). */
+/* A driver function that PyTorch finds by dlsym() */
 static int (*real_primary_state)(int device, unsigned int *flags, int *active);
 
 static int primary_state(int device, unsigned int *flags, int *active)
@@ -129,8 +133,11 @@ static int primary_state(int device, unsigned int *flags, int *active)
 
 EXPORT void *dlsym(void *handle, const char *name);
 
-/* In front of the loader's where this library is preloaded.  RTLD_NEXT is then what comes
- * behind this library, for whoever asks: NCCL must be preloaded, too. */
+/*
+ * Replaces the loader's dlsym() if this library is preloaded. For every caller,
+ * RTLD_NEXT then means the library after this one, so NCCL must also be
+ * preloaded.
+ */
 void *dlsym(void *handle, const char *name)
 {
 	static void *(*real)(void *handle, const char *name);
@@ -158,7 +165,8 @@ cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *a,
 
 /* ---- streams ---------------------------------------------------------- */
 
-/* The place of @stream, or one that is free; @stream_count: there is none. */
+/* Return the index of @stream, or of a free entry if @stream is NULL, or
+ * stream_count if there is none. */
 static int find_locked(cudaStream_t stream)
 {
 	int i = 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * In front of libnccl.so.2 (shared.h): the one function that is told devices
+ * A wrapper of libnccl.so.2 that shows each GPU as several devices (see
+ * shared.h). It wraps the one function that takes devices.
  */
 
 #include "shared.h"

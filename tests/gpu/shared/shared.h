@@ -3,12 +3,13 @@
 #define SHARED_H
 
 /*
- * One GPU as several devices, for tests of several ranks where there is but one
+ * Wrapper libraries that show one GPU as several devices, for tests with
+ * several ranks on one GPU
  *
- * NCCL 2.30.3 and newer let ranks share a GPU, if they are asked to
- * (NCCL_MULTI_RANK_GPU_ENABLE=1).  A folder with two libraries that stand in front of
- * the real ones makes each GPU TEST_RANKS_PER_GPU devices (2 if unset); it is used as
- * COHORT_GPU_LIBRARIES, and the real libraries are found as those of any program are.
+ * NCCL 2.30.3 and newer let ranks share a GPU if NCCL_MULTI_RANK_GPU_ENABLE is
+ * 1. The two wrapper libraries show each GPU as TEST_RANKS_PER_GPU devices (2
+ * if unset). Set COHORT_GPU_LIBRARIES to the folder of the wrappers. They find
+ * the real libraries as any program does.
  */
 
 #include <dlfcn.h>
@@ -36,18 +37,18 @@ static inline int shared_ranks(void)
 	return n > 0 ? n : 2;
 }
 
-/* The function that this library stands in front of. */
+/* Return the function that this library wraps. */
 static inline void *shared_real(const char *name)
 {
 	void *function = dlsym(RTLD_NEXT, name);
 
 	if (function)
 		return function;
-	fprintf(stderr, "there is no %s behind the shared GPU\n", name);
+	fprintf(stderr, "the real library has no %s\n", name);
 	abort();
 }
 
-/* Declare real_NAME, which takes and returns what NAME() does. */
+/* Declare real_NAME, a pointer to the wrapped function NAME(). */
 #define SHARED_REAL(name)                                                      \
 	__typeof__(name) *real_##name =                                        \
 		(__typeof__(name) *)(uintptr_t)shared_real(#name)

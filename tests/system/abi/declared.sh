@@ -1,19 +1,20 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Print a line for facts.c for each constant, each type that has braces, and each member of a
-# structure or union, that the headers FILE... define.
+# Print a line for facts.c for each constant, each type with braces, and each member of a
+# structure or union that the headers FILE... define.
 #
 #	declared.sh FILE...
 #
-# Left out are what is not CUDA's or NCCL's: what follows such a headline, the version of NCCL
-# that a structure is of, and a structure that has no name there; and members of members.
+# Leaves out what is not CUDA's or NCCL's: definitions after a headline that says so, the
+# version of NCCL that a structure belongs to, a structure that has no name in their headers;
+# and members of members.
 
 set -eu
 
 for file; do
 	awk '
-		/ not CUDA/ { exit }
+		/ not part of CUDA/ { exit }
 		/MAGIC|NCCL_CONFIG_VERSION/ { next }
 		/^#define [A-Za-z_0-9]+ [(0-9]/ { print "ABI_VALUE(" $2 ")," }
 		/^\t[A-Za-z_0-9]+ = / { print "ABI_VALUE(" $1 ")," }

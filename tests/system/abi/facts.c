@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What a set of headers says about the ABI
+ * Collects facts about the ABI from one set of headers
  *
- * Compiled twice: with ABI_OURS against the project's own ABI headers, and
- * with ABI_REAL against NCCL's and CUDA's.  Every constant and the size of
- * every type go into an array that main.c compares.  Signatures need no
- * running: after the real headers, every function of the platform's lists is
- * declared once more, and a disagreement does not compile.
+ * This file is compiled twice: with ABI_OURS against the project's own ABI
+ * headers, and with ABI_REAL against NCCL's and CUDA's headers. An array
+ * receives the values of all constants and the sizes of all types, which main.c
+ * compares. The compiler checks the signatures: after the real headers, every
+ * function of the platform's lists is declared again, and a conflicting
+ * declaration does not compile.
  *
- * With ABI_NO_DRIVER the facts of CUDA's driver are left out, and declared.h must have none
- * of them: the headers that are installed for programs of the simulator (src/sim/include)
- * stand for the real ones then, and have no cuda.h.
+ * With ABI_NO_DRIVER, there are no facts about the CUDA driver, and declared.h
+ * must not have any. This is for comparing the headers that are installed for
+ * programs of the simulator (src/sim/include), which do not include cuda.h.
  */
 
 #include "facts.h"
@@ -42,8 +43,9 @@
 
 #if defined(ABI_REAL)
 /*
- * The first line fails for a function that the real headers lack, the second
- * for one that they declare differently.
+ * Declare a function again. If the real headers lack the function, the typedef
+ * does not compile. If they declare it differently, the declaration does not
+ * compile.
  */
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 #define ABI_DECLARE(since, result, name, parameters, arguments)                \
@@ -64,7 +66,7 @@ HOST_CUDA_FUNCTIONS(ABI_DECLARE)
 /* clang-format on */
 
 const struct abi_fact ABI_FACTS[] = {
-/* Made of our headers by declared.sh. */
+/* declared.sh generates this from the project's headers. */
 #include "declared.h"
 
 	ABI_SIZE(ncclComm_t),
@@ -77,8 +79,6 @@ const struct abi_fact ABI_FACTS[] = {
 	ABI_SIZE(cudaGraphExec_t),
 	ABI_SIZE(cudaUserObject_t),
 	ABI_SIZE(cudaStreamCallback_t),
-	ABI_SIZE(cudaStreamAttrValue),
-	ABI_SIZE(cudaStreamAttrID),
 
 #define ABI_ERROR(name, value, ...) ABI_VALUE(name),
 	CUDA_ERRORS(ABI_ERROR, ABI_ERROR)

@@ -3,9 +3,10 @@
 #define ABI_FACTS_H
 
 /*
- * The facts of the ABI as one translation unit saw them: ours from the
- * project's own headers, the real ones from NCCL's and CUDA's.  Both come from
- * facts.c, compiled twice, so entry i means the same in either array.
+ * Facts about the ABI, as one translation unit sees them
+ *
+ * facts.c is compiled twice: with the project's own headers, and with NCCL's
+ * and CUDA's. So entry i has the same meaning in both arrays.
  */
 
 #include <stddef.h>

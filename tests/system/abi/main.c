@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Our ABI headers against the real ones
+ * Compares the project's ABI headers with the real ones
  *
- * Prints every constant and size that differs.  Built with ABI_NO_REAL where
- * no NCCL and CUDA headers are installed, it says so and counts as skipped.
+ * The program prints every constant and size that differs. If it is built with
+ * ABI_NO_REAL, because NCCL's and CUDA's headers are not installed, it prints
+ * that and is skipped.
  *
- * Exit status: 0 all agree, 1 something differs, 77 nothing to compare with.
+ * The exit status is 0 if all facts agree, 1 if one differs, and 77 if skipped.
  */
 
 #include <stdio.h>

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Arguments that NCCL refuses, or does not, one by one
+ * Scenes that test single arguments, which NCCL refuses or accepts
  *
- * Each call is made by itself and then inside a group, with a communicator of
- * two ranks that this thread has made; then the communicator has to be as good
- * as before.
+ * Each call is made alone and then inside a group, on a communicator of two
+ * ranks that this thread has created. Afterwards, the communicator must still
+ * work.
  */
 
 #include <string.h>
 
 #include "differ.h"
 
-/* What the calls below use. */
+/* Communicators and other objects that the calls below use */
 struct props {
-	ncclComm_t c, out; /* rank 0; made by the call */
-	ncclComm_t dead;   /* memory that is no communicator */
+	/* rank 0's communicator, and one that a call creates */
+	ncclComm_t c, out;
+	ncclComm_t dead; /* memory that is not a communicator */
 	ncclUniqueId id;
 	ncclConfig_t config;
 	cudaStream_t t;
@@ -37,7 +38,7 @@ struct props {
 #define FREE_OP ((ncclRedOp_t)5)
 #define FAR_OP ((ncclRedOp_t)123456)
 
-/* X(name, call): what each collective refuses. */
+/* The calls that each collective refuses, as X(name, call) */
 #define EACH_COLLECTIVE(X, name, ...)                                          \
 	X(name##_no_comm, CALL_##name(F, ncclSum, 0, NULL, 4))                 \
 	X(name##_dead_comm, CALL_##name(F, ncclSum, 0, x.dead, 4))             \

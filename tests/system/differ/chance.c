@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Scenes made of random numbers: all ranks make the same legal calls, with
- * small whole numbers, of which every order of additions gives the same sums
+ * Scenes of random legal calls, which are the same on all ranks. Values are
+ * small integers, so that sums do not depend on the order of additions.
  */
 
 #include <limits.h>
@@ -14,12 +14,12 @@
 
 #define STEPS 24
 
-/* All ranks take the same numbers: each has its own copy. */
+/* Random numbers. Each rank has its own copy, so all ranks draw the same. */
 struct chance {
 	unsigned seed;
 	struct actor *a;
 	ncclComm_t comm;
-	int rank, ranks; /* in comm */
+	int rank, ranks; /* rank and number of ranks of comm */
 };
 
 static unsigned take(struct chance *c, unsigned below)
@@ -96,7 +96,7 @@ static void move(struct chance *c)
 	}
 }
 
-/* Each rank sends to one that is @by further on. */
+/* Send from each rank to the rank @by places after it. */
 static void rotate(struct chance *c)
 {
 	int by = (int)take(c, (unsigned)c->ranks);
@@ -112,7 +112,8 @@ static void rotate(struct chance *c)
 	CALL(a, ncclGroupEnd());
 }
 
-/* One rank's call is refused; no other rank knows of it. */
+/* Make a call that is refused, on one rank only. The other ranks are not
+ * affected. */
 static void refuse(struct chance *c)
 {
 	struct actor *a = c->a;
@@ -158,10 +159,12 @@ static void step(struct chance *c)
 		look(c);
 }
 
-/* An empty message each way with every rank.  NCCL connects a pair in its first
- * message and allocates for that, which may wait for the kernel of a rank that was
- * connected before, and that kernel for this rank. */
-static void greet_all(struct chance *c)
+/*
+ * Exchange an empty message with every rank. NCCL connects a pair in its first
+ * message, and allocates memory for that. This allocation may wait for the
+ * kernel of a connected rank, which in turn waits for this rank.
+ */
+static void connect_all_peers(struct chance *c)
 {
 	int peer;
 
@@ -175,7 +178,7 @@ static void greet_all(struct chance *c)
 	ncclGroupEnd();
 }
 
-/* Ranks with the same parity, or all, in another order. */
+/* Split by parity, or reorder all ranks. */
 static void split(struct chance *c)
 {
 	ncclComm_t parent = c->comm, child = NULL;
@@ -189,7 +192,7 @@ static void split(struct chance *c)
 	c->comm = child;
 	ncclCommCount(child, &c->ranks);
 	ncclCommUserRank(child, &c->rank);
-	greet_all(c);
+	connect_all_peers(c);
 }
 
 static void end(struct chance *c)
@@ -218,7 +221,7 @@ static void part(struct actor *a)
 	struct chance c = chance(a);
 	int i;
 
-	greet_all(&c);
+	connect_all_peers(&c);
 	for (i = 0; i < STEPS; i++) {
 		if (i % 8 == 7)
 			split(&c);
@@ -236,14 +239,16 @@ void play(struct stage *g, unsigned seed)
 	each(g, part);
 }
 
-/* Calls until the communicator is aborted, after which they may do anything but
- * hang; rank 0 may stop calling before. */
+/*
+ * Call until the communicator is aborted. After the abort, calls may return
+ * anything but must not hang. Rank 0 may stop calling earlier.
+ */
 static void part_to_abort(struct actor *a)
 {
 	struct chance c = chance(a);
 	int i, most = a->rank ? INT_MAX : (int)(first_seed % 20);
 
-	greet_all(&c);
+	connect_all_peers(&c);
 	for (i = 0; i < most && !atomic_load(&a->stage->is_aborted); i++) {
 		step(&c);
 		cudaStreamSynchronize(a->stream);
@@ -272,7 +277,7 @@ static void *abort_soon(void *user)
 		must(ncclCommAbort(g->actors[i].comm) == ncclSuccess,
 		     "no abort");
 	atomic_store(&g->is_aborted, true);
-	/* What is freed must not be in use. */
+	/* Wait until no rank uses the objects that are freed below. */
 	sem_wait(&g->have_left);
 	left = now_ms();
 	must(ncclGroupEnd() == ncclSuccess, "the abort's group fails");

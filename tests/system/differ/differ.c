@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Scenes, each in a process of its own
+ * Runs scenes, each in its own process
  *
- *	differ [NAME]...
- *	differ --mix SECONDS [RANKS]
+ *  differ [NAME]...
+ *  differ --mix SECONDS [RANKS]
  *
- * The second plays random programs, half of which are aborted, in one process
- * (mix.c).  Without a name all scenes run.  Each prints one line: its name, and what its
- * actors have written, M: the thread that sets the scene, 0, 1...: the ranks.
+ * Without a name, all scenes run. Each prints one line: its name, and the text
+ * of each actor (M is the thread that sets the scene; 0, 1, ... are the ranks).
+ * --mix runs random programs in one process (mix.c), and aborts half of them.
  */
 
 #include "differ.h"
@@ -32,7 +32,7 @@ static struct stage stage;
 static const struct scene the_mix = { .name = "mix" };
 static const struct scene *shown;
 
-/* ---- what actors write ------------------------------------------------ */
+/* ---- output of actors ------------------------------------------------- */
 
 static void put(struct actor *a, const char *format, va_list args)
 {
@@ -77,7 +77,7 @@ void must(bool holds, const char *what)
 	_exit(2);
 }
 
-/* ---- the line --------------------------------------------------------- */
+/* ---- output line ------------------------------------------------------ */
 
 static void show_actor(const char *name, const struct actor *a, const char *end)
 {
@@ -90,7 +90,10 @@ static void show_actor(const char *name, const struct actor *a, const char *end)
 		printf(" %s in %.*s", end, name_length(inside), inside);
 }
 
-/* Print the scene's line and end; @end says why it does not end by itself. */
+/*
+ * Print the scene's line and exit. @end says why the scene did not end by
+ * itself.
+ */
 __attribute__((noreturn)) static void show(const char *end)
 {
 	char name[] = "0";
@@ -221,7 +224,8 @@ void each(struct stage *g, void (*run)(struct actor *a))
 		pthread_join(parts[i].thread, NULL);
 }
 
-/* A first message of each pair, and a first collective. */
+/* Send a first message between each pair of ranks, and make a first
+ * collective. */
 static void use_all(struct stage *g)
 {
 	const size_t count = FLOATS / MOST_ACTORS;
@@ -309,9 +313,9 @@ void await_blocked(struct actor *a)
 	} while (!before || a->inside != before || a->length != length);
 }
 
-/* ---- all scenes ------------------------------------------------------- */
+/* ---- running scenes --------------------------------------------------- */
 
-/* In a process of its own: what one scene leaves behind is gone. */
+/* Run a scene in its own process, so that its leftovers do not matter. */
 static int run(const struct scene *s)
 {
 	pthread_t watcher;

@@ -3,13 +3,13 @@
 #define DIFFER_H
 
 /*
- * Small scenes of NCCL and CUDA whose every answer is written down, so that two
- * libraries can be compared (differ.py)
+ * Small scenes that record every result of NCCL and CUDA, so that two libraries
+ * can be compared (differ.py)
  *
  * A scene has one actor for each rank, and one for the thread that sets the
- * scene.  An actor's calls are written into its own text as NAME=RESULT, one
- * after the other, so that texts do not depend on which thread is faster.  A
- * scene that does not end within its time shows what each actor was in.
+ * scene. The results of an actor's calls are appended to the actor's own text
+ * as NAME=RESULT, so that the texts do not depend on which thread is faster. If
+ * a scene does not end in time, the call that each actor is in is printed.
  */
 
 #include <cuda_runtime.h>
@@ -29,7 +29,7 @@ struct actor {
 	cudaStream_t stream;
 	float *send, *recv;
 
-	/* Written by the actor, read when the time is over. */
+	/* Call in progress, which is printed if the scene times out. */
 	const char *volatile inside;
 	char text[4000];
 	volatile size_t length;
@@ -37,72 +37,80 @@ struct actor {
 
 struct stage {
 	int n;
-	struct actor actors[MOST_ACTORS]; /* ranks */
+	struct actor actors[MOST_ACTORS]; /* one per rank */
 	struct actor main;
 	ncclUniqueId id;
 	atomic_bool is_aborted;
-	sem_t have_left; /* posted when no rank is in a call any more */
-	/* How long that took from the abort on, and then the end of its group. */
-	double leave_ms, free_ms;
+	sem_t have_left; /* posted when no rank is in a call */
+	double leave_ms; /* time from the abort until no rank was in a call */
+	double free_ms;  /* duration of the end of the aborting group */
 };
 
 struct scene {
 	const char *name;
-	int ranks; /* that have a stream and buffers */
+	int ranks; /* number of ranks that have a stream and buffers */
 	int seconds;
 	void (*run)(struct stage *stage);
 };
 
-/* Scenes end with one that has no name. */
+/* All scenes. Each array ends with a scene without a name. */
 extern const struct scene argument_scenes[], rank_scenes[], end_scenes[],
 	graph_scenes[], random_scenes[];
 
-#define SECONDS 60 /* of a scene that ends */
-#define HANGS 6    /* of one that may not */
+#define SECONDS 60 /* limit of a scene that ends */
+#define HANGS 6    /* limit of a scene that may hang */
 
-/* Make a call as @a, and write down what it answers. */
+/* Make a call as @a, and append its result to the text. */
 #define CALL(a, call) (enter((a), #call), leave((a), (int)(call)))
 
 void enter(struct actor *a, const char *call);
 int leave(struct actor *a, int result);
 
-/* Write down a fact. */
+/* Append a fact to the text. */
 void note(struct actor *a, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* Have each rank do something in a thread of its own, on its own device. */
+/* Run @part as each rank, on its own thread and device. */
 void each(struct stage *g, void (*part)(struct actor *a));
 
-/* A communicator of all ranks, made in one group by this thread, with all
- * connections that sends and collectives need.  Not written down. */
+/*
+ * Create a communicator of all ranks in one group on this thread, with all
+ * connections that sends and collectives need. Records nothing.
+ */
 void connect_all(struct stage *g);
 
-/* A sum of all ranks, in one group; its results are written down. */
+/* Sum over all ranks in one group, and record the results. */
 void sum_all(struct stage *g);
 
 /* Destroy or abort all ranks in one group. */
 void destroy_all(struct stage *g);
 void abort_all(struct stage *g);
 
-/* Give @a's send buffer its own numbers, and wait for the stream. */
+/* Fill @a's send buffer with its own numbers, and wait for the stream. */
 void fill(struct actor *a);
 
-/* Write down a digest of what @a's stream has put into the other buffer. */
+/* Record a digest of @a's receive buffer after the work on its stream is
+ * done. */
 void digest(struct actor *a);
 
-/* Wait until @a's thread is inside a call, and asleep or spinning there: no
- * text has been written for a tenth of a second. */
+/*
+ * Wait until @a's thread blocks in a call, which is assumed if it has recorded
+ * nothing for a tenth of a second.
+ */
 void await_blocked(struct actor *a);
 
-/* Random programs of all ranks, made of @seed; the second is aborted while it
- * runs. */
+/*
+ * Run the random program of @seed on all ranks. play_to_abort() also aborts it
+ * while it runs.
+ */
 void play(struct stage *g, unsigned seed);
 void play_to_abort(struct stage *g, unsigned seed);
 
-/* Play such programs for so many seconds, and show what they leave behind. */
+/* Run random programs for @seconds, and print which resources they leave
+ * behind. */
 int mix(struct stage *g, int seconds);
 
-/* End the process: something that must work does not. */
+/* Exit with an error if something fails that must succeed. */
 void must(bool holds, const char *what);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Scenes of the end: abort in every state, finalize and destroy in every order,
- * children, and communicators that do not block
+ * Scenes of teardown: aborts in every state, finalizes and destroys in every
+ * order, child communicators, and nonblocking communicators
  */
 
 #include <pthread.h>
@@ -29,7 +29,7 @@ static void *wait_for_stream(void *user)
 	return NULL;
 }
 
-/* Rank 0 waits for rank 1, which never calls; all are aborted. */
+/* Abort all ranks while rank 0 waits for rank 1, which never calls. */
 static void abort_waiting(struct stage *g)
 {
 	pthread_t thread;
@@ -41,7 +41,7 @@ static void abort_waiting(struct stage *g)
 	pthread_join(thread, NULL);
 }
 
-/* One rank alone is aborted. */
+/* Abort one rank alone. */
 static void abort_one(struct stage *g)
 {
 	pthread_t thread;
@@ -62,7 +62,7 @@ static void *join(void *user)
 	return NULL;
 }
 
-/* A rank that waits for another in its init is aborted. */
+/* Abort a rank that waits for another rank in its init. */
 static void cut_init(struct stage *g)
 {
 	struct actor *a = &g->actors[0];
@@ -81,7 +81,7 @@ static void join_part(struct actor *a)
 	join(a);
 }
 
-/* Its id, once more. */
+/* Reuse the id of an aborted init. */
 static void cut_init_again(struct stage *g)
 {
 	cut_init(g);
@@ -99,7 +99,7 @@ static void abort_by_threads(struct stage *g)
 	each(g, abort_by_thread_part);
 }
 
-/* A call after an abort that has freed nothing, because one rank lives. */
+/* Call after an abort that has freed nothing, because one rank still exists. */
 static void call_after_abort(struct stage *g)
 {
 	struct actor *m = &g->main, *a = &g->actors[0];
@@ -116,7 +116,7 @@ static void call_after_abort(struct stage *g)
 	CALL(m, ncclCommAbort(g->actors[1].comm));
 }
 
-/* In a group whose calls have an error: the abort is dropped. */
+/* Abort in a group whose calls have failed, which drops the abort. */
 static void abort_in_bad_group(struct stage *g)
 {
 	struct actor *m = &g->main;
@@ -128,7 +128,7 @@ static void abort_in_bad_group(struct stage *g)
 	CALL(m, ncclGroupEnd());
 }
 
-/* ---- orders ----------------------------------------------------------- */
+/* ---- orders of teardown ----------------------------------------------- */
 
 static void finalize_part(struct actor *a)
 {
@@ -148,7 +148,7 @@ static void finalize_twice(struct stage *g)
 	destroy_all(g);
 }
 
-/* finalize and destroy, rank after rank, from one thread. */
+/* Finalize and destroy one rank after another, on one thread. */
 static void finalize_in_turn(struct stage *g)
 {
 	int i;
@@ -179,7 +179,8 @@ static void finalize_then_abort(struct stage *g)
 	abort_all(g);
 }
 
-/* While others of the process have not ended, a destroyed one is still there. */
+/* Call a destroyed communicator. It still exists, because other ranks have not
+ * ended. */
 static void call_after_destroy(struct stage *g)
 {
 	struct actor *m = &g->main, *a = &g->actors[0];
@@ -226,7 +227,7 @@ static void use_child(struct actor *a, ncclComm_t child)
 	CALL(a, ncclCommDestroy(child));
 }
 
-/* Ranks in the order of their keys, and one without a color. */
+/* Split with the ranks ordered by key, and one rank without a color. */
 static void split_part(struct actor *a)
 {
 	ncclComm_t child = a->comm;
@@ -278,7 +279,7 @@ static void shrink(struct stage *g)
 	destroy_all(g);
 }
 
-/* Rank 1 never came to a call; the others cut it short, and go on. */
+/* Shrink, with an abort of a call that rank 1 never made. */
 static void shrink_abort_part(struct actor *a)
 {
 	ncclComm_t child = NULL;
@@ -301,7 +302,7 @@ static void shrink_abort(struct stage *g)
 	abort_all(g);
 }
 
-/* A rank does not split. */
+/* Split on all ranks except one. */
 static void lonely_split_part(struct actor *a)
 {
 	ncclComm_t child = NULL;
@@ -316,7 +317,7 @@ static void lonely_split(struct stage *g)
 	each(g, lonely_split_part);
 }
 
-/* The child outlives its parent. */
+/* Use a child after its parent was destroyed. */
 static void orphan_part(struct actor *a)
 {
 	ncclComm_t child = NULL;
@@ -332,7 +333,7 @@ static void orphan(struct stage *g)
 	each(g, orphan_part);
 }
 
-/* ---- not blocking ----------------------------------------------------- */
+/* ---- nonblocking communicators ---------------------------------------- */
 
 static void await(struct actor *a)
 {
@@ -373,7 +374,7 @@ static void unblocked(struct stage *g)
 	each(g, unblocked_part);
 }
 
-/* Calls while the init is in progress; then it is aborted. */
+/* Call while the init is in progress, then abort the init. */
 static void unblocked_too_early(struct stage *g)
 {
 	struct actor *a = &g->actors[0];
@@ -387,7 +388,7 @@ static void unblocked_too_early(struct stage *g)
 	CALL(a, ncclCommAbort(a->comm));
 }
 
-/* An error stays. */
+/* Check that an asynchronous error persists. */
 static void unblocked_error_part(struct actor *a)
 {
 	start_unblocked(a);
@@ -407,7 +408,7 @@ static void unblocked_error(struct stage *g)
 	each(g, unblocked_error_part);
 }
 
-/* Both kinds in one group. */
+/* Call a blocking and a nonblocking communicator in one group. */
 static void mixed_group(struct stage *g)
 {
 	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Scenes of captures and graphs; CUDA's side is the same in both, so what
- * counts is what NCCL asks of it
+ * Scenes of captures and graphs. Both sides use the same CUDA, so the scenes
+ * compare how NCCL uses CUDA.
  */
 
 #include <stdlib.h>
 
 #include "differ.h"
 
-static int ended; /* user objects; read when none is in use */
+/* number of destroyed user objects, read when none is in use */
+static int ended;
 
 static void end_object(void *user)
 {
@@ -23,8 +24,10 @@ static void sum(struct actor *a, cudaStream_t stream)
 	                      a->comm, stream));
 }
 
-/* Instantiate and launch what was captured, twice; the results differ unless
- * each launch sums. */
+/*
+ * Instantiate the captured graph, and launch it twice. The results are wrong
+ * unless each launch sums.
+ */
 static void launch(struct actor *a, cudaGraph_t graph)
 {
 	cudaGraphExec_t exec;
@@ -69,7 +72,10 @@ static void capture(struct stage *g)
 	destroy_all(g);
 }
 
-/* A second stream joins the capture, and is destroyed before its end. */
+/*
+ * Let a second stream join the capture, and destroy the stream before the
+ * capture ends.
+ */
 static void joined_stream_part(struct actor *a)
 {
 	cudaEvent_t fork, back;
@@ -97,7 +103,7 @@ static void joined_stream(struct stage *g)
 	destroy_all(g);
 }
 
-/* It is destroyed, and nobody has waited for it. */
+/* Destroy a stream that joined the capture and was not joined back. */
 static void unjoined_stream_part(struct actor *a)
 {
 	cudaGraph_t graph = NULL;
@@ -120,7 +126,7 @@ static void unjoined_stream(struct stage *g)
 	each(g, unjoined_stream_part);
 }
 
-/* A captured and a plain stream in one group. */
+/* Use a captured stream and an uncaptured stream in one group. */
 static void half_captured_part(struct actor *a)
 {
 	cudaStream_t other;
@@ -139,7 +145,10 @@ static void half_captured(struct stage *g)
 	each(g, half_captured_part);
 }
 
-/* A graph keeps a user object until it and its executable are gone. */
+/*
+ * Check that a user object exists until its graph and the executable graph are
+ * destroyed.
+ */
 static void user_object_part(struct actor *a)
 {
 	cudaUserObject_t object;
@@ -163,7 +172,7 @@ static void user_object(struct stage *g)
 	each(g, user_object_part);
 }
 
-/* An event that the graph records, behind its only call. */
+/* Record an event in a graph, after the graph's only call. */
 static void event_node_part(struct actor *a)
 {
 	enum cudaStreamCaptureStatus status;
@@ -195,7 +204,7 @@ static void event_node(struct stage *g)
 	each(g, event_node_part);
 }
 
-/* The communicator ends while its graph is still there. */
+/* Destroy the communicator while its graph still exists. */
 static void *drop_graph(void *user)
 {
 	return user;
@@ -218,7 +227,7 @@ static void graph_and_finalize(struct stage *g)
 	each(g, graph_and_finalize_part);
 }
 
-/* What must not be captured ends the capture. */
+/* Make a call that must not be captured, which invalidates the capture. */
 static void wait_in_capture_part(struct actor *a)
 {
 	begin(a);

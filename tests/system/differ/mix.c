@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Random programs, one after the other in one process: no crash, no hang, and
- * nothing left behind
+ * Runs random programs one after another in one process. They must not crash,
+ * hang or leak.
  *
- * They keep to NCCL's rules, unlike those of tests/system/stress/mix, in which ranks
- * make different calls: on NVIDIA's NCCL such calls complete with wrong data, or
- * never.
+ * These programs obey NCCL's rules. The programs of tests/system/stress/mix.c
+ * do not, because their ranks make different calls. With NVIDIA's NCCL, such
+ * calls complete with wrong data, or never.
  */
 
 #include <dirent.h>
@@ -18,11 +18,11 @@
 
 #include "differ.h"
 
-#define WARM_UP 8 /* rounds until everything has been used once */
-#define LIMIT 120 /* seconds that a round may take */
+#define WARM_UP 8 /* rounds after which everything has been used once */
+#define LIMIT 120 /* longest duration of a round, in seconds */
 #define MOST_ABORTS 4096
 
-/* What a process has. */
+/* Numbers of resources of the process */
 struct census {
 	int threads, files, mappings;
 	long kib;
@@ -40,7 +40,10 @@ static int entries(const char *path)
 	return n;
 }
 
-/* Those of the simulator's come and go with the work of streams. */
+/*
+ * Count the threads, except the simulator's, whose number depends on the
+ * streams' work.
+ */
 static int threads(void)
 {
 	DIR *folder = opendir("/proc/self/task");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Scenes of ranks that join, call, and do not agree
+ * Scenes of ranks that join, call, or make different calls
  */
 
 #include <string.h>
@@ -15,7 +15,7 @@ static void join_part(struct actor *a)
 	CALL(a, ncclCommInitRank(&a->comm, a->stage->n, a->stage->id, a->rank));
 }
 
-/* Each rank joins from a thread of its own. */
+/* Join each rank from its own thread. */
 static void join_each(struct stage *g)
 {
 	CALL(&g->main, ncclGetUniqueId(&g->id));
@@ -55,7 +55,7 @@ static void init_all(struct stage *g)
 	destroy_all(g);
 }
 
-/* More ranks than there are devices. */
+/* Create more ranks than there are devices. */
 static void init_all_too_many(struct stage *g)
 {
 	ncclComm_t comms[MOST_ACTORS + 1];
@@ -66,7 +66,7 @@ static void init_all_too_many(struct stage *g)
 	CALL(&g->main, ncclGroupEnd());
 }
 
-/* A rank that never comes. */
+/* Wait for a rank that never joins. */
 static void part_that_waits(struct actor *a)
 {
 	if (a->rank)
@@ -79,7 +79,7 @@ static void missing_rank(struct stage *g)
 	each(g, part_that_waits);
 }
 
-/* Two threads join as the same rank. */
+/* Join as the same rank from two threads. */
 static void same_rank_part(struct actor *a)
 {
 	CALL(a, ncclCommInitRank(&a->comm, 2, a->stage->id, 0));
@@ -91,7 +91,7 @@ static void same_rank(struct stage *g)
 	each(g, same_rank_part);
 }
 
-/* Ranks that do not agree how many they are. */
+/* Join with different numbers of ranks. */
 static void other_number_part(struct actor *a)
 {
 	CALL(a, ncclCommInitRank(&a->comm, 2 + a->rank, a->stage->id, a->rank));
@@ -103,7 +103,7 @@ static void other_number(struct stage *g)
 	each(g, other_number_part);
 }
 
-/* Two ranks on one device. */
+/* Join two ranks on one device. */
 static void same_device_part(struct actor *a)
 {
 	CALL(a, cudaSetDevice(0));
@@ -116,7 +116,7 @@ static void same_device(struct stage *g)
 	each(g, same_device_part);
 }
 
-/* An id that was used before. */
+/* Use an id for a second time. */
 static void id_again(struct stage *g)
 {
 	join_each(g);
@@ -130,7 +130,7 @@ static void zero_id(struct stage *g)
 	each(g, join_part);
 }
 
-/* A join with a bad rank inside a group that is otherwise good. */
+/* Join with an invalid rank inside an otherwise valid group. */
 static void bad_rank_in_group(struct stage *g)
 {
 	struct actor *m = &g->main;
@@ -193,7 +193,10 @@ static void texts(struct stage *g)
 
 /* ---- errors inside groups --------------------------------------------- */
 
-/* The last error counts, all calls are dropped, and the next group is good. */
+/*
+ * Make two calls fail in a group. Check which error the group returns, that all
+ * its calls are dropped, and that a new group works.
+ */
 static void errors_in_group(struct stage *g)
 {
 	struct actor *m = &g->main, *a = &g->actors[0];
@@ -213,7 +216,7 @@ static void errors_in_group(struct stage *g)
 	destroy_all(g);
 }
 
-/* A message to itself whose other half is missing spoils the group. */
+/* Send from a rank to itself without a receive, which makes the group fail. */
 static void half_message_to_itself(struct stage *g)
 {
 	struct actor *m = &g->main, *a = &g->actors[0];
@@ -229,7 +232,7 @@ static void half_message_to_itself(struct stage *g)
 	destroy_all(g);
 }
 
-/* Calls of several streams in a group. */
+/* Call on several streams in one group. */
 static void two_streams(struct stage *g)
 {
 	struct actor *m = &g->main, *a;
@@ -268,9 +271,9 @@ static void stream_of_nobody(struct stage *g)
 	CALL(a, ncclCommCount(a->comm, (int[1]){ 0 }));
 }
 
-/* ---- what nobody answers ---------------------------------------------- */
+/* ---- calls without a matching call ------------------------------------ */
 
-/* Rank 1 calls nothing. */
+/* Sum while rank 1 never calls. */
 static void lonely_sum_part(struct actor *a)
 {
 	if (!a->rank)
@@ -311,14 +314,14 @@ static void lonely_send(struct stage *g)
 	each(g, lonely_send_part);
 }
 
-/* The first call of a communicator, with a rank that never calls. */
+/* Make the first call of a communicator, with one rank missing. */
 static void lonely_first(struct stage *g)
 {
 	join_each(g);
 	each(g, lonely_sum_part);
 }
 
-/* Rank 1 sums fewer elements. */
+/* Sum fewer elements on rank 1. */
 static void fewer_part(struct actor *a)
 {
 	CALL(a, ncclAllReduce(a->send, a->recv, a->rank ? 4 : FLOATS, ncclFloat,
@@ -332,7 +335,7 @@ static void fewer(struct stage *g)
 	each(g, fewer_part);
 }
 
-/* Rank 0 sums, rank 1 receives from a broadcast. */
+/* Sum on rank 0, and receive a broadcast on rank 1. */
 static void other_call_part(struct actor *a)
 {
 	if (a->rank)
@@ -350,7 +353,7 @@ static void other_call(struct stage *g)
 	each(g, other_call_part);
 }
 
-/* Messages in both directions, in a group. */
+/* Send messages in both directions in one group. */
 static void swap_part(struct actor *a)
 {
 	CALL(a, ncclGroupStart());
@@ -410,7 +413,7 @@ static void scaled(struct stage *g)
 	destroy_all(g);
 }
 
-/* An operation with another type, and one of another rank. */
+/* Use an operation with a wrong type, and an operation of another rank. */
 static void scaled_wrong(struct stage *g)
 {
 	struct actor *m = &g->main, *a = &g->actors[0], *b = &g->actors[1];
@@ -431,7 +434,7 @@ static void scaled_wrong(struct stage *g)
 	destroy_all(g);
 }
 
-/* Each type with each operation on one rank, and on all. */
+/* Reduce each type with each operation, on one rank and on all ranks. */
 static void types_part(struct actor *a)
 {
 	int type, op;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A step of a reducer allocates nothing, and leaves nothing behind
+ * Checks that a step of a reducer neither allocates nor leaks memory
  *
- * Every rank has two reducers, a plain one and one with all options.  It first
- * makes some steps with each, in which the host platform makes what it keeps
- * and the plan is made anew, and then steps that are counted; it joins in the
- * last ones.  Besides, each allocation of a create is made to fail once.
+ * Every rank has two reducers, one plain and one with all options. It first
+ * makes some steps with each, in which the host platform allocates memory to
+ * keep, and the plan is made again. Then it makes counted steps, and joins the
+ * last ones. Also, each allocation of a create fails once.
  */
 
 #include <pthread.h>
@@ -20,7 +20,7 @@
 #define RANKS 4
 #define ROUNDS 100
 
-/* Blocks in use, without the memory that strict mode keeps. */
+/* Return the number of blocks in use, without memory that strict mode keeps. */
 static long live_blocks(void)
 {
 	return heap_live() - (long)memory_kept();
@@ -41,7 +41,9 @@ static int step(struct cohort_reducer *r, struct cohort_comm *comm, int k)
 	return rc == COHORT_OK ? cohort_reducer_finish(r, RANKS_SOON) : rc;
 }
 
-/* Some ranks have a batch, some join, some have not used all parameters. */
+/*
+ * Make a step with all options: ranks have a batch, join, or skip parameters.
+ */
 static int full_step(struct cohort_reducer *r, struct cohort_comm *comm, int k)
 {
 	int i, rc, rank = cohort_comm_rank(comm);
@@ -90,7 +92,7 @@ static int worker(struct cohort_comm *comm, void *user)
 	return 0;
 }
 
-/* A create that fails leaves nothing behind. */
+/* Check that a create that fails leaks nothing. */
 static int fail_each(struct cohort_comm *comm, const struct model *m)
 {
 	struct cohort_parameter p[MODEL_PARAMETERS];
@@ -118,7 +120,7 @@ static int fail_each(struct cohort_comm *comm, const struct model *m)
 		}
 	}
 	ranks_must(cohort_reducer_free(r), "free");
-	/* The platform keeps its table of sums. */
+	/* Subtract the platform's table of sums, which it keeps. */
 	live = live_blocks() - was - 1;
 	printf("%lu allocations of create failed, %ld blocks are left\n", n - 1,
 	       live);

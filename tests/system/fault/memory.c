@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Every allocation in the life of a group fails once
+ * Makes every allocation in the life of a group fail once
  *
- * The n-th allocation is made to fail for n = 1, 2, 3, ... until a run passes
- * without reaching it.  Each run must end by itself.  If one of its calls
- * needed the allocation, that call must return an error with a text; and the
- * run must leave nothing behind, except where the reaper needed the allocation:
- * then close answers COHORT_WEDGED and leaks on purpose.
+ * In run n, the n-th allocation fails. The last run is the first one that makes
+ * fewer than n allocations. Each run must end by itself. If one of its calls
+ * needed the allocation, this call must return an error with a text. The run
+ * must leak nothing, unless the reaper needed the allocation: then the close
+ * returns COHORT_WEDGED and leaks on purpose.
  */
 
 #include <stdio.h>
@@ -18,12 +18,13 @@
 #include "support/scenario.h"
 
 /*
- * Blocks in use, without the communicators and the memory that strict mode
- * keeps.
+ * Return the number of blocks in use, without communicators and without memory
+ * that strict mode keeps.
  */
 static long live_blocks(void)
 {
-	return heap_live() - (long)lifetime_buried() - (long)memory_kept();
+	return heap_live() - (long)lifetime_destroyed_count() -
+	       (long)memory_kept();
 }
 
 int main(void)
@@ -37,7 +38,8 @@ int main(void)
 		return 1;
 	}
 	for (n = 1;; n++) {
-		/* Stock up again: an earlier life may have leaked some. */
+		/* Refill the stock, because an earlier run may have leaked
+		 * some. */
 		scenario_stock();
 		live = live_blocks();
 		heap_fail_at(n);

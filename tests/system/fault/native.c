@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Every native call in the life of a group fails once
+ * Makes every native call in the life of a group fail once
  *
- * Like memory.c, with the calls of the platform's table instead of allocations.
- * A run whose reaper could not do its work answers COHORT_WEDGED at close and
- * leaks on purpose; a run that succeeded in spite of a failed call for which
- * keeps_memory() is true may leave a little behind; every other run leaves
- * nothing.
+ * This works like memory.c, with calls of the platform's table in place of
+ * allocations. If the reaper could not do its work, the close returns
+ * COHORT_WEDGED and leaks on purpose. A run that succeeds despite the failed
+ * call may leak a little if keeps_memory() is true for this call. Every other
+ * run must leak nothing.
  */
 
 #include <stdbool.h>
@@ -22,10 +22,9 @@
 #include "support/scenario.h"
 
 /*
- * True if a run that answered COHORT_OK may have kept memory because @call
- * failed: during teardown that call frees, or selects the device on which to
- * free; and a mark that was never set may leave a stream that waits for its
- * word.
+ * Return whether a run that returned COHORT_OK may leak because @call failed.
+ * It may if the call frees memory during teardown, or selects the device for
+ * that; or if a mark was never set, so that a stream waits for its word.
  */
 static bool keeps_memory(const char *call)
 {
@@ -36,7 +35,7 @@ static bool keeps_memory(const char *call)
 		"cudaEventDestroy",
 		"cudaGetDevice",
 		"cudaSetDevice",
-		"mark",
+		"cuStreamWriteValue32",
 	};
 	size_t i;
 
@@ -47,17 +46,19 @@ static bool keeps_memory(const char *call)
 }
 
 /*
- * Blocks in use, without the communicators and the memory that strict mode
- * keeps.
+ * Return the number of blocks in use, without communicators and without memory
+ * that strict mode keeps.
  */
 static long live_blocks(void)
 {
-	return heap_live() - (long)lifetime_buried() - (long)memory_kept();
+	return heap_live() - (long)lifetime_destroyed_count() -
+	       (long)memory_kept();
 }
 
 static int check(unsigned long n, int rc, int closed, long left)
 {
-	/* OK: the failure of this call does no harm. */
+	/* If the run returned COHORT_OK, the failure of this call does no
+	 * harm. */
 	if (rc != COHORT_OK && !*cohort_last_error()) {
 		printf("%lu %s: %d without a text\n", n, failing_fired(), rc);
 		return 1;
@@ -80,7 +81,7 @@ int main(void)
 	long live;
 
 	place_need_no_sync("an abort that fails leaves kernels for which all "
-	                   "memory functions then wait for ever");
+	                   "memory functions would then wait forever");
 	real = place_table();
 	platform_override(failing_wrap(real));
 	if (scenario(&closed) != COHORT_OK || scenario(&closed) != COHORT_OK) {
@@ -88,7 +89,8 @@ int main(void)
 		return 1;
 	}
 	for (n = 1;; n++) {
-		/* Stock up again: an earlier life may have leaked some. */
+		/* Refill the stock, because an earlier run may have leaked
+		 * some. */
 		scenario_stock();
 		live = live_blocks();
 		failing_at(NULL, n, ncclSystemError, cudaErrorLaunchFailure);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * No collective allocates after the first
+ * Checks that no collective allocates memory after the first one of its kind
  *
- * Every rank makes the same calls twice: first to let the host platform make
- * what it keeps, then counted.  In the second pass some ranks also run ahead of
- * the others, so that more operations are in flight than ever before.
+ * Every rank makes its calls twice. In the first pass, the host platform
+ * allocates memory that it keeps. The second pass is counted. In the second
+ * pass, some ranks also run ahead of the others, so that more operations are in
+ * flight than ever before.
  */
 
 #include <pthread.h>
@@ -24,7 +25,8 @@
 static pthread_barrier_t all;
 static unsigned long before, after;
 
-/* Transfers between two ranks for the first time, and blocks for all. */
+/* Send and receive between pairs of ranks, both in a batch and outside, and make
+ * the collectives whose buffers have a block for each rank. */
 static void transfers(struct cohort_comm *c, float *data)
 {
 	int rank = cohort_comm_rank(c);
@@ -45,7 +47,7 @@ static void transfers(struct cohort_comm *c, float *data)
 	cohort_all_to_all(c, data, data + COUNT, 100, COHORT_F32, stream, NULL);
 }
 
-/* Several hundred calls as one operation. */
+/* Make several hundred calls as one operation. */
 static void batch(struct cohort_comm *c, float *data)
 {
 	size_t i;
@@ -59,7 +61,7 @@ static void batch(struct cohort_comm *c, float *data)
 	ranks_must(cohort_batch_end(c, cohort_comm_stream(c), NULL), "batch");
 }
 
-/* Without a timeout, and with one. */
+/* Make calls with host memory, both without and with a timeout. */
 static void host_memory(struct cohort_comm *c, float *data, float *block)
 {
 	ranks_must(cohort_all_reduce_host(c, data, COUNT, COHORT_F32,
@@ -102,7 +104,7 @@ static void collectives(struct cohort_comm *c, float *data)
 	ranks_must(cohort_synchronize(c, RANKS_SOON), "synchronize");
 }
 
-/* The odd ranks queue all their operations before the even ones begin. */
+/* Queue all operations of the odd ranks before the even ranks begin. */
 static void run_ahead(struct cohort_comm *c, float *data)
 {
 	int i, rank = cohort_comm_rank(c);
@@ -120,9 +122,9 @@ static void run_ahead(struct cohort_comm *c, float *data)
 }
 
 /*
- * As many batches in flight at once as there can ever be operations, so that
- * everything that the platform keeps has room for a batch: for the odd ranks,
- * or for the even ones.
+ * Have as many batches in flight as there can be operations, so that the
+ * platform has allocated everything that batches need. The batches are of the
+ * odd ranks if @odd is true, otherwise of the even ranks.
  */
 static void many_batches(struct cohort_comm *c, float *data, int odd)
 {
@@ -161,15 +163,17 @@ static int worker(struct cohort_comm *c, void *user)
 
 int main(void)
 {
+	struct cohort_platform_info info = { .size = sizeof(info) };
 	struct cohort_group *group;
 
 	pthread_barrier_init(&all, NULL, RANKS);
 	group = ranks_open(RANKS, NULL);
 	/*
-	 * Then no rank can first have as many operations in flight as it may
-	 * have later.
+	 * If ranks launch together, no rank can run ahead, so the first pass
+	 * cannot have as many operations in flight as the second one.
 	 */
-	if (cohort_group_launch(group) == COHORT_LAUNCH_TOGETHER) {
+	cohort_platform_probe(cohort_group_platform(group), &info);
+	if (info.launch == COHORT_LAUNCH_TOGETHER) {
 		puts("ranks cannot run ahead of others: they launch together");
 		return 77;
 	}

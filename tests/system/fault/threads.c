@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A group ends, and says why, although the system refuses to start threads: the
- * verdict, the abort of the group and of what was split from it, the callback and
- * the close
+ * Checks that a group ends and reports its cause even if no thread can be
+ * started: the verdict, the abort of the group and its children, the callback
+ * and the close must work
  */
 
 #include <dlfcn.h>
@@ -19,7 +19,7 @@
 #define RANKS 2
 
 static atomic_bool refuses;
-static atomic_int refused, told;
+static atomic_int refused, reported;
 
 int pthread_create(pthread_t *thread, const pthread_attr_t *attr,
                    void *(*fn)(void *), void *arg)
@@ -38,11 +38,11 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attr,
 static int count(const struct cohort_verdict *v, void *user)
 {
 	(void)user;
-	atomic_fetch_add(&told, v->stage == COHORT_STAGE_ENDED);
+	atomic_fetch_add(&reported, v->stage == COHORT_STAGE_ENDED);
 	return 0;
 }
 
-/* Rank 0 waits for a rank that has gone to sleep. */
+/* Wait on rank 0 for rank 1, which sleeps. */
 static int stall(struct cohort_comm *c, void *user)
 {
 	struct cohort_cause cause = { .status = COHORT_OK };
@@ -73,9 +73,10 @@ int main(void)
 	group = ranks_open(RANKS, &o);
 	rc = cohort_group_run(group, stall, NULL, &cause);
 	ranks_must(cohort_group_close(group), "close");
-	if (rc == COHORT_STALLED && cause.missing[0] == 2 && told && refused)
+	if (rc == COHORT_STALLED && cause.missing[0] == 2 && reported &&
+	    refused)
 		return 0;
 	fprintf(stderr, "%d: %s; %d verdicts, %d threads refused\n", rc,
-	        cause.text, told, refused);
+	        cause.text, reported, refused);
 	return 1;
 }

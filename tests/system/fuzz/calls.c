@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Collectives: each rank's buffers have exactly the necessary size, and each
- * result is compared with the reference
+ * Steps that call collectives. Each rank's buffers have exactly the necessary
+ * size, and each result is compared with the reference.
  */
 
 #include <stdlib.h>
@@ -15,8 +15,9 @@
 /* ---- sizes ------------------------------------------------------------ */
 
 /*
- * What a rank sends and receives, in blocks of the count; 0: it does not use
- * the buffer.
+ * Return the number of blocks, each of the call's count, that a rank sends, or
+ * 0 if it does not use the send buffer. recv_blocks() does the same for the
+ * receive buffer.
  */
 static size_t send_blocks(const struct step *s, int rank)
 {
@@ -70,14 +71,16 @@ static void fill(const struct step *s, int rank, void *to)
 
 /* ---- buffers ---------------------------------------------------------- */
 
-/* One element, different for each rank. */
+/* Store the factor of a rank's inputs, which differs between ranks. */
 static void fill_scalar(const struct step *s, int rank, void *to)
 {
 	fill_random(to, 1, s->type,
 	            (uint64_t)s->number << 8 | 0x80u | (unsigned)rank, false);
 }
 
-/* Collectives that reduce can scale. */
+/*
+ * Return whether a step's collective reduces, so that its inputs can be scaled.
+ */
 static bool scales(const struct step *s)
 {
 	return s->is_scaled &&
@@ -118,7 +121,7 @@ static void buffer_put(const struct step *s, void *memory)
 	expect_cuda(put(memory), "freeing a buffer");
 }
 
-/* A call that was dropped with its group has done nothing. */
+/* Check that a call that was dropped with its group has changed nothing. */
 static void check_untouched(const struct part *part)
 {
 	const struct step *s = part->step;
@@ -126,7 +129,8 @@ static void check_untouched(const struct part *part)
 	if (part->dropped && !s->in_place && s->call != FUZZ_BCAST &&
 	    part->recv_bytes &&
 	    !fill_guard_intact(part->recv, part->recv_bytes))
-		fuzz_fail("step %d was dropped, but rank %d got something",
+		fuzz_fail("step %d was dropped, but changed the output of rank "
+		          "%d",
 		          s->number, part->rank);
 }
 
@@ -139,7 +143,7 @@ static void part_free(struct part *part)
 	part->send_memory = part->recv_memory = NULL;
 }
 
-/* Both buffers in the larger of the two. */
+/* For a call in place, let the larger buffer serve as both. */
 static void get_in_place(struct part *part)
 {
 	const struct step *s = part->step;
@@ -280,7 +284,7 @@ static void scale(const struct step *s, int rank, void *in)
 	                s->type);
 }
 
-/* Relaxed: only a number. */
+/* Number of compared results. Accessed relaxed, because it orders nothing. */
 static atomic_ulong results;
 
 unsigned long fuzz_results(void)
@@ -313,8 +317,8 @@ static void part_check(const struct part *part)
 }
 
 /*
- * Whether everything that was queued has happened: it is done, and nothing has
- * cut it short.
+ * Return whether everything that was queued for this call is done and was not
+ * cut short.
  */
 static bool is_done(const struct part *part)
 {
@@ -355,7 +359,10 @@ void parts_free(struct part **list, int device)
 	}
 }
 
-/* A rank alone makes every call at once, except sends. */
+/*
+ * Return whether the call completes immediately: there is only one rank, and it
+ * sends no messages.
+ */
 static bool is_immediate(const struct step *s)
 {
 	return s->family->n == 1 && s->call != FUZZ_RING &&
@@ -383,7 +390,7 @@ void parts_end_group(struct runner *r, ncclResult_t result)
 	r->pending = NULL;
 }
 
-/* ---- the call --------------------------------------------------------- */
+/* ---- making the call -------------------------------------------------- */
 
 static ncclResult_t to_ranks(const struct part *part, size_t count, int op,
                              int root)
@@ -431,7 +438,7 @@ static ncclResult_t first_of(ncclResult_t a, ncclResult_t b)
 	return a != ncclSuccess ? a : b;
 }
 
-/* For a rank that sends and receives, inside a group. */
+/* Make a rank's sends and receives, inside a group. */
 static ncclResult_t to_one(const struct part *part, size_t count, int root)
 {
 	const struct step *s = part->step;
@@ -460,7 +467,8 @@ static ncclResult_t call_with(const struct part *part, size_t count, int op,
 	return to_ranks(part, count, op, root);
 }
 
-/* With an operation of its own, which is destroyed before it is used. */
+/* Make the call. If it is scaled, create its own operation, and destroy this
+ * right after the call. */
 static ncclResult_t call(const struct part *part, size_t count, int op,
                          int root)
 {
@@ -487,8 +495,9 @@ static ncclResult_t call(const struct part *part, size_t count, int op,
 }
 
 /*
- * What the odd rank does instead; -1: nothing.  It is no root unless it has
- * what a root sends, which may be read before the call is known not to match.
+ * Make the odd rank's call, which differs from the other ranks' calls. Return
+ * -1 if it makes none. The odd rank becomes a root only if it has a root's
+ * input, because NCCL may read that before it detects the mismatch.
  */
 static int call_oddly(const struct part *part)
 {
@@ -535,8 +544,8 @@ static bool takes_part(const struct step *s, int rank)
 }
 
 /*
- * The ranks of one thread call in one group, and so does a rank that sends and
- * receives.
+ * Run a collective. A thread with several ranks calls for them in one group. A
+ * rank that both sends and receives also needs a group.
  */
 void run_collective(struct runner *r, struct step *s)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Collectives that all ranks capture into graphs, and run from the graphs
+ * Steps in which all ranks capture collectives into graphs and launch them
  */
 
 #include "system/fuzz/program.h"
@@ -13,15 +13,16 @@ void part_capture(struct part *part)
 	            "cudaStreamCreateWithFlags");
 	part->slot = NO_SLOT;
 	/*
-	 * Any other mode would refuse what this or another thread does
-	 * meanwhile.
+	 * Use relaxed mode, because other modes would forbid other calls of
+	 * this or other threads during the capture.
 	 */
 	expect_cuda(host_cudaStreamBeginCapture(part->stream,
 	                                        cudaStreamCaptureModeRelaxed),
 	            "cudaStreamBeginCapture");
 }
 
-/* More than once if each run gives one and the same result. */
+/* Return how often to launch a graph: once unless a repetition gives the same
+ * results. */
 static int times(const struct step *s)
 {
 	return s->in_place ? 1 : 1 + s->raw[1] / 8 % 3;
@@ -41,7 +42,7 @@ static void launch(struct part *part, cudaGraph_t graph)
 	expect_cuda(host_cudaGraphDestroy(graph), "cudaGraphDestroy");
 }
 
-/* Unless the family was aborted there is a graph. */
+/* End a capture. It returns a graph unless the family was aborted. */
 static void end_capture(struct runner *r, struct part *part)
 {
 	cudaGraph_t graph = NULL;
@@ -60,8 +61,8 @@ static void end_capture(struct runner *r, struct part *part)
 }
 
 /*
- * The thread stays inside until its graphs are gone: until then the
- * communicator may not be freed.
+ * Run a step with captured collectives. The thread stays inside until it has
+ * destroyed its graphs, because the communicator must outlive them.
  */
 void run_captured(struct runner *r, struct step *s)
 {

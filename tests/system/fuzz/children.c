@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Steps that make communicators from others, or revoke them
+ * Steps that create communicators from others, or revoke them
  */
 
 #include "system/fuzz/program.h"
@@ -25,7 +25,7 @@ static ncclResult_t split(struct step *s, int rank, ncclComm_t *out,
 	                          s->raw[7] * (rank + 1) % 5, out, config);
 }
 
-/* Each thread has its own list, because the call sorts it. */
+/* Shrink a rank's communicator. The call sorts the list, so pass a copy. */
 static ncclResult_t shrink(struct step *s, int rank, ncclComm_t *out,
                            ncclConfig_t *config)
 {
@@ -39,7 +39,7 @@ static ncclResult_t shrink(struct step *s, int rank, ncclComm_t *out,
 	                                         : NCCL_SHRINK_DEFAULT);
 }
 
-/* A thread's calls, in its group.  False if any could not be made. */
+/* Make a thread's calls in its group. Return false if one could not be made. */
 static bool call_children(struct runner *r, struct step *s, ncclComm_t *made)
 {
 	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;

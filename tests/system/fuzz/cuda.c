@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Steps of streams, events and memory
+ * Steps with streams, events and memory
  */
 
 #include <string.h>
 
 #include "system/fuzz/program.h"
 
-/* The device by the rule of the plan. */
+/* Return the device that a byte of a step selects, as in the plan. */
 static int step_device(const struct runner *r, unsigned byte)
 {
 	int threads = r->program->threads;
@@ -19,7 +19,8 @@ static int step_device(const struct runner *r, unsigned byte)
 
 /* ---- streams ---------------------------------------------------------- */
 
-/* Slot 0 exists already; slot 2 synchronizes with it. */
+/* Create the stream of a slot on demand. Slot 0 is the legacy stream, and slot
+ * 2 synchronizes with it. */
 cudaStream_t slot_stream(struct runner *r, int device, int slot)
 {
 	cudaStream_t *stream = &r->program->streams[device][slot];
@@ -33,7 +34,7 @@ cudaStream_t slot_stream(struct runner *r, int device, int slot)
 	return *stream;
 }
 
-/* Make @device current, and return which one was current. */
+/* Make @device current, and return the previous one. */
 static int enter_device(int device)
 {
 	int before = -1;
@@ -49,8 +50,9 @@ static void leave_device(int before)
 }
 
 /*
- * Everything queued on @device's @slot (-1: any) is done: check it.  Unless
- * something hangs there, parts that are right can be given back.
+ * Check the results of all work that was queued on stream @slot of @device, or
+ * on all of its streams if @slot is -1. The work must be done. Then free the
+ * buffers with correct contents, unless something on the device may hang.
  */
 static void check_done(struct runner *r, int device, int slot, bool may_hang)
 {
@@ -135,7 +137,7 @@ static bool has_blocks(const struct runner *r, int device, int slot)
 	return false;
 }
 
-/* Queued work goes on. */
+/* Destroy a stream. Work that is queued on it continues. */
 void run_stream_destroy(struct runner *r, struct step *s)
 {
 	int device = step_device(r, s->raw[2]), slot = s->raw[3] % SLOTS;
@@ -152,7 +154,7 @@ void run_stream_destroy(struct runner *r, struct step *s)
 			part->slot = NO_SLOT;
 }
 
-/* At the end of a thread. */
+/* Destroy a thread's streams when the thread ends. */
 void streams_drain(struct runner *r)
 {
 	struct program *p = r->program;
@@ -165,7 +167,7 @@ void streams_drain(struct runner *r)
 		          atomic_load(&r->host_called), r->host_calls);
 }
 
-/* ---- functions that only this platform has ---------------------------- */
+/* ---- functions that only the host platform has ------------------------ */
 
 const struct platform *own_functions(void)
 {
@@ -189,8 +191,9 @@ static void flush_destroyed(int device)
 }
 
 /*
- * Let everything queued so far go on by itself: on a stream of the thread's,
- * which may be destroyed already, or on any device's default stream.
+ * Flush a stream, so that its work runs without a waiting thread. The stream is
+ * one of the thread's streams, which may be destroyed already, or a device's
+ * default stream.
  */
 void run_flush(struct runner *r, struct step *s)
 {
@@ -310,7 +313,7 @@ static void event_destroy(struct runner *r, int i)
 	r->events[i] = NULL;
 }
 
-/* A thread's event belongs to its first device, and is only recorded there. */
+/* Run an event step. A thread records its event only on its first device. */
 void run_event(struct runner *r, struct step *s)
 {
 	int before = enter_device(r->index), i = s->raw[3] % EVENTS;
@@ -347,7 +350,8 @@ void run_event(struct runner *r, struct step *s)
 	leave_device(before);
 }
 
-/* One thread records, and the other's stream waits for the event. */
+/* Run a handoff: one thread records an event, and another thread's stream waits
+ * for it. */
 void run_handoff(struct runner *r, struct step *s)
 {
 	int to = s->raw[2] % r->program->threads, before;
@@ -421,7 +425,8 @@ static void block_check(struct runner *r, struct block *b)
 	                            cudaMemcpyDefault),
 	            "cudaMemcpy");
 	if (memcmp(seen, b->mirror, BLOCK_BYTES) != 0)
-		fuzz_fail("a block of memory is not what was written");
+		fuzz_fail(
+			"a block of memory does not have the written contents");
 }
 
 static void block_set(struct runner *r, struct step *s, struct block *b)
@@ -435,7 +440,9 @@ static void block_set(struct runner *r, struct step *s, struct block *b)
 	memset(b->mirror + from, s->raw[4], n);
 }
 
-/* From another block of that stream, or from pageable memory. */
+/*
+ * Copy into a block, from another block of its stream or from pageable memory.
+ */
 static void block_copy(struct runner *r, struct step *s, struct block *b)
 {
 	struct block *other = &r->blocks[s->raw[4] % BLOCKS];
@@ -457,7 +464,7 @@ static void block_copy(struct runner *r, struct step *s, struct block *b)
 	memcpy(b->mirror + from, mirror + from, n);
 }
 
-/* Many of these operations wait for a stream. */
+/* Run a memory step. Many of its operations wait for a stream. */
 void run_memory(struct runner *r, struct step *s)
 {
 	struct block *b = &r->blocks[s->raw[3] % BLOCKS];
@@ -488,7 +495,7 @@ void run_memory(struct runner *r, struct step *s)
 	leave_device(before);
 }
 
-/* ---- the end ---------------------------------------------------------- */
+/* ---- teardown --------------------------------------------------------- */
 
 static void runner_end(struct runner *r)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Functions of the CUDA runtime beside streams, events and plain memory: each
- * is a small scene on one thread, with streams and memory of its own
+ * Scenes for CUDA runtime functions other than streams, events and plain
+ * memory. Each runs on one thread, with its own streams and memory.
  */
 
 #include <stdlib.h>
@@ -13,14 +13,16 @@
 void may_fail(cudaError_t error, const char *call)
 {
 	if ((int)error < 0 || (int)error > cudaErrorUnknown)
-		fuzz_fail("%s: %d is no error", call, (int)error);
+		fuzz_fail("%s returned %d, which is not a CUDA error", call,
+		          (int)error);
 	host_cudaGetLastError();
 }
 
 void must_be(cudaError_t error, cudaError_t must, const char *call)
 {
 	if (error != must)
-		fuzz_fail("%s: %d, not %d", call, (int)error, (int)must);
+		fuzz_fail("%s returned %d, not %d", call, (int)error,
+		          (int)must);
 	host_cudaGetLastError();
 }
 
@@ -95,7 +97,7 @@ static void peers(const uint8_t *raw)
 	may_fail(host_cudaDeviceDisablePeerAccess(peer),
 	         "cudaDeviceDisablePeerAccess");
 	memset(b, raw[3], SCENE_BYTES);
-	/* Pools of other devices wait for work of other threads. */
+	/* A pool of another device would wait for other threads' work. */
 	expect_cuda(host_cudaGetDevice(&own), "cudaGetDevice");
 	expect_cuda(host_cudaMemcpyPeer(a, own, b, own, SCENE_BYTES),
 	            "cudaMemcpyPeer");
@@ -213,14 +215,14 @@ static void registered(const uint8_t *raw)
 	expect_cuda(host_cudaHostRegister(memory, SCENE_BYTES, raw[0] % 4),
 	            "cudaHostRegister");
 	if (host_cudaHostRegister(memory, SCENE_BYTES, 0) == cudaSuccess)
-		fuzz_fail("memory is registered twice");
+		fuzz_fail("memory can be registered twice");
 	host_cudaGetLastError();
 	may_fail(host_cudaHostGetDevicePointer(&device, memory, 0),
 	         "cudaHostGetDevicePointer");
 	may_fail(host_cudaHostGetFlags(&flags, memory), "cudaHostGetFlags");
 	expect_cuda(host_cudaHostUnregister(memory), "cudaHostUnregister");
 	if (host_cudaHostUnregister(memory) == cudaSuccess)
-		fuzz_fail("memory is unregistered twice");
+		fuzz_fail("memory can be unregistered twice");
 	host_cudaGetLastError();
 	free(memory);
 }
@@ -285,7 +287,7 @@ struct scene {
 	int calls;
 };
 
-/* A fork and a join: another stream does half of the work. */
+/* Capture a fork and a join, in which a second stream does half of the work. */
 static void capture_work(struct scene *c, const uint8_t *raw)
 {
 	cudaEvent_t fork, join;
@@ -337,7 +339,7 @@ static void replay(struct scene *c, cudaGraph_t graph, const uint8_t *raw)
 	check_bytes(c->copy, times ? raw[2] : 0x11, SCENE_BYTES, "a graph");
 }
 
-/* Do something that invalidates the capture. */
+/* Invalidate the capture in one of several ways. */
 static void invalidate(struct scene *c, const uint8_t *raw)
 {
 	cudaError_t error = raw[1] % 2 ? host_cudaStreamSynchronize(c->a)
@@ -345,16 +347,16 @@ static void invalidate(struct scene *c, const uint8_t *raw)
 	cudaGraph_t graph;
 
 	if (error == cudaSuccess || error == cudaErrorNotReady)
-		fuzz_fail("a stream that is captured can be waited for");
+		fuzz_fail("a stream under capture can be waited for");
 	host_cudaGetLastError();
 	if (host_cudaStreamEndCapture(c->a, &graph) == cudaSuccess || graph)
-		fuzz_fail("a capture that is spoilt makes a graph");
+		fuzz_fail("an invalidated capture yields a graph");
 	host_cudaGetLastError();
 	scene_stream_end(c->a);
 	scene_stream_end(c->b);
 }
 
-/* A capture in global mode would affect all threads. */
+/* Run a capture, but not in global mode, which would affect all threads. */
 static void captures(const uint8_t *raw)
 {
 	struct scene c = { .a = scene_stream(), .b = scene_stream() };
@@ -379,14 +381,14 @@ static void captures(const uint8_t *raw)
 	scene_memory_end(1, c.copy);
 }
 
-/* ---- the step --------------------------------------------------------- */
+/* ---- running the step ------------------------------------------------- */
 
 static void (*const scenes[])(const uint8_t *raw) = {
 	captures, device_facts, peers,        pointers,     pitched,
 	pooled,   registered,   stream_facts, entry_points, captures,
 };
 
-/* Most of these scenes wait for a stream. */
+/* Run an extra step. Most of its scenes wait for a stream. */
 void run_extra(struct runner *r, struct step *s)
 {
 	const unsigned n = sizeof(scenes) / sizeof(scenes[0]);

@@ -3,20 +3,20 @@
 #define FUZZ_H
 
 /*
- * libFuzzer's interface, which its target and the replayer of inputs share
+ * The functions of libFuzzer's interface, for the target and for the replayer
  */
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Run one input; aborts if a check fails. */
+/* Run one input. Abort the process if a check fails. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Change an input in place; returns its new size. */
+/* Mutate an input in place. Return its new size. */
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most,
                                unsigned int seed);
 
-/* Provided by libFuzzer. */
+/* Mutate bytes in place, as libFuzzer does. Return the new size. */
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t most);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Steps that make communicators and end them
+ * Steps that create communicators and end them
  */
 
 #include <sched.h>
@@ -18,7 +18,9 @@ void publish(struct family *f, struct program *p, int ranks)
 	pthread_mutex_unlock(&p->lock);
 }
 
-/* One thread makes all ranks; the others wait until it has. */
+/*
+ * Run an init step: one thread creates all ranks, and the others wait for it.
+ */
 void run_init_all(struct runner *r, struct step *s)
 {
 	struct program *p = r->program;
@@ -59,7 +61,7 @@ void check_comm(const struct family *f, int rank)
 		          f->device[rank], number, count, device);
 }
 
-/* For a family that no other thread knows yet. */
+/* Wait for the joins of a family that no other thread can use yet. */
 static ncclResult_t await_joins(struct runner *r, struct family *f)
 {
 	ncclResult_t state = ncclSuccess;
@@ -91,8 +93,8 @@ void joins_end_group(struct runner *r, ncclResult_t result)
 		if (f->is_async && result == ncclInProgress)
 			result = await_joins(r, f);
 		if (result != ncclSuccess)
-			fuzz_fail("ranks could not join: %d: %s", (int)result,
-			          host_ncclGetLastError(NULL));
+			fuzz_fail("ranks could not join: status %d: %s",
+			          (int)result, host_ncclGetLastError(NULL));
 		for (rank = 0; rank < f->n; rank++)
 			if (f->owner[rank] == r->index)
 				check_comm(f, rank);
@@ -101,7 +103,7 @@ void joins_end_group(struct runner *r, ncclResult_t result)
 	r->join_count = 0;
 }
 
-/* Calls that are refused, and leave the id usable. */
+/* Make joins that are refused. The id must remain usable. */
 static void join_wrong(struct step *s)
 {
 	ncclComm_t comm;
@@ -110,7 +112,7 @@ static void join_wrong(struct step *s)
 		return;
 	if (host_ncclCommInitRank(&comm, s->family->n, s->family->id,
 	                          s->family->n) != ncclInvalidArgument)
-		fuzz_fail("a rank beyond the last joins");
+		fuzz_fail("a rank beyond the last one can join");
 }
 
 static ncclResult_t join(struct family *f, int rank, bool scalable)
@@ -155,12 +157,12 @@ void run_init_ranks(struct runner *r, struct step *s)
 	expect_cuda(host_cudaSetDevice(before), "cudaSetDevice");
 }
 
-/* ---- ends ------------------------------------------------------------- */
+/* ---- teardown --------------------------------------------------------- */
 
 typedef ncclResult_t (*end_fn)(ncclComm_t comm);
 
 /*
- * Call @end for each of the thread's ranks, in a group or one after the other.
+ * Call @end for each of the thread's ranks, in one group or one by one.
  */
 static void end_ranks(struct runner *r, struct step *s, end_fn end,
                       bool releases, const char *call)
@@ -199,7 +201,9 @@ void run_finalize(struct runner *r, struct step *s)
 		          "ncclCommFinalize");
 }
 
-/* A communicator that could not be made is not yet shared with others. */
+/*
+ * End a family whose creation failed, which no other thread has ever used.
+ */
 static void end_broken(struct runner *r, struct family *f)
 {
 	int rank;
@@ -212,8 +216,9 @@ static void end_broken(struct runner *r, struct family *f)
 }
 
 /*
- * A communicator that is aborted together with others, some of whose ranks it
- * lacks, must not have anything in flight: those other ranks would wait for it.
+ * Finish the operations in flight before an abort. Families that are aborted
+ * together with this one may have more ranks, which would otherwise wait for
+ * it.
  */
 static void finish_together(struct runner *r, struct step *s)
 {

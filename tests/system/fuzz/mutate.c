@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * How libFuzzer changes inputs: by whole steps as well as by bytes
+ * The mutator for libFuzzer, which changes inputs by whole steps as well as by
+ * bytes
  */
 
 #include <stdbool.h>
@@ -10,7 +11,7 @@
 #include "system/fuzz/fuzz.h"
 #include "system/fuzz/program.h"
 
-/* The offset of step @n. */
+/* Return the offset of step @n. */
 static size_t at(size_t n)
 {
 	return HEADER_BYTES + n * STEP_BYTES;
@@ -35,7 +36,8 @@ static size_t drop(uint8_t *data, size_t steps, size_t where)
 	return at(steps - 1);
 }
 
-/* Mutate one step alone, which libFuzzer may make shorter. */
+/* Mutate one step. If libFuzzer returns fewer bytes, the others are
+ * unchanged. */
 static void mutate_step(uint8_t *step)
 {
 	uint8_t copy[STEP_BYTES];
@@ -47,8 +49,8 @@ static void mutate_step(uint8_t *step)
 }
 
 /*
- * Whole steps are added, repeated, removed and changed; otherwise libFuzzer
- * changes bytes anywhere.
+ * Mutate an input: add, repeat, remove or change a whole step, or let libFuzzer
+ * change bytes anywhere.
  */
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most,
                                unsigned int seed)

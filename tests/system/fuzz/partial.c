@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Inits that can never complete, because one rank does not come: the reaper
- * aborts the communicators that exist
+ * Inits that cannot complete, because one rank never joins. The reaper aborts
+ * the communicators that exist.
  */
 
 #include "system/fuzz/program.h"
 
 static ncclComm_t comm_of(struct family *f, int rank)
 {
-	/* Acquire: the host platform stores it with release. */
+	/* Acquire pairs with the release of the host platform's store. */
 	return __atomic_load_n(&f->comm[rank], __ATOMIC_ACQUIRE);
 }
 
@@ -23,7 +23,7 @@ bool partial_waits(struct family *f)
 	return false;
 }
 
-/* The first thread to get there aborts it. */
+/* Abort a rank. Only the first thread that calls this does so. */
 static void end_rank(struct family *f, int rank)
 {
 	ncclComm_t comm = comm_of(f, rank);
@@ -40,8 +40,10 @@ void partial_abort(struct family *f)
 		end_rank(f, r);
 }
 
-/* The family's id is still open if no rank has joined by it: one rank alone uses
- * it up. */
+/*
+ * End a partial family. If no rank has joined, its id is still unused, and the
+ * join of a single rank uses it up.
+ */
 void partial_end(struct family *f)
 {
 	ncclResult_t result;
@@ -90,7 +92,7 @@ void run_init_cut(struct runner *r, struct step *s)
 		return;
 	host_cudaGetDevice(&before);
 	if (join_ranks(r, s) == ncclSuccess)
-		fuzz_fail("an init completes without rank %d", s->odd_rank);
+		fuzz_fail("an init completed without rank %d", s->odd_rank);
 	for (rank = 0; rank < f->n; rank++)
 		if (f->owner[rank] == r->index)
 			end_rank(f, rank);

@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * From bytes to a program, and the program's model, which says what is legal
+ * Turns bytes into a program, by a model that knows which steps are legal
  *
- * A step that would be illegal is left out, or turned into a legal one.  The
- * model is on the safe side: a queue may be stuck if anything on its device may
- * be.
+ * A step that would be illegal is dropped or changed into a legal one. The
+ * model is conservative: it assumes that a queue may be stuck if anything on
+ * its device may be.
  */
-
 #include <string.h>
 
 #include "base/type.h"
 #include "sim/strict/strict.h"
 #include "system/fuzz/plan.h"
 
-/* ---- what hangs ------------------------------------------------------- */
+/* ---- stuck devices ---------------------------------------------------- */
 
 #define HELD (1u << MOST_FAMILIES)
 
@@ -33,7 +32,8 @@ unsigned plan_taint(const struct program *p, const struct family *f)
 	return taint;
 }
 
-/* A call on @f waits for all its devices, and the devices for the call. */
+/* If a device of @f is stuck, mark all devices of @f as stuck. A call on @f
+ * waits for all of its devices, and they wait for the call. */
 static void spread_taint(struct program *p, struct family *f)
 {
 	unsigned taint = plan_taint(p, f);
@@ -75,9 +75,9 @@ void plan_unsure(struct program *p, const struct family *f)
 			p->steps[i].is_sure = false;
 }
 
-/* ---- picking ---------------------------------------------------------- */
+/* ---- choosing families ------------------------------------------------ */
 
-/* An existing family, or NULL. */
+/* Return an existing family, or NULL. */
 struct family *plan_pick(struct program *p, unsigned byte)
 {
 	struct family *there[MOST_FAMILIES];
@@ -109,7 +109,8 @@ unsigned plan_owners(const struct family *f)
 
 /* ---- calls ------------------------------------------------------------ */
 
-/* Most counts are small, some are more than one share of work. */
+/* Pick a count that is usually small, but sometimes exceeds one share of
+ * work. */
 static size_t pick_count(unsigned byte)
 {
 	static const size_t counts[] = { 1, 2, 3, 7, 16, 33, 64, 100, 0, 257 };
@@ -119,7 +120,10 @@ static size_t pick_count(unsigned byte)
 	return counts[byte % (sizeof(counts) / sizeof(counts[0]))];
 }
 
-/* In strict mode all ranks that come must make one call. */
+/*
+ * Pick an odd rank for some steps. In strict mode, the odd rank makes no call,
+ * because all ranks that call must make the same call.
+ */
 static void plan_oddity(struct program *p, struct step *s)
 {
 	struct family *f = s->family;
@@ -145,7 +149,7 @@ bool plan_collective(struct program *p, struct step *s)
 
 	if (!f || f->is_final || (f->is_async && p->depth))
 		return false;
-	/* Strict mode would notice that a rank has left out a call. */
+	/* Strict mode would report a call that an aborted rank has skipped. */
 	if (f->is_doomed && strict_is_on())
 		return false;
 	s->family = f;
@@ -171,7 +175,8 @@ bool plan_collective(struct program *p, struct step *s)
 	return true;
 }
 
-/* Work that was queued earlier holds up a graph like everything else. */
+/* Plan a captured step. Like any other work, its graph may wait for earlier
+ * work. */
 bool plan_captured(struct program *p, struct step *s)
 {
 	s->raw[7] = 0;
@@ -190,7 +195,10 @@ bool plan_group_begin(struct program *p, struct step *s)
 	return true;
 }
 
-/* Nothing is sure about a call that some ranks queue and others do not. */
+/*
+ * Mark the results of a group's calls as uncertain, because only some ranks
+ * queue the calls.
+ */
 static void unsure_group(struct program *p, const struct family *f)
 {
 	struct step *s = &p->steps[p->step_count];
@@ -215,8 +223,8 @@ static void end_family(struct program *p, struct family *f)
 }
 
 /*
- * A group's calls are queued at its end, and in another order: whatever waits
- * for one of them may wait for all.
+ * Spread stuck devices over a group.  Its calls are queued at its end, in any
+ * order, so whatever waits for one of them may wait for all.
  */
 static void spread_group(struct program *p)
 {
@@ -255,8 +263,8 @@ bool plan_group_end(struct program *p, struct step *s)
 /* ---- streams ---------------------------------------------------------- */
 
 /*
- * No thread waits inside a group, and seldom for an operation that may never
- * end.
+ * Plan a wait.  A thread never waits inside a group, and only rarely for an
+ * operation that may never end.
  */
 static bool plan_wait(struct program *p, struct step *s, bool tainted,
                       enum step_kind instead)
@@ -294,7 +302,7 @@ bool plan_stream_destroy(struct program *p, struct step *s)
 	return !p->depth;
 }
 
-/* A flush waits for nothing. */
+/* Plan a flush, which waits for nothing. */
 bool plan_flush(struct program *p, struct step *s)
 {
 	(void)p;
@@ -335,7 +343,7 @@ bool plan_event(struct program *p, struct step *s)
 	switch (s->raw[2] % 8) {
 	case 0:
 	case 1:
-		*tainted = p->tainted[s->who]; /* like a device */
+		*tainted = p->tainted[s->who];
 		break;
 	case 2:
 	case 3:
@@ -359,7 +367,7 @@ bool plan_handoff(struct program *p, struct step *s)
 	return true;
 }
 
-/* Some of these operations wait for a stream. */
+/* Plan a memory step; some of its operations wait for a stream. */
 bool plan_memory(struct program *p, struct step *s)
 {
 	bool tainted = p->is_wild;
@@ -405,7 +413,7 @@ bool plan_wrong(struct program *p, struct step *s)
 	return true;
 }
 
-/* ---- the whole -------------------------------------------------------- */
+/* ---- main ------------------------------------------------------------- */
 
 static bool (*const planners[])(struct program *p, struct step *s) = {
 #define STEP_PLANNER(name, weight) [STEP_##name] = plan_##name,
@@ -414,7 +422,8 @@ static bool (*const planners[])(struct program *p, struct step *s) = {
 };
 
 /*
- * New kinds are added at the end of the list, so that bytes keep their meaning.
+ * Return the kind of step for a byte.  New kinds go at the end of the list, so
+ * that the corpus keeps its meaning.
  */
 static enum step_kind kind_of(unsigned byte)
 {
@@ -452,7 +461,7 @@ static void add_step(struct program *p, const uint8_t *raw)
 	memset(s, 0, sizeof(*s));
 }
 
-/* A fault strikes the first rank to get there, maybe in an earlier step. */
+/* Return whether the input scripts a fault, which may hit an earlier step. */
 static bool has_fault(const uint8_t *data, size_t steps)
 {
 	size_t i;
@@ -492,7 +501,7 @@ bool plan(struct program *p, const uint8_t *data, size_t size)
 	steps = (size - HEADER_BYTES) / STEP_BYTES;
 	if (steps > MOST_STEPS - 3)
 		steps = MOST_STEPS - 3;
-	/* Only in few programs, or nothing would ever be sure. */
+	/* Only in few programs, because with a fault no result is sure. */
 	p->is_wild = data[1] % 8 == 0 && has_fault(data, steps);
 	p->is_calm = !p->is_wild;
 	for (i = 0; i < steps; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The model of the life of communicators
+ * The planner of steps that create and end communicators
  */
 
 #include "sim/strict/strict.h"
@@ -9,7 +9,10 @@
 
 /* ---- inits ------------------------------------------------------------ */
 
-/* On devices without another family; small families are likelier. */
+/*
+ * Add a family on devices without another family. Small families are more
+ * likely.
+ */
 static struct family *new_family(struct program *p, const uint8_t *raw)
 {
 	static const int strides[] = { 1, 3, 5, 7 };
@@ -28,7 +31,7 @@ static struct family *new_family(struct program *p, const uint8_t *raw)
 	return f;
 }
 
-/* The communicators of some inits have a configuration. */
+/* Give the communicators of some inits a configuration. */
 static void pick_config(const struct program *p, struct family *f,
                         const uint8_t *raw)
 {
@@ -49,8 +52,9 @@ bool plan_init_all(struct program *p, struct step *s)
 }
 
 /*
- * With other calls in one group, a thread waits inside communicators: not
- * allowed if any thread may hang before it joins.
+ * Plan an init by ranks. In a group with other calls, a thread waits while it
+ * is inside communicators, which is illegal if another thread may hang before
+ * it joins.
  */
 bool plan_init_ranks(struct program *p, struct step *s)
 {
@@ -75,7 +79,10 @@ bool plan_init_ranks(struct program *p, struct step *s)
 	return true;
 }
 
-/* All ranks that come wait until they are aborted. */
+/*
+ * Plan an init that one rank never joins. The others wait until they are
+ * aborted.
+ */
 bool plan_init_cut(struct program *p, struct step *s)
 {
 	struct family *f;
@@ -98,8 +105,8 @@ bool plan_init_cut(struct program *p, struct step *s)
 /* ---- children --------------------------------------------------------- */
 
 /*
- * The family of the step, if it can have children: its owners have come, and it
- * can be idle if it has to be.
+ * Return the step's family if it can have children: all its owners must have
+ * joined and, if @idle is true, it must be possible that it is idle.
  */
 static struct family *parent(struct program *p, struct step *s, bool idle)
 {
@@ -128,7 +135,8 @@ static int key_of(const struct step *s, int rank)
 	return s->kind == STEP_split ? s->raw[7] * (rank + 1) % 5 : 0;
 }
 
-/* The next rank of @mask, by key, then by number; -1: none. */
+/* Return the next rank of @mask, by key and then by number, or -1 if none is
+ * left. */
 static int next_rank(const struct step *s, unsigned mask)
 {
 	int r, best = -1;
@@ -140,7 +148,7 @@ static int next_rank(const struct step *s, unsigned mask)
 	return best;
 }
 
-/* A child of those ranks of the step's family. */
+/* Add a child of the step's family with the ranks of @mask. */
 static struct family *new_child(struct program *p, struct step *s,
                                 unsigned mask, bool shares)
 {
@@ -158,7 +166,7 @@ static struct family *new_child(struct program *p, struct step *s,
 		f->owner[f->n++] = parent->owner[r];
 	}
 	f->root = shares ? parent->root : f;
-	/* With its own configuration, the child inherits nothing. */
+	/* A child with its own configuration inherits nothing. */
 	f->shares[0] = parent->shares[0] && !(s->raw[2] % 2);
 	f->shares[1] = parent->shares[1] && !(s->raw[2] % 2);
 	f->is_doomed = s->may_hang || parent->is_ending;
@@ -167,7 +175,7 @@ static struct family *new_child(struct program *p, struct step *s,
 	return f;
 }
 
-/* Up to two children, and ranks that are in none. */
+/* Plan a split into up to two children. Some ranks are in neither. */
 bool plan_split(struct program *p, struct step *s)
 {
 	struct family *f = parent(p, s, !p->is_wild);
@@ -199,8 +207,8 @@ static unsigned survivors_taint(const struct program *p, const struct step *s)
 }
 
 /*
- * The ranks that stay make a call that the ones left out do not: that call is
- * ended, and nothing else was in flight.
+ * Plan a loss: the remaining ranks make a call that the excluded ranks do not
+ * make, and this call is aborted. Nothing else may be in flight.
  */
 static void plan_loss(struct step *s)
 {
@@ -211,8 +219,8 @@ static void plan_loss(struct step *s)
 }
 
 /*
- * The parent of a shrink that aborts is not called again, because the ranks
- * left out may still wait in it.
+ * Plan a shrink. After a shrink with an abort, the parent gets no more calls,
+ * because the excluded ranks may still wait in it.
  */
 bool plan_shrink(struct program *p, struct step *s)
 {
@@ -242,7 +250,7 @@ bool plan_shrink(struct program *p, struct step *s)
 	return true;
 }
 
-/* Memory is given back at once, so nothing may be stuck. */
+/* Plan a window step. It frees memory at once, so nothing may be stuck. */
 bool plan_window(struct program *p, struct step *s)
 {
 	struct family *f = plan_pick(p, s->raw[1]);
@@ -267,17 +275,21 @@ bool plan_revoke(struct program *p, struct step *s)
 	s->is_sure = !s->may_hang;
 	f->is_doomed = f->is_final = f->is_revoked = true;
 	f->hangs = false;
-	/* The first rank cuts short what others still wait for. */
+	/*
+	 * The revoke by the first rank cuts short the operations for which
+	 * other ranks still wait.
+	 */
 	if (s->raw[7] % 8 == 0)
 		plan_doom(p, f);
 	return true;
 }
 
-/* ---- ends ------------------------------------------------------------- */
+/* ---- teardown --------------------------------------------------------- */
 
 /*
- * An operation that runs at the end of a group must not be dropped with the
- * group, nor concern what the group calls.
+ * Return the family to end, or NULL. In an open group, NCCL ends the family
+ * when the group ends. So refuse if the group may fail, which would drop the
+ * end, or if the group has calls to the family.
  */
 static struct family *family_to_end(struct program *p, struct step *s)
 {
@@ -317,9 +329,10 @@ bool plan_destroy(struct program *p, struct step *s)
 }
 
 /*
- * Other families that are aborted with it wait for ranks that it does not have.
+ * Doom the other families that are aborted together with @f, because they may
+ * wait for ranks that @f does not have.
  */
-static void doom_kin(struct program *p, const struct family *f)
+static void doom_family(struct program *p, const struct family *f)
 {
 	int i;
 
@@ -337,24 +350,24 @@ bool plan_own_abort(struct program *p, struct step *s)
 	s->may_hang = plan_may_hang(p, f);
 	f->is_gone = true;
 	p->is_calm = false;
-	doom_kin(p, f);
+	doom_family(p, f);
 	return true;
 }
 
-/* The reaper takes its time: the following steps race with it. */
+/* Plan an abort by the reaper, which takes time and races with later steps. */
 bool plan_abort(struct program *p, struct step *s)
 {
 	s->family = plan_pick(p, s->raw[2]);
 	if (!s->family)
 		return false;
 	s->family->is_doomed = s->family->is_ending = true;
-	doom_kin(p, s->family);
+	doom_family(p, s->family);
 	return true;
 }
 
 /*
- * In strict mode a rank that was refused a call, and with it all of its group,
- * may not go on as if nothing had happened.
+ * Plan a fault. In strict mode, a rank whose call is refused, and with it the
+ * call's group, must not continue as if nothing had happened.
  */
 bool plan_fault(struct program *p, struct step *s)
 {

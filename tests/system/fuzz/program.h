@@ -3,18 +3,19 @@
 #define FUZZ_PROGRAM_H
 
 /*
- * A random program over NCCL and the CUDA runtime for one to eight threads
+ * A random program that uses NCCL and the CUDA runtime on one to eight threads
  *
- * The bytes of an input are a header and then steps of STEP_BYTES each.  All
- * threads go through all steps in order, and each does its part: a collective
- * is called by the threads that own its ranks, a copy by one.  What is legal is
- * settled before anything runs (plan.c), by a model that knows who owns what,
- * and what may hang: a device belongs to one thread, as do its streams and the
- * ranks on it, so that all queues are filled in the order of the steps, and
- * only what the plan says can wait for ever.
+ * An input is a header and steps of STEP_BYTES each. All threads go through all
+ * steps in order, and each thread does its part. For example, the threads that
+ * own the ranks of a collective call it, and a single thread makes a copy.
+ * Before the run, the planner (plan.c) decides what is legal, by a model of who
+ * owns what and of what may hang. Each device belongs to one thread, and so do
+ * its streams and ranks. So all queues are filled in the order of the steps,
+ * and only operations for which the plan allows it can wait forever.
  *
- * A thread that waits for what may never come declares that.  When every thread
- * waits, the reaper aborts all communicators and releases what is held.
+ * A thread announces when it waits for something that may never happen. When
+ * every thread waits, the reaper aborts all communicators and releases
+ * everything that is held.
  */
 
 #include <pthread.h>
@@ -33,8 +34,8 @@
 #define MOST_RANKS 8
 #define MOST_FAMILIES 16
 #define DEVICES 8
-#define SLOTS 4 /* streams of a device; 0 is the legacy default one */
-/* a wait for the device as a whole is the only one possible */
+#define SLOTS 4 /* streams of a device; slot 0 is the legacy default stream */
+/* slot that stands for a wait for the whole device */
 #define NO_SLOT (-2)
 #define EVENTS 4
 #define BLOCKS 4
@@ -44,7 +45,7 @@ struct program;
 struct runner;
 struct step;
 
-/* X(name, how often): the kinds of steps. */
+/* The kinds of steps and how often each is chosen, as X(name, weight) */
 #define STEP_LIST(X)                                                           \
 	X(init_all, 2)                                                         \
 	X(init_ranks, 3)                                                       \
@@ -85,28 +86,28 @@ enum step_kind {
 };
 
 /*
- * The first byte of a step gives its kind.  The first values are kinds of their
- * own, in the list's order; the others are collectives.
+ * Number of values of a step's first byte that select a kind of the list, in
+ * its order. All other values select a collective.
  */
 #define STEP_WEIGHT(name, weight) +weight
 enum { STEP_BYTES_USED = 0 STEP_LIST(STEP_WEIGHT) };
 #undef STEP_WEIGHT
 
-/* One rank's part of a collective. */
+/* One rank's part of a collective */
 struct part {
 	struct program *program;
 	struct step *step;
-	struct part *next; /* the owner's next part, not checked yet */
+	struct part *next; /* the owner's next part that was not checked */
 	int rank;
-	ncclResult_t called; /* the call's result */
-	bool queued;         /* it has taken effect */
-	bool dropped;        /* dropped with the group */
+	ncclResult_t called;
+	bool queued;  /* the call has taken effect */
+	bool dropped; /* the call was dropped with its group */
 	cudaStream_t stream;
 	int slot;
-	/* Where the buffers are, and the memory that contains them. */
+	/* addresses of the buffers, and of the memory that contains them */
 	void *send, *recv;
 	void *send_memory, *recv_memory;
-	void *scalar; /* the factor of each input, in device memory */
+	void *scalar; /* factor of this rank's input, in device memory */
 	size_t send_bytes, recv_bytes;
 };
 
@@ -114,118 +115,117 @@ struct step {
 	enum step_kind kind;
 	int number;
 	uint8_t raw[STEP_BYTES];
-	int who; /* the thread, for a step of one thread */
+	int who; /* the thread that runs the step, if there is only one */
 	struct family *family;
 
-	/* The model's part. */
-	bool may_hang; /* it may wait for what never comes */
-	bool is_sure;  /* its effect is certain: nothing before was odd */
-	bool grouped;  /* inside the program's own group */
+	/* Set by the planner */
+	bool may_hang; /* the step may wait forever */
+	bool is_sure;  /* the effect of the step is certain */
+	bool grouped;  /* the step is inside the program's own group */
 
-	/* For a collective. */
+	/* For a collective */
 	int call; /* enum fuzz_call */
 	size_t count;
 	int type, op, root, peer;
 	bool in_place;
-	bool is_scaled; /* the operation is a sum of scaled inputs */
+	bool is_scaled; /* the operation scales each input */
 	int odd_rank;   /* the rank that does something else, or -1 */
 	struct part parts[MOST_RANKS];
 
 	/*
-	 * For a split or shrink: the children, each rank's number in its child,
-	 * and the list of the ranks left out.
+	 * For a split or a shrink: the children, each rank's number in its
+	 * child, and the excluded ranks
 	 */
 	struct family *children[2];
 	int child_rank[MOST_RANKS];
 	unsigned excluded;
-	bool is_simulated; /* the end of a group is only simulated */
-	bool is_loss;      /* the ranks left out do not join a collective */
+	bool is_simulated; /* the end of the group is only simulated */
+	/* excluded ranks skip a collective before the step */
+	bool is_loss;
 
-	/*
-	 * Guarded by the program's lock: threads that have come to this step.
-	 */
+	/* Number of threads that have reached this step, guarded by the lock */
 	int arrived;
 
-	/* For a handoff. */
+	/* For a handoff between two threads */
 	sem_t done;
 	cudaEvent_t event;
 };
 
-/* How a family ends, settled by the first thread to end it. */
+/* Way in which a family ends, decided by the first thread that ends it */
 enum ending {
 	ENDING_NONE,
 	ENDING_DESTROY, /* by the owners */
 	ENDING_ABORT,   /* by the owners, the reaper, or both */
 };
 
-/* The ranks of one communicator. */
+/* The ranks of one communicator */
 struct family {
 	int n;
 	int device[MOST_RANKS];
 	int owner[MOST_RANKS];
 	ncclUniqueId id;
 
-	/* The model's part, constant while the program runs. */
-	bool is_pending; /* its init is in the open group */
-	bool is_doomed;  /* its calls may be cut short, or not match */
-	bool hangs;      /* its calls may wait for ever */
-	bool is_gone;    /* ends before the next step */
-	bool is_final;   /* gets no more calls */
+	/* Set by the planner, constant while the program runs */
+	bool is_pending; /* the init is in the open group */
+	bool is_doomed;  /* its calls may be cut short or not match */
+	bool hangs;      /* its calls may wait forever */
+	bool is_gone;    /* it ends before the next step */
+	bool is_final;   /* it gets no more calls */
 	bool is_revoked;
-	bool is_ending;  /* the reaper has been asked to abort it */
-	bool is_async;   /* does not block */
-	bool is_partial; /* one rank never comes */
+	bool is_ending;  /* a step has asked the reaper to abort it */
+	bool is_async;   /* it is nonblocking */
+	bool is_partial; /* one rank never joins */
 	bool has_config;
-	/* children of a split and of a shrink are aborted with it */
+	/* children of a split, and of a shrink, are aborted with it */
 	bool shares[2];
-	struct family *root; /* of those that are aborted together, or itself */
-	unsigned touched;    /* threads that have called it in this group */
+	struct family *root; /* first of those aborted together, or itself */
+	unsigned touched;    /* threads that have called it in the open group */
 
 	/*
-	 * Atomic.  The thread that makes a comm writes it, and ready publishes
-	 * it.
+	 * Atomic. The creating thread writes an entry, and ready publishes it.
 	 */
 	ncclComm_t comm[MOST_RANKS];
 	atomic_int ready;
 	atomic_int ending;
-	atomic_bool is_broken;          /* could not be made */
-	atomic_bool is_dead;            /* seq_cst, together with the gates */
-	atomic_bool inside[MOST_RANKS]; /* the gates: its owner is inside */
-	/* a thread releases it, or has released it */
+	atomic_bool is_broken;          /* its creation has failed */
+	atomic_bool is_dead;            /* seq_cst, ordered with the gates */
+	atomic_bool inside[MOST_RANKS]; /* gates: the owner is inside */
+	/* a thread has released the rank or is about to */
 	atomic_bool is_released[MOST_RANKS];
-	/* the reaper must abort it; under the lock */
+	/* the reaper must abort it; guarded by the lock */
 	bool is_wanted;
-	bool is_flagged;        /* the reaper's */
-	atomic_bool is_aborted; /* nothing of it is in progress any more */
+	/* its abort flags are raised; used only by the reaper */
+	bool is_flagged;
+	atomic_bool is_aborted; /* its abort is over */
 };
 
-/* A block of memory that one thread works on with one stream, and what must be
- * in it. */
+/*
+ * A block of memory that one thread uses on one stream, and its expected
+ * contents
+ */
 #define BLOCK_BYTES 96
 struct block {
 	unsigned char *memory;
 	unsigned char mirror[BLOCK_BYTES];
-	int kind; /* 0: device, 1: pinned */
+	int kind; /* 0 is device memory, 1 is pinned host memory */
 	int device;
 	int slot;
 };
 
-/* One of the threads. */
+/* A thread of the program */
 struct runner {
 	struct program *program;
 	int index;
-	int depth;           /* nesting of its groups */
-	int group_error;     /* the required answer of the outermost end */
-	bool group_is_loose; /* it may answer something else */
+	int depth;           /* nesting depth of its groups */
+	int group_error;     /* required result of the outermost group end */
+	bool group_is_loose; /* the group end may return other results */
 	bool simulates;      /* it simulates the end of its group */
-	bool stays_inside;   /* even after its group is closed */
-	bool group_waits;    /* its end waits for other threads */
-	/*
-	 * Parts that were called in this group; that were queued; that were
-	 * checked.
-	 */
+	bool stays_inside;   /* it stays inside after its group has ended */
+	bool group_waits;    /* the end of the group waits for other threads */
+	/* parts that were called in this group, parts that are queued, and
+	 * parts that were checked */
 	struct part *pending, *parts, *checked;
-	struct step *joins[MOST_FAMILIES]; /* inits of this group */
+	struct step *joins[MOST_FAMILIES]; /* inits in this group */
 	int join_count;
 	struct {
 		struct family *family;
@@ -234,60 +234,61 @@ struct runner {
 	int held_count;
 	cudaEvent_t events[EVENTS];
 	struct block blocks[BLOCKS];
-	unsigned long host_calls; /* how many were queued */
-	atomic_ulong host_called; /* how many ran */
+	unsigned long host_calls; /* number of host functions queued */
+	atomic_ulong host_called; /* number of host functions that have run */
 };
 
 struct program {
 	int threads;
-	int ends_by_destroy; /* if not, by abort */
+	/* the program's end destroys; otherwise it aborts */
+	int ends_by_destroy;
 	struct step steps[MOST_STEPS];
 	int step_count;
 	struct family families[MOST_FAMILIES];
 	int family_count;
 
-	/* The model's part. */
+	/* Set by the planner */
 	bool is_wild; /* a fault is scripted */
-	bool is_calm; /* nothing hangs, except for what the reaper ends */
+	bool is_calm; /* nothing hangs except what the reaper ends */
 	/*
-	 * Why the queues of a device may be stuck: a bit for each family that
-	 * hangs, and one for held host functions.
+	 * Reasons why the queues of a device may be stuck: one bit for each
+	 * family that hangs, and one for held host functions
 	 */
 	unsigned tainted[DEVICES];
 	unsigned event_tainted[MOST_THREADS][EVENTS];
-	int depth;                     /* of the group */
-	bool has_failed[MOST_THREADS]; /* a call of this group */
-	bool has_joins, has_jobs;      /* this group */
+	int depth;                     /* nesting depth of the group */
+	bool has_failed[MOST_THREADS]; /* a call in this group failed */
+	/* this group has inits, and has other calls */
+	bool has_joins, has_jobs;
 	int holds;
 
-	/* Owned by the thread that owns the device. */
+	/* Used only by the thread that owns the device */
 	cudaStream_t streams[DEVICES][SLOTS];
 
 	struct runner runners[MOST_THREADS];
 	sem_t held[HOLDS];
 
-	/* Atomic; how many threads wait, and for what: see run.c. */
+	/* Atomic; numbers of waiting threads, by kind of wait (run.c) */
 	_Atomic uint64_t waits;
 
-	/* Guarded by lock. */
+	/* Guarded by lock */
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	bool is_over;
 };
 
-/* Make a program from @data; false if @data has none. */
+/* Make a program from @data. Return false if @data is too short. */
 bool plan(struct program *p, const uint8_t *data, size_t size);
 
-/* Print the program, if that is asked for. */
+/* Print the program if FUZZ_SHOW is set. */
 void plan_show(const struct program *p);
 
 /*
- * Make a program from @data, run it to its end, and check that everything was
- * given back.
+ * Make a program from @data, run it, and check that it has released everything.
  */
 void fuzz_run(const uint8_t *data, size_t size);
 
-/* A thread's part in a step. */
+/* Declare the function that runs a thread's part of a kind of step. */
 #define STEP_FUNCTION(name, weight)                                            \
 	void run_##name(struct runner *r, struct step *s);
 STEP_LIST(STEP_FUNCTION)
@@ -301,80 +302,81 @@ enum fuzz_call {
 	FUZZ_REDUCE,
 	FUZZ_ALL_GATHER,
 	FUZZ_REDUCE_SCATTER,
-	FUZZ_FIRST_CALLS, /* the corpus has many of these */
+	FUZZ_FIRST_CALLS, /* number of the calls that most of the corpus uses */
 	FUZZ_BCAST = FUZZ_FIRST_CALLS,
 	FUZZ_ALL_TO_ALL,
 	FUZZ_GATHER,
 	FUZZ_SCATTER,
-	FUZZ_RING, /* each rank sends to the one @root further on */
+	FUZZ_RING, /* each rank sends to the rank @root places after it */
 	FUZZ_PAIR, /* @root sends to @peer */
 	FUZZ_CALLS,
 };
 
-/* Everything queued on @device's @slot (-1: all of both) is done: check it. */
+/* Check the results of all work that was queued on stream @slot of @device, or
+ * on all of its streams if @slot is -1. The work must be done. */
 void parts_check(struct runner *r, int device, int slot);
 
-/* Have one of the thread's ranks call a step's collective. */
+/* Call a step's collective for one of the thread's ranks. */
 void call_rank(struct runner *r, struct step *s, int rank);
 
-/* The group of @r has ended with @result. */
+/* Record that the group of @r has ended with @result. */
 void parts_end_group(struct runner *r, ncclResult_t result);
 
-/* How many results were compared so far. */
+/* Return the number of results compared so far. */
 unsigned long fuzz_results(void);
 
 /*
- * Give the buffers of a list back, those on @device or (-1) all; that waits for
- * the device.
+ * Free the buffers of a list that are on @device, or on any device if @device
+ * is -1. Waits for the device.
  */
 void parts_free(struct part **list, int device);
 
 /* ---- partial.c -------------------------------------------------------- */
 
 /*
- * Whether some rank of the family exists, and no thread has begun to abort that
- * rank.
+ * Return whether the family has a rank that exists and that no thread has begun
+ * to abort.
  */
 bool partial_waits(struct family *f);
 
 /*
- * partial_abort() aborts the ranks that exist; partial_end() does that at the
- * end of the program, and uses the family's id up.
+ * partial_abort() aborts the ranks that exist. partial_end() does this at the
+ * end of the program, and uses up the family's id.
  */
 void partial_abort(struct family *f);
 void partial_end(struct family *f);
 
 /* ---- captured.c ------------------------------------------------------- */
 
-/* Give a rank a captured stream of its own. */
+/* Give a rank its own stream, and begin a capture on it. */
 void part_capture(struct part *part);
 
 /* ---- life.c ----------------------------------------------------------- */
 
 void joins_end_group(struct runner *r, ncclResult_t result);
 
-/* The kind of the fault that a step scripts. */
 int fault_kind(const struct step *s);
 
-/* How many ranks of the family the thread has. */
+/* Return how many ranks of the family the thread has. */
 int own_ranks(const struct runner *r, const struct family *f);
 
 /*
- * publish() makes @ranks more ranks known; check_comm() checks what a
- * communicator says it is.
+ * publish() publishes @ranks more ranks. check_comm() checks what a
+ * communicator reports about itself.
  */
 void publish(struct family *f, struct program *p, int ranks);
 void check_comm(const struct family *f, int rank);
 
 /*
- * Before a step that ends operations in flight: all ranks get to it first, or
- * all may hang.
+ * Wait for all ranks before a step that aborts operations in flight. Either all
+ * ranks arrive before the abort, or all of them may hang.
  */
 void cut_together(struct runner *r, struct step *s);
 
 /* ---- wrong.c ---------------------------------------------------------- */
 
-/* Whether wrong call number @n is one of NCCL's, and makes a group fail. */
+/* Return whether invalid call @n is a call of NCCL that makes its group
+ * fail. */
 bool wrong_is_poison(unsigned n);
 bool wrong_needs_rank(unsigned n);
 bool wrong_needs_revoked(unsigned n);
@@ -384,47 +386,49 @@ bool wrong_needs_revoked(unsigned n);
 __attribute__((format(printf, 1, 2), noreturn)) void
 fuzz_fail(const char *format, ...);
 
-/* Called around everything that may wait for other threads. */
+/* Call these before and after everything that may wait for other threads. */
 void wait_begin(struct program *p, bool may_hang);
 void wait_end(struct program *p, bool may_hang);
 
 /* Wait until all owners of @s's family have reached the step. */
 void wait_for_owners(struct program *p, struct step *s);
 
-/* From now on all may hang: one rank is aborted, and others may wait for it. */
+/*
+ * Let all threads hang from now on, because they may wait for an aborted rank.
+ */
 void wait_cut(struct program *p);
 
 /*
- * Go inside, unless the family is being aborted; settle() leaves the gates once
- * the thread's group is closed.
+ * Enter a rank's gate. Return false if the family is being aborted. settle()
+ * leaves the gates after the thread's group has ended.
  */
 bool go_inside(struct runner *r, struct family *f, int rank);
 void settle(struct runner *r);
 
-/* True if some family must be aborted for the threads to go on. */
+/* Return whether the threads are stuck until some family is aborted. */
 bool is_stuck(const struct program *p);
 
 /*
- * An NCCL call must have succeeded or, with @is_sure false, have returned one
- * of NCCL's codes.
+ * Check that an NCCL call has succeeded or, if @is_sure is false, has returned
+ * an NCCL code.
  */
 void expect(bool is_sure, ncclResult_t result, const char *call);
 void expect_cuda(cudaError_t error, const char *call);
 
-/* No other family is aborted with this one. */
+/* Return whether no other family is aborted together with this one. */
 bool is_alone(struct program *p, const struct family *f);
 
 /*
- * True if no thread has begun to abort this family, or those aborted with it.
+ * Return whether no thread has begun to abort this family or its relatives.
  */
 bool is_intact(struct program *p, const struct family *f);
 
-/* True if the reaper has not begun to abort it. */
+/* Return whether the reaper has not begun to abort the family. */
 bool is_alive(const struct family *f);
 
 /*
- * What one of the thread's ranks answers once nothing is in progress;
- * ncclSuccess for a rank that is being aborted.
+ * Wait until nothing of a rank is in progress. Return its asynchronous state,
+ * or ncclSuccess if the rank is being aborted.
  */
 ncclResult_t await_state(struct runner *r, struct family *f, int rank);
 
@@ -433,39 +437,39 @@ ncclResult_t fuzz_group_end(struct runner *r, bool may_hang);
 
 /* ---- reaper.c --------------------------------------------------------- */
 
-/* The thread, for one program. */
+/* Run the reaper's thread for one program. */
 void reap(void *program, int i);
 
-/* All ranks of the family exist. */
+/* Return whether all ranks of the family exist. */
 bool is_ready(const struct family *f);
 
-/* Have the reaper abort @f. */
+/* Ask the reaper to abort @f. */
 void reap_want(struct program *p, struct family *f);
 
-/* True if the caller may end the family in this way. */
+/* Decide how the family ends. Return true if it ends in the caller's way. */
 bool settle_ending(struct family *f, int how);
 
 /* ---- scenes.c --------------------------------------------------------- */
 
-/* How many streams of the threads' own there are. */
+/* Return how many streams of their own the threads have. */
 size_t scene_own_streams(void);
 
 /* ---- cuda.c ----------------------------------------------------------- */
 
-/* The stream in a slot, made if necessary; changes the current device. */
+/* Return the stream in a slot, created on demand. Makes its device current. */
 cudaStream_t slot_stream(struct runner *r, int device, int slot);
 void streams_drain(struct runner *r);
 
 /* Wait for everything on a device that the thread owns. */
 void device_drain(struct runner *r, int device, bool may_hang);
 
-/* device_drain() for all devices of the thread's ranks of @f. */
+/* Call device_drain() for each device of the thread's ranks of @f. */
 void ranks_drain(struct runner *r, const struct family *f, bool may_hang);
 void cuda_end(struct program *p);
 
 /*
- * The table, for functions that neither NCCL nor CUDA has: marks, progress,
- * flush.
+ * Return the platform's table, for functions that are not in NCCL or CUDA:
+ * marks, progress and flush.
  */
 const struct platform *own_functions(void);
 

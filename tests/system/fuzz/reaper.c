@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The reaper, a thread that aborts as the library does: first it raises all
- * flags, and it ends its group when no thread is inside
+ * The reaper: a thread that aborts families as the library does. It raises all
+ * abort flags first, and ends its native group after all threads have left.
  */
 
 #include "system/fuzz/program.h"
@@ -38,22 +38,26 @@ static bool is_inside(const struct family *f)
 	return false;
 }
 
-/* The steps want its end, or all threads are stuck; or its end has begun. */
+/*
+ * Return whether a family must be aborted: a step wants it, or all threads are
+ * stuck.
+ */
 static bool is_due(const struct program *p, const struct family *f)
 {
 	return f->is_wanted || is_stuck(p) || !is_alive(f);
 }
 
 /*
- * Two threads may not call a communicator that does not block; and a thread
- * that is inside may wait for another family to be flagged.
+ * Return whether the reaper may call a family now. Two threads must not call a
+ * nonblocking communicator at the same time, and a thread inside it may be
+ * waiting for another family to be flagged.
  */
 static bool may_be_called(const struct family *f)
 {
 	return !f->is_async || !is_inside(f);
 }
 
-/* The next family to flag, or NULL. */
+/* Return the next family to flag, or NULL. The lock must be held. */
 static struct family *next_to_flag_locked(struct program *p)
 {
 	struct family *f;
@@ -66,7 +70,7 @@ static struct family *next_to_flag_locked(struct program *p)
 		if (f->is_flagged || !is_ready(f) || !is_due(p, f) ||
 		    !settle_ending(f, ENDING_ABORT))
 			continue;
-		/* A thread that leaves from now on wakes the reaper. */
+		/* From now on, a thread that leaves wakes the reaper. */
 		atomic_store(&f->is_dead, true);
 		if (may_be_called(f))
 			return f;
@@ -74,7 +78,7 @@ static struct family *next_to_flag_locked(struct program *p)
 	return NULL;
 }
 
-/* No thread is inside any family that is flagged, or is to be. */
+/* Return whether no thread is inside any family that is or will be flagged. */
 static bool is_clear(const struct program *p)
 {
 	int i;
@@ -86,8 +90,8 @@ static bool is_clear(const struct program *p)
 }
 
 /*
- * The reaper may flag only some ranks of the families aborted together: the
- * others wait for those.
+ * Raise a family's abort flags. If families are aborted together, perhaps only
+ * some of their ranks can be flagged here, and the others wait for these.
  */
 static void flag(struct program *p, struct family *f)
 {
@@ -103,7 +107,7 @@ static void flag(struct program *p, struct family *f)
 	atomic_store(&f->is_aborted, true);
 }
 
-/* Let everything go that is held. */
+/* Release all held host functions. */
 static void let_go_all(struct program *p)
 {
 	int i;
@@ -114,15 +118,16 @@ static void let_go_all(struct program *p)
 }
 
 /*
- * The end of a group waits for operations ahead of those that it ends, which
- * may hang until they are ended, too: so it comes after all others.
+ * Return whether the reaper may end its native group. The end waits for earlier
+ * operations, which may hang until they are aborted, so it must be the last
+ * step.
  */
 static bool may_end_locked(const struct program *p)
 {
 	return (p->is_calm || p->is_over) && is_clear(p);
 }
 
-/* Flag families until none is left to flag, or the group can be ended. */
+/* Flag families until none is left or until the group may be ended. */
 static void reap_locked(struct program *p, bool *open)
 {
 	struct family *f = next_to_flag_locked(p);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * NCCL's memory: each rank registers it by itself, and all ranks together as
- * windows
+ * Steps with NCCL memory that is registered by each rank alone, or by all ranks
+ * together as windows
  */
 
 #include "system/fuzz/program.h"
 
 #define BYTES 8192
 
-/* One rank's handles: all are given back, one of them once too often. */
+/* Register and deregister a rank's buffer. One handle is released twice. */
 static void register_buffer(struct family *f, int rank, char *memory)
 {
 	ncclComm_t comm = f->comm[rank];
@@ -25,10 +25,10 @@ static void register_buffer(struct family *f, int rank, char *memory)
 	expect(true, host_ncclCommDeregister(comm, whole),
 	       "ncclCommDeregister");
 	if (host_ncclCommDeregister(comm, whole) != ncclInvalidUsage)
-		fuzz_fail("a handle is given back too often");
+		fuzz_fail("a handle can be released twice");
 }
 
-/* False if any was refused, because the family is being aborted. */
+/* Create windows. Return false if an abort made one fail. */
 static bool make_windows(struct runner *r, struct step *s, void **memory,
                          ncclWindow_t *windows)
 {
@@ -77,7 +77,7 @@ static void use_windows(struct runner *r, struct step *s, void **memory)
 	}
 }
 
-/* The thread stays inside while it has windows. */
+/* Run a window step. The thread stays inside while it has windows. */
 void run_window(struct runner *r, struct step *s)
 {
 	struct family *f = s->family;

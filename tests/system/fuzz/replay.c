@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Run inputs of the fuzzer without the fuzzer: files, and all files in folders
+ * Runs inputs without libFuzzer: the given files, and all files in the given
+ * folders
  *
- * Each runs REPLAY_TIMES (1) times: threads behave differently every time.
+ * Each input runs REPLAY_TIMES times (default 1), because threads behave
+ * differently every time.
  */
 
 #include <dirent.h>
@@ -37,7 +39,10 @@ static void replay_file(const char *path)
 		fail(path, "cannot be opened");
 	size = fread(data, 1, sizeof(data), file);
 	fclose(file);
-	/* The last line if an input hangs or crashes. */
+	/*
+	 * Print the name first, so that it is the last line if the input hangs
+	 * or crashes.
+	 */
 	printf("%s\n", path);
 	fflush(stdout);
 	while (times--)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * How a program runs: its threads, the reaper, and the end
+ * Runs a program: its threads, the reaper and the cleanup
  *
- * The threads are made once; the reaper is one more.
+ * The threads and the reaper are created once for all programs.
  */
 
 #include <sched.h>
@@ -28,7 +28,7 @@ void fuzz_fail(const char *format, ...)
 	abort();
 }
 
-/* ---- required answers ------------------------------------------------- */
+/* ---- required results ------------------------------------------------- */
 
 void expect(bool is_sure, ncclResult_t result, const char *call)
 {
@@ -49,15 +49,16 @@ void expect_cuda(cudaError_t error, const char *call)
 /* ---- waiting ---------------------------------------------------------- */
 
 /*
- * What program->waits adds up: threads that run, that wait, that wait for what
- * may never come, and ranks that have made all threads wait for them.
+ * Units of the counters that are packed into program->waits: threads that run,
+ * threads that wait, threads that wait for something that may never happen, and
+ * ranks that make all threads wait
  */
 #define RUNNING UINT64_C(1)
 #define WAITING (UINT64_C(1) << 16)
 #define HANGING (UINT64_C(1) << 32)
 #define CUT (UINT64_C(1) << 48)
 
-/* All threads wait, and one of them maybe for what never comes. */
+/* Return whether all threads wait, and one of them perhaps forever. */
 static bool is_stuck_by(uint64_t waits)
 {
 	uint64_t running = waits % WAITING;
@@ -80,8 +81,9 @@ static void wake_reaper(struct program *p)
 }
 
 /*
- * Relaxed, and without a lock: this must not order the threads, or a sanitizer
- * would miss their races.  The thread that makes all wait wakes the reaper.
+ * Add to program->waits. This must not order the threads, or a sanitizer would
+ * miss their races, so use a relaxed access and no lock. If all threads wait
+ * now, wake the reaper.
  */
 static void waits_add(struct program *p, uint64_t n)
 {
@@ -119,8 +121,8 @@ static void leave(struct runner *r, struct family *f, int rank)
 	struct program *p = r->program;
 
 	/*
-	 * seq_cst: either this thread sees that the family is dead and tells
-	 * the reaper, or the reaper sees that the gate is empty.
+	 * seq_cst, so that either this thread sees that the family is dead and
+	 * wakes the reaper, or the reaper sees that the gate is empty.
 	 */
 	atomic_store(&f->inside[rank], false);
 	if (is_alive(f))
@@ -166,8 +168,8 @@ void settle(struct runner *r)
 }
 
 /*
- * Until the family is aborted, for which no thread may be inside, its streams
- * are in use.
+ * Wait until a family's abort is over. Until then its streams are in use, and
+ * this thread must not be inside.
  */
 static void await_abort(const struct runner *r, const struct family *f)
 {
@@ -207,8 +209,8 @@ ncclResult_t fuzz_group_start(struct runner *r)
 }
 
 /*
- * An inner end succeeds; the outermost one answers like the last call that
- * failed.
+ * Check the result of a group's end. An inner end succeeds, and the outermost
+ * end returns the error of the last call that failed.
  */
 static void check_group_end(const struct runner *r, ncclResult_t result)
 {
@@ -248,7 +250,7 @@ ncclResult_t fuzz_group_end(struct runner *r, bool may_hang)
 	if (r->depth)
 		return result;
 	joins_end_group(r, result);
-	/* Calls that were only simulated are not queued. */
+	/* Calls of a simulated group are not queued. */
 	parts_end_group(r, r->simulates ? ncclInternalError : result);
 	r->group_error = 0;
 	r->group_is_loose = r->group_waits = false;
@@ -270,7 +272,7 @@ void run_group_end(struct runner *r, struct step *s)
 	r->simulates = false;
 }
 
-/* ---- together --------------------------------------------------------- */
+/* ---- steps of several threads ----------------------------------------- */
 
 static int owner_count(const struct family *f)
 {
@@ -326,7 +328,8 @@ static void (*const runs[])(struct runner *r, struct step *s) = {
 };
 
 /*
- * All threads run every step, except that steps of one thread are for that one.
+ * Return whether a thread runs a step. Every thread runs every step, except
+ * that a step of one thread is run only by that thread.
  */
 static bool is_for(const struct runner *r, const struct step *s)
 {
@@ -394,7 +397,7 @@ static void thread_main(void *round, int i)
 	waits_add(p, -RUNNING);
 }
 
-/* ---- the end ---------------------------------------------------------- */
+/* ---- teardown --------------------------------------------------------- */
 
 struct census {
 	size_t memory, streams, events, worlds, meetings;
@@ -421,7 +424,7 @@ static void check_census(const struct census *before)
 		          after.meetings - before->meetings);
 }
 
-/* End the families that no step has ended, all in one group. */
+/* End all families that no step has ended, in one native group. */
 static void end_families(struct program *p)
 {
 	struct family *f;

@@ -3,7 +3,7 @@
 #define SCENE_H
 
 /*
- * What extra.c and scenes.c share, the small scenes of one thread
+ * Helpers for the small scenes on one thread in extra.c and scenes.c
  */
 
 #include "system/fuzz/program.h"
@@ -11,21 +11,24 @@
 #define SCENE_BYTES 48
 
 /*
- * may_fail() takes a call that may be refused, but then with one of CUDA's
- * codes; must_be() one that must answer @must.  Neither leaves an error behind.
+ * Check a call. may_fail() accepts any CUDA error code, and must_be() requires
+ * the code @must. Both clear the last error.
  */
 void may_fail(cudaError_t error, const char *call);
 void must_be(cudaError_t error, cudaError_t must, const char *call);
 
-/* Make a stream for a scene; wait for it, and destroy it. */
+/* Create a stream for a scene. scene_stream_end() waits for it and destroys
+ * it. */
 cudaStream_t scene_stream(void);
 void scene_stream_end(cudaStream_t stream);
 
-/* SCENE_BYTES of a kind: 0 device, 1 pinned, 2 managed, 3 plain memory. */
+/*
+ * Allocate SCENE_BYTES of device memory (kind 0), pinned (1), managed (2) or
+ * plain memory (3).
+ */
 void *scene_memory(int kind);
 void scene_memory_end(int kind, void *memory);
 
-/* All @n bytes must be @value. */
 void check_bytes(const void *memory, int value, size_t n, const char *what);
 
 #endif

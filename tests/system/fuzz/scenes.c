@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * More scenes: functions that few programs use, or only the library itself
+ * Scenes for functions that few programs use, or only the library
  */
 
 #include <string.h>
@@ -19,7 +19,7 @@ static int current(void)
 
 /* ---- marks ------------------------------------------------------------ */
 
-/* One stream waits for the other's mark. */
+/* Make one stream wait for a mark of another. */
 static void marks(const uint8_t *raw)
 {
 	const struct platform *p = own_functions();
@@ -164,28 +164,18 @@ static void pools(const uint8_t *raw)
 	host_cudaGetLastError();
 }
 
-/* Handles are useful only in other processes. */
+/* Use IPC handles. This process can create them but not open them. */
 static void ipc(const uint8_t *raw)
 {
 	cudaIpcMemHandle_t handle;
-	cudaIpcEventHandle_t event_handle;
-	cudaEvent_t event, same;
 	void *memory = scene_memory(0), *opened;
 
 	(void)raw;
-	expect_cuda(host_cudaEventCreateWithFlags(
-			    &event,
-			    cudaEventDisableTiming | cudaEventInterprocess),
-	            "cudaEventCreateWithFlags");
 	if (host_cudaIpcGetMemHandle(&handle, memory) == cudaSuccess &&
 	    host_cudaIpcOpenMemHandle(&opened, handle, 1) == cudaSuccess)
 		may_fail(host_cudaIpcCloseMemHandle(opened),
 		         "cudaIpcCloseMemHandle");
-	if (host_cudaIpcGetEventHandle(&event_handle, event) == cudaSuccess &&
-	    host_cudaIpcOpenEventHandle(&same, event_handle) == cudaSuccess)
-		may_fail(host_cudaEventDestroy(same), "cudaEventDestroy");
 	host_cudaGetLastError();
-	expect_cuda(host_cudaEventDestroy(event), "cudaEventDestroy");
 	scene_memory_end(0, memory);
 }
 
@@ -214,23 +204,6 @@ static void settings(const uint8_t *raw)
 	may_fail(host_cudaDriverGetVersion(&is), "cudaDriverGetVersion");
 	expect_cuda(host_cudaSetDevice(device), "cudaSetDevice");
 	must_be(host_cudaPeekAtLastError(), cudaSuccess, "cudaPeekAtLastError");
-}
-
-static void attributes(const uint8_t *raw)
-{
-	cudaStream_t a = scene_stream(), b = scene_stream();
-	cudaStreamAttrValue value = { .syncPolicy = cudaSyncPolicyAuto };
-
-	may_fail(host_cudaStreamSetAttribute(a, (cudaStreamAttrID)(raw[0] % 16),
-	                                     &value),
-	         "cudaStreamSetAttribute");
-	may_fail(host_cudaStreamGetAttribute(a, (cudaStreamAttrID)(raw[1] % 16),
-	                                     &value),
-	         "cudaStreamGetAttribute");
-	may_fail(host_cudaStreamCopyAttributes(b, a),
-	         "cudaStreamCopyAttributes");
-	scene_stream_end(a);
-	scene_stream_end(b);
 }
 
 /* ---- captures --------------------------------------------------------- */
@@ -320,7 +293,7 @@ static void empty_graph(const uint8_t *raw)
 
 /* ---- the thread's own stream ------------------------------------------ */
 
-/* Relaxed: only a number. */
+/* Number of own streams. Accessed relaxed, because it orders nothing. */
 static atomic_size_t own_streams;
 
 size_t scene_own_streams(void)
@@ -328,7 +301,7 @@ size_t scene_own_streams(void)
 	return atomic_load_explicit(&own_streams, memory_order_relaxed);
 }
 
-/* The stream lives as long as its thread. */
+/* Count a thread's own stream, which exists as long as the thread. */
 static void count_own_stream(void)
 {
 	static _Thread_local bool counted[DEVICES];
@@ -360,14 +333,14 @@ static void own_stream(const uint8_t *raw)
 	scene_memory_end(raw[0] % 3, memory);
 }
 
-/* ---- the step --------------------------------------------------------- */
+/* ---- running the step ------------------------------------------------- */
 
 static void (*const scenes[])(const uint8_t *raw) = {
-	marks,    managed,    rows,          between_devices, pools,      ipc,
-	settings, attributes, capture_facts, empty_graph,     own_stream,
+	marks, managed,  rows,          between_devices, pools,
+	ipc,   settings, capture_facts, empty_graph,     own_stream,
 };
 
-/* Most of these scenes wait for a stream. */
+/* Run a scene step. Most of its scenes wait for a stream. */
 void run_scene(struct runner *r, struct step *s)
 {
 	const unsigned n = sizeof(scenes) / sizeof(scenes[0]);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Programs in readable form: with FUZZ_SHOW in the environment each is printed
- * before it runs
+ * Prints each program in readable form before its run if FUZZ_SHOW is set
  */
 
 #include <stdio.h>

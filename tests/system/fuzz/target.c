@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The host platform's NCCL and CUDA runtime as libFuzzer sees them
+ * The libFuzzer target: NCCL and the CUDA runtime of the host platform
  */
 
 #include "support/reference.h"

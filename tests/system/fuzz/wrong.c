@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The step that makes a wrong call
+ * The step that makes an invalid call
  */
 
 #include "system/fuzz/wrong.h"
@@ -28,7 +28,7 @@ bool wrong_needs_revoked(unsigned n)
 	return wrong_find(n)->needs == NEEDS_REVOKED;
 }
 
-/* One of the thread's communicators of the family. */
+/* Return one of the thread's communicators of the family. */
 static ncclComm_t own_comm(struct runner *r, struct family *f)
 {
 	int rank;
@@ -46,7 +46,8 @@ void run_wrong(struct runner *r, struct step *s)
 	int result;
 
 	if (w->needs && !comm) {
-		/* The group does not fail in that case. */
+		/* The wrong call is skipped, so an open group may succeed
+		 * although the model expects it to fail. */
 		r->group_is_loose = r->depth;
 		return;
 	}

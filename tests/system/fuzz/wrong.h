@@ -3,14 +3,14 @@
 #define WRONG_H
 
 /*
- * Calls with arguments that are refused, each with the codes that it may answer
+ * Calls with invalid arguments, each with the codes that it may return
  */
 
 #include "system/fuzz/program.h"
 
 /*
- * The family whose communicator is called; without one the communicator is
- * NULL.
+ * The kind of family whose communicator the call gets; with NEEDS_NOTHING it
+ * gets NULL
  */
 enum wrong_needs {
 	NEEDS_NOTHING,
@@ -20,7 +20,7 @@ enum wrong_needs {
 
 struct wrong {
 	const char *name;
-	bool poisons; /* an open group fails */
+	bool poisons; /* the call makes an open group fail */
 	enum wrong_needs needs;
 	int result, or_result;
 	int (*call)(ncclComm_t comm, const struct step *step);

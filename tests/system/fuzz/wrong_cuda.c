@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Wrong calls of the CUDA runtime
+ * Invalid calls of the CUDA runtime
  */
 
 #include "system/fuzz/wrong.h"
@@ -110,7 +110,7 @@ static int no_function(ncclComm_t comm, const struct step *s)
 	return (int)host_cudaLaunchHostFunc(NULL, NULL, NULL);
 }
 
-/* ---- all of them ------------------------------------------------------ */
+/* ---- the table -------------------------------------------------------- */
 
 const struct wrong wrong_cuda[] = {
 	{ "cudaSetDevice", false, NEEDS_NOTHING, cudaErrorInvalidDevice,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Wrong calls of NCCL, and some that only look wrong
+ * Invalid calls of NCCL, and some calls that only look invalid
  */
 
 #include <string.h>
@@ -53,7 +53,7 @@ static int fact_to_none(ncclComm_t comm, const struct step *s)
 	return (int)host_ncclCommGetAsyncError(comm, NULL);
 }
 
-/* A collective with one wrong argument. */
+/* Make a collective with one invalid argument. */
 static int collective(ncclComm_t comm, const struct step *s, int type, int op,
                       int root)
 {
@@ -177,7 +177,7 @@ static int end_none(ncclComm_t comm, const struct step *s)
 	return (int)host_ncclCommFinalize(comm);
 }
 
-/* Queries that are not wrong at all. */
+/* Make queries, all of which are valid. */
 static int ask(ncclComm_t comm, const struct step *s)
 {
 	ncclResult_t async = ncclSuccess;
@@ -303,7 +303,7 @@ static int bad_config(ncclComm_t comm, const struct step *s)
 	                                        &config);
 }
 
-/* ---- all of them ------------------------------------------------------ */
+/* ---- the table -------------------------------------------------------- */
 
 const struct wrong wrong_nccl[] = {
 	{ "ncclGetVersion", false, NEEDS_NOTHING, ncclInvalidArgument,

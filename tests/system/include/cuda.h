@@ -3,9 +3,8 @@
 #define CUDA_H
 
 /*
- * Enough of the header of CUDA's driver for the programs in
- * tests/system/programs, where there is no real one: the project's list of
- * functions as declarations
+ * A minimal header of the CUDA driver for tests/system/programs, where the real
+ * one is missing. It declares the functions of the project's list.
  */
 
 #include "sim/driver/driver_functions.h"
@@ -16,7 +15,7 @@
 	CUresult symbol parameters;
 DRIVER_FUNCTIONS(CUDA_DECLARE)
 
-/* Which symbols these names stand for. */
+/* Symbols for which these names stand */
 #define cuCtxCreate cuCtxCreate_v4
 #define cuCtxDestroy cuCtxDestroy_v2
 #define cuCtxPopCurrent cuCtxPopCurrent_v2
@@ -61,11 +60,10 @@ DRIVER_FUNCTIONS(CUDA_DECLARE)
 #define cuStreamWriteValue32 cuStreamWriteValue32_v2
 #define cuStreamWriteValue64 cuStreamWriteValue64_v2
 
-/* Types and values that the project has under the runtime's names. */
+/* Types and values that the project declares under the runtime's names */
 typedef unsigned long long cuuint64_t;
 typedef cudaGraphEdgeData CUgraphEdgeData;
 typedef enum cudaGraphNodeType CUgraphNodeType;
-typedef cudaIpcEventHandle_t CUipcEventHandle;
 typedef cudaIpcMemHandle_t CUipcMemHandle;
 typedef enum cudaLimit CUlimit;
 typedef enum cudaMemAccessFlags CUmemAccess_flags;
@@ -75,8 +73,6 @@ typedef struct cudaMemPoolProps CUmemPoolProps;
 typedef enum cudaMemPoolAttr CUmemPool_attribute;
 typedef enum cudaStreamCaptureMode CUstreamCaptureMode;
 typedef enum cudaStreamCaptureStatus CUstreamCaptureStatus;
-typedef cudaStreamAttrID CUstreamAttrID;
-typedef cudaStreamAttrValue CUstreamAttrValue;
 typedef enum cudaDeviceP2PAttr CUdevice_P2PAttribute;
 
 #define CU_CTX_SCHED_BLOCKING_SYNC 4
@@ -111,16 +107,12 @@ typedef enum cudaDeviceP2PAttr CUdevice_P2PAttribute;
 	cudaMemHandleTypePosixFileDescriptor
 #define CU_MEM_LOCATION_TYPE_DEVICE cudaMemLocationTypeDevice
 #define CU_STREAM_CAPTURE_MODE_RELAXED cudaStreamCaptureModeRelaxed
-#define CU_STREAM_ATTRIBUTE_SYNCHRONIZATION_POLICY                             \
-	cudaLaunchAttributeSynchronizationPolicy
 #define CU_STREAM_CAPTURE_MODE_GLOBAL cudaStreamCaptureModeGlobal
 #define CU_STREAM_CAPTURE_STATUS_ACTIVE cudaStreamCaptureStatusActive
 #define CU_STREAM_CAPTURE_STATUS_NONE cudaStreamCaptureStatusNone
 #define CU_STREAM_NON_BLOCKING cudaStreamNonBlocking
 #define CU_STREAM_PER_THREAD cudaStreamPerThread
 #define CU_STREAM_SET_CAPTURE_DEPENDENCIES cudaStreamSetCaptureDependencies
-#define CU_SYNC_POLICY_SPIN cudaSyncPolicySpin
-#define CU_SYNC_POLICY_YIELD cudaSyncPolicyYield
 #define CU_STREAM_WAIT_VALUE_EQ 1
 #define CU_STREAM_WAIT_VALUE_GEQ 0
 

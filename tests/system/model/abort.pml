@@ -1,87 +1,91 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A model of how a clique ends: the gate, the cause, the notes, the reaper,
- * waiting and closing
+ * A model of how a clique ends: gate, cause, record of completions, reaper,
+ * waits and close
  *
  * There are two ranks, each with a thread that submits and a device that runs
- * what was submitted; two threads that fire at any time, one of which may be the
- * watchdog; the reaper; the prober; a thread that closes; a thread that waits for
- * a ticket, twice; a run that leaves a worker behind; and a thread that finds that
- * the abort's deadline has passed.  spin goes through every order in which their
- * steps can happen.
+ * what was submitted; two threads that fire at any time, one of which stands
+ * for the watchdog; the reaper; the prober; a thread that closes; a thread that
+ * waits for a ticket, twice; a run that abandons a worker; and a thread that
+ * finds that the abort's deadline has passed. spin explores every possible
+ * order of their steps.
  *
  *	owner      submit() on one rank: src/core/submit.c
  *	group      submit() on both ranks, in one native group
  *	device     a rank's stream: NCCL's kernel, then the mark
- *	firers     cause_set(): src/core/cause.c; all alike, so a count stands for them
+ *	firers     cause_set(): src/core/cause.c; all alike, so a count stands
+ *	           for them
  *	reaper     reaper_main(): src/core/reaper.c
- *	looker     clique_look() after the deadline: src/core/clique.c
+ *	looker     clique_update_state() after the deadline:
+ *	           src/core/clique_end.c
  *	prober     probe_rank(): src/watch/prober.c
  *	closer     cohort_group_close(): src/api/group.c, generation.c
  *	waiter     cohort_wait(): src/api/completion.c
- *	run_end    cohort_group_run()'s end: src/api/worker.c
- *	note, ask  clique_note() and ask()
+ *	run_end    the end of cohort_group_run(): src/api/worker.c
+ *	note, ask  clique_record_completions() and ask()
  *	put        clique_put()
  *
- * One step is one access to memory that threads share.  A step with several
- * accesses either belongs to the model's own bookkeeping, or only one of them
- * matters: the others read what no longer changes, or what no other thread reads.
- * Any thread may find that the deadline has passed; in the model a separate thread
- * does so, right before the others look.
+ * One step is one access to memory that threads share. If a step has several
+ * accesses, only one of them matters: the others belong to the model's
+ * bookkeeping, or read words that no longer change, or words that no other
+ * thread writes. Any thread can find that the deadline has passed. In the
+ * model, a separate thread does, right before the others check.
  *
- * With PROBER there is a prober.  With STRAGGLER rank 0's thread is the worker of
- * a run that does not wait for it for ever: the run may leave the worker behind
- * wherever it is, and the worker may outlive the close, ask, call, and return.
- * run.sh says which of these parts are searched together.
+ * With PROBER there is a prober. With STRAGGLER, rank 0's thread is the worker
+ * of a run that does not wait for it forever: the run may abandon the worker
+ * wherever it is, and the worker may outlive the close, and ask, call and
+ * return. run.sh determines which of these parts are searched together.
  *
- * Every wait is a guard, not a loop, so that the graph of states has no cycle
- * (run.sh checks that, too).  So every execution ends, without an assumption of
- * fairness, and a thread that has not reached its end is a deadlock.
+ * Every wait is a guard and not a loop, so that the graph of states has no
+ * cycle (run.sh checks this). So every execution ends, without any assumption
+ * of fairness, and a thread that has not reached its end is a deadlock.
  *
- * What may go wrong in the program: a native call blocks until the flag is
- * up, or for ever; a native call fails, with or without having queued something; a
- * mark fails; an operation's peer never comes, or the operation ignores the flag; a
- * query of the prober never returns; ncclCommAbort(), ncclGroupEnd() and cudaFree()
- * never return; a group end fails.
+ * These things can go wrong in the program. A native call blocks until the flag
+ * is raised, or forever. A native call fails, with or without having queued
+ * something. A mark fails. An operation's peer never arrives, or the operation
+ * ignores the flag. A query of the prober never returns. ncclCommAbort(),
+ * ncclGroupEnd() or cudaFree() never returns. A group end fails.
  *
- * What is checked; A to D and F are the invariants of src/core/clique.h:
+ * The model checks the following. A to D and F are the invariants of
+ * src/core/clique.h:
  *
  *  A. One cause wins, and it never changes.
  *  B. A native communicator is aborted or destroyed once, never both, and only
  *     by the reaper.
  *  C. From QUIESCED on nothing touches a buffer or is queued.  When the group's
- *     end frees, no thread is inside a native call, the prober included, and
- *     nothing is in flight.  The done words are not freed while a mark is still to
- *     be set, or while a thread reads them; the clique is not freed while a call,
- *     the prober, or a straggler uses it.  Both are freed once, the clique by the
- *     last thread with a reference.
+ *     end frees, no thread is inside a native call, including the prober, and
+ *     nothing is in flight.  The done words are not freed while a mark is still
+ *     to be set, or while a thread reads them; the clique is not freed while a
+ *     call, the prober, or a straggler uses it.  Both are freed once; the
+ *     clique by the last thread with a reference.
  *  D. Nothing is freed once the clique is WEDGED.
- *  F. A ticket answers OK only if its operation was over before any flag was
- *     raised, and with a cause only when nothing can touch a buffer.  The answer,
- *     WEDGED included, never changes, and waiting or not makes no difference.
  *  E. No rank is aborted alone: from FLAGGED on all flags are up.  Between the
  *     two raises, a rank whose flag is not up may finish an operation that the
- *     other has cut short: with wrong data, and no error from NCCL.  F holds all
- *     the same.
+ *     other has cut short, with wrong data and no error from NCCL.  F holds
+ *     nevertheless.
+ *  F. A ticket returns OK only if its operation was over before any flag was
+ *     raised, and a cause only when nothing can touch a buffer.  Its status,
+ *     WEDGED included, never changes, and waiting or not makes no difference.
  *  G. Close returns, and so does every wait once there is a cause.
  *
- * With PATIENT the abort's deadlines never pass and nothing is stuck for ever:
- * close must then end as RELEASED or LEAKED, without the help of a deadline.  A
- * run may leave a worker behind all the same: that worker was busy in the program,
- * so the clique does not wait for it.
+ * With PATIENT, the abort's deadlines never pass and nothing is stuck forever.
+ * The close must then end as RELEASED or LEAKED, without the help of a
+ * deadline. A run can still abandon a worker: it was busy in the program, so
+ * the clique does not wait for it.
  *
- * What the model leaves out.  Memory is sequentially consistent.  Two places depend
- * on that: the gate, and the prober's gate, against the cause, seq_cst in the code;
- * and the state NOTING against the done words.  Everything else is a release that
- * an acquire pairs with.  There is one done word per ticket, not a ring.  A rank
- * has one stream, which no other thread carries on.  There are no texts, no
- * recorder, no binding of threads, no references to the cause, no notifier and no
- * respawn.  No thread does what the header forbids, a call that overlaps a close,
- * with two exceptions: a wait may overlap a close, up to where close gives memory
- * back, and a straggler's wait may do so at any time.
+ * The model leaves out the following. Memory is sequentially consistent. Two
+ * places depend on that: the gate, and the prober's gate, against the cause,
+ * which is seq_cst in the code; and the state NOTING against the done words.
+ * Everywhere else, an acquire pairs with a release. There is one done word per
+ * ticket, not a ring. A rank has one stream, whose work no other thread does.
+ * There are no texts, no recorder, no binding of threads, no references to the
+ * cause, no notifier and no respawn. No thread makes a call that overlaps a
+ * close, which the header forbids, with two exceptions: a wait may overlap a
+ * close up to the point where the close frees memory, and a straggler's wait
+ * may overlap it at any time.
  *
- * Each macro BREAK_... breaks one thing; run.sh checks that spin sees it.
+ * Each macro BREAK_... breaks one thing. run.sh checks that spin detects it.
  */
 
 #ifndef OPS
@@ -92,10 +96,10 @@
 #define FIRERS 2
 #endif
 
-/* Slots for causes, fewer than threads that fire. */
+/* Number of slots for causes, less than the number of threads that fire */
 #define CAUSES 2
 
-/* Rank 0's thread may call while the group is being closed, and after. */
+/* True if rank 0's thread can call during and after the close */
 #ifdef STRAGGLER
 #define MAY_CALL(r) (!close_called || (r) == 0)
 #else
@@ -106,7 +110,7 @@
 
 /* ---- the clique ------------------------------------------------------- */
 
-/* The cause.  It makes no difference which thread fired. */
+/* The cause. Which of the threads fired makes no difference. */
 #define NONE 0
 #define CLOSING 1
 #define FIRED 2
@@ -123,33 +127,35 @@
 #define WEDGED 8
 
 byte cause = NONE;
-byte used;          /* slots for causes */
-bit caused, unused; /* the semaphores */
+byte used;          /* slots for causes in use */
+bit caused, unused; /* semaphores: there is a cause; nothing is in use */
 byte state = LIVE;
-bit then[2 * OPS];  /* done_then */
+bit then[2 * OPS];  /* the record of completions: done when NOTING began */
 bit gate[2];
 byte last[2];
 bit unmarked[2];
 bit done[2 * OPS];  /* the done words */
 bit probing;
 byte users = 1;     /* references: the group's, and the straggler's */
-bit abandoned;      /* rank 0's worker was left behind */
+bit abandoned;      /* the run has abandoned rank 0's worker */
 
-/* ---- the outside ------------------------------------------------------ */
+/* ---- devices and native calls ----------------------------------------- */
 
-/* An operation does not exist, is queued or running, or is over in some way. */
+/*
+ * An operation does not exist, is queued, is running, or is over in some way.
+ */
 #define ABSENT 0
 #define QUEUED 1
 #define OVER 2
 
 byte op[2 * OPS];
-bit marked[2 * OPS]; /* the mark is queued behind it */
+bit marked[2 * OPS]; /* the operation's mark is queued after it */
 bit flag[2];         /* the abort flag */
 bit inside[2];       /* the owner is inside a native call */
 bit freed;           /* the native communicators are freed */
 bit asking;          /* the prober is inside its native query */
 bit words_freed;     /* the done words are freed */
-bit clique_freed;    /* and so is all the rest */
+bit clique_freed;    /* everything else is freed */
 
 /* ---- bookkeeping of the model ----------------------------------------- */
 
@@ -161,12 +167,12 @@ byte released[2];    /* ABORTED or DESTROYED */
 bit whole[2 * OPS];  /* the operation was over before any flag was raised */
 bit in_call[2];      /* the owner is inside a call of the library */
 bit close_called;
-bit waiting;         /* the waiter is inside a call */
+bit waiting;         /* the waiter is in a call */
 bit reaped;          /* the reaper's thread has ended */
 bit probed;          /* the prober's thread has ended, or there is none */
 bit worked;          /* rank 0's worker has ended, or there is none */
-byte left = FIRERS;  /* firers that have not begun */
-byte firing;         /* firers between their slot and their swap */
+byte left = FIRERS;  /* firers that have not started */
+byte firing;         /* firers between taking a slot and the swap */
 
 #define NOBODY_INSIDE (!inside[0] && !inside[1] && !asking)
 #define IS_QUIESCED (state >= QUIESCED && state != WEDGED)
@@ -182,13 +188,16 @@ byte firing;         /* firers between their slot and their swap */
 #define RANK_DONE(r) (last[r] < 1 || done[r])
 #define RANK_WRITTEN(r) (!marked[r] || done[r])
 #endif
-/* The event that is recorded when a mark fails is behind all marks. */
+/* The event that is recorded if a mark fails comes after all marks. */
 #define EVENT_DONE(r) (RANK_IDLE(r) && RANK_WRITTEN(r))
 #define ALL_IDLE (RANK_IDLE(0) && RANK_IDLE(1))
 
 /* ---- src/core/cause.c ------------------------------------------------- */
 
-/* The swap.  A loser has nothing more to do; slots no longer matter. */
+/*
+ * Swap in the cause. A thread that loses does nothing else, so slots no longer
+ * matter.
+ */
 inline swap(me, mine)
 {
 	atomic {
@@ -199,7 +208,7 @@ inline swap(me, mine)
 #endif
 		if
 		:: mine ->
-			assert(!won); /* A */
+			assert(!won); /* invariant A */
 			cause = me;
 			won = 1;
 			used = 0;
@@ -226,7 +235,9 @@ inline post(mine)
 	}
 }
 
-/* Without a slot it does nothing, even if there is no cause yet. */
+/*
+ * Fire. If no slot is free, do nothing, even if there is no cause yet.
+ */
 inline fire(mine)
 {
 	atomic {
@@ -243,7 +254,7 @@ proctype firers()
 {
 	bit mine;
 
-	/* Once there is a cause they do nothing, at any time. */
+	/* Once there is a cause, a late firer does nothing, at any time. */
 end_late:
 	do
 	:: atomic {
@@ -258,9 +269,9 @@ end_late:
 	od
 }
 
-/* ---- src/core/clique.c ------------------------------------------------ */
+/* ---- src/core/clique_end.c -------------------------------------------- */
 
-/* Note what is done.  If another thread does that, wait for it. */
+/* Record completed operations. If another thread is doing that, wait for it. */
 inline note(i)
 {
 	if
@@ -277,7 +288,7 @@ inline note(i)
 	fi
 }
 
-/* A thread looks after the abort's deadline. */
+/* Find that the abort's deadline has passed. */
 proctype looker()
 {
 	byte i;
@@ -302,7 +313,7 @@ end_over:
 #define TOLD_WEDGED 3
 #define TOLD_CLOSED 4
 
-/* clique_answer(), from a state that is not LIVE. */
+/* clique_end_status(), from a state that is not LIVE. */
 #ifdef BREAK_ANSWERED_EARLY
 #define ANSWERS(s) ((s) >= FLAGGED)
 #else
@@ -313,21 +324,21 @@ end_over:
 	 (cause == CLOSING -> TOLD_CLOSED : \
 	  ((s) == WEDGED -> TOLD_WEDGED : TOLD_CAUSE)))
 
-/* clique_await_answer(): what a failed call returns. */
+/* clique_await_end(): the status that a failed call returns. */
 inline await_answer()
 {
 	atomic {
 		ANSWERS(state) ->
-		assert(!clique_freed); /* C */
+		assert(!clique_freed); /* invariant C */
 		assert(cause > CLOSING);
-		assert(state == WEDGED || ALL_IDLE) /* F */
+		assert(state == WEDGED || ALL_IDLE) /* invariant F */
 	}
 }
 
-/* The last thread with a reference frees the words, if there are several. */
+/* Free the words. If several threads have a reference, the last one does. */
 inline free_words()
 {
-	assert(RANK_WRITTEN(0) && RANK_WRITTEN(1)); /* C */
+	assert(RANK_WRITTEN(0) && RANK_WRITTEN(1)); /* invariant C */
 	assert(freed && NOBODY_INSIDE && ALL_IDLE && !words_freed);
 	words_freed = 1
 }
@@ -342,7 +353,7 @@ inline put(is_last)
 	atomic {
 		if
 		:: is_last ->
-			assert(state == RELEASED && !clique_freed); /* C, D */
+			assert(state == RELEASED && !clique_freed); /* invariants C, D */
 			if
 			:: !words_freed -> free_words()
 			:: else
@@ -357,16 +368,17 @@ inline put(is_last)
 /* ---- src/api/completion.c --------------------------------------------- */
 
 /*
- * Notes do not change once they may be read, and a cause is as old as the state
- * that refers to it, so this is one step together with reading the state.
+ * Return a ticket's status. The record does not change once it can be read, and
+ * the cause is set before the state refers to it, so this and the read of the
+ * state are one step.
  *
- * An answer is checked when it is given, which is later than when it was found;
- * but nothing becomes unsafe again.
+ * A status is checked when it is returned, which is later than when it was
+ * found. That is fine, because nothing becomes unsafe again.
  */
 inline answer(n, d, s, rc)
 {
 	d_step {
-		assert(!clique_freed); /* C */
+		assert(!clique_freed); /* invariant C */
 #ifdef BREAK_NOTES_IGNORED
 		rc = (d && s < QUIESCED -> OK : \
 		      (s == LIVE -> NOT_YET : (d -> OK : ANSWER_OF(s))));
@@ -377,14 +389,14 @@ inline answer(n, d, s, rc)
 		rc = (s == LIVE -> (d -> OK : NOT_YET) : \
 		      (then[n] -> OK : ANSWER_OF(s)));
 #endif
-		assert(rc != OK || whole[n]);              /* F */
-		assert(rc != TOLD_CAUSE || ALL_IDLE);      /* F */
-		assert(rc != TOLD_CLOSED);                 /* F */
+		assert(rc != OK || whole[n]);              /* invariant F */
+		assert(rc != TOLD_CAUSE || ALL_IDLE);      /* invariant F */
+		assert(rc != TOLD_CLOSED);                 /* invariant F */
 		d = 0
 	}
 }
 
-/* The states in which the done word is read, before the state is read again. */
+/* The states in which the done word is read before the state is read again */
 #if defined(BREAK_NOTES_IGNORED) || defined(BREAK_LATE_RANK_TRUSTED)
 #define LOOKS_AT_WORD(s) ((s) != NOTING && (s) < QUIESCED)
 #else
@@ -394,8 +406,8 @@ inline answer(n, d, s, rc)
 inline ask(n, d, rc)
 {
 	if
-	:: atomic { LOOKS_AT_WORD(state) -> assert(!clique_freed) }; /* C */
-		atomic { assert(!words_freed); d = done[n] }; /* C */
+	:: atomic { LOOKS_AT_WORD(state) -> assert(!clique_freed) }; /* invariant C */
+		atomic { assert(!words_freed); d = done[n] }; /* invariant C */
 #ifdef BREAK_STATE_READ_FIRST
 		answer(n, d, LIVE, rc)
 #else
@@ -410,18 +422,20 @@ inline ask(n, d, rc)
 
 /* ---- src/core/submit.c ------------------------------------------------ */
 
-/* Without a cause the native call begins, unless the group is being closed. */
+/*
+ * Start the native call if there is no cause and the group is not being closed.
+ */
 inline load_cause(r)
 {
 	atomic {
 		if
 		:: cause > CLOSING -> goto refused
-		:: else -> assert(!freed && !close_called); inside[r] = 1 /* C */
+		:: else -> assert(!freed && !close_called); inside[r] = 1 /* invariant C */
 		fi
 	}
 }
 
-/* The native call may block first. */
+/* Let the native call block first, in some executions. */
 inline block(r)
 {
 	if
@@ -437,10 +451,13 @@ end_stuck_inside:
 	fi
 }
 
-/* The call queues the operation, or fails, with or without having queued it. */
+/*
+ * Let the call queue the operation or fail. A call that fails may have queued
+ * the operation.
+ */
 inline launch(r, k, failed)
 {
-	assert(!freed && !IS_QUIESCED); /* C */
+	assert(!freed && !IS_QUIESCED); /* invariant C */
 	if
 	:: op[AT(r, k)] = QUEUED
 #ifndef NO_FAILURES
@@ -461,9 +478,9 @@ inline mark(r, k, failed)
 }
 
 /*
- * What the worker does besides: it asks about its ticket, passes its gate, with or
- * without a cause (worker_leave()), and ends.  A worker that was left behind has a
- * reference; it finds that out under the run's lock.
+ * Do the rest of the worker's steps: ask about the ticket, pass the gate with
+ * or without a cause (worker_leave()), and end. An abandoned worker has a
+ * reference, and learns that it was abandoned under the run's lock.
  */
 inline work_on(d, is_last, rc)
 {
@@ -473,8 +490,8 @@ inline work_on(d, is_last, rc)
 		rc = 0
 	:: else
 	fi;
-	atomic { assert(!clique_freed); gate[0] = 1 }; /* C */
-	atomic { assert(!clique_freed); gate[0] = 0 }; /* C */
+	atomic { assert(!clique_freed); gate[0] = 1 }; /* invariant C */
+	atomic { assert(!clique_freed); gate[0] = 0 }; /* invariant C */
 	worked = 1;
 #ifndef BREAK_STRAGGLER_UNCOUNTED
 	if
@@ -533,7 +550,7 @@ proctype owner(byte r)
 	:: else -> goto gone
 	od;
 refused:
-	atomic { assert(!clique_freed); gate[r] = 0; in_call[r] = 0 }; /* C */
+	atomic { assert(!clique_freed); gate[r] = 0; in_call[r] = 0 }; /* invariant C */
 gone:
 	atomic { k = 0; failed = 0 };
 #ifdef STRAGGLER
@@ -544,7 +561,10 @@ gone:
 #endif
 }
 
-/* The first mark that fails is the last one; then no rank's state is known. */
+/*
+ * Submit for both ranks. After a mark has failed, no further mark is made, and
+ * no rank's state is known.
+ */
 proctype group()
 {
 	bit failed, mine;
@@ -595,12 +615,15 @@ proctype device(byte r)
 {
 	byte k;
 
-	/* It has arrived once it is queued: the operation before it is over. */
+	/*
+	 * The peer arrives when its operation is queued and the previous one is
+	 * over.
+	 */
 end_running:
 	atomic {
 		op[AT(r, k)] == QUEUED &&
 		(op[AT(1 - r, k)] >= QUEUED || flag[r]) ->
-		assert(!freed && !IS_QUIESCED); /* C: it touches buffers */
+		assert(!freed && !IS_QUIESCED); /* invariant C: it touches buffers */
 #ifndef PATIENT
 		if
 		:: true
@@ -610,7 +633,10 @@ end_running:
 		whole[AT(r, k)] = !flag[0] && !flag[1];
 		op[AT(r, k)] = OVER;
 #ifndef GROUP
-		/* The mark mostly follows at once; with "group" it may be late. */
+		/*
+		 * The mark usually follows immediately. With "group", it can be
+		 * late.
+		 */
 		if
 		:: marked[AT(r, k)] -> goto write
 		:: else
@@ -621,7 +647,7 @@ end_unmarked:
 	atomic {
 		marked[AT(r, k)];
 write:
-		assert(!words_freed); /* C */
+		assert(!words_freed); /* invariant C */
 		done[AT(r, k)] = 1;
 		k++;
 		if
@@ -637,12 +663,12 @@ gone:
 
 /* ---- src/core/reaper.c ------------------------------------------------ */
 
-/* ncclCommAbort() raises the flag at once. */
+/* Call ncclCommAbort(), which raises the flag immediately. */
 inline release(r, how)
 {
 	atomic {
-		assert(!released[r] && !freed); /* B */
-		assert(!released[1 - r] || released[1 - r] == how); /* B */
+		assert(!released[r] && !freed); /* invariant B */
+		assert(!released[1 - r] || released[1 - r] == how); /* invariant B */
 		released[r] = how;
 		flag[r] = (how == ABORTED)
 	}
@@ -650,9 +676,9 @@ inline release(r, how)
 
 inline group_end()
 {
-	assert(released[0] && released[1] && !freed); /* B */
-	assert(state != WEDGED);                      /* D */
-	assert(NOBODY_INSIDE && ALL_IDLE);            /* C */
+	assert(released[0] && released[1] && !freed); /* invariant B */
+	assert(state != WEDGED);                      /* invariant D */
+	assert(NOBODY_INSIDE && ALL_IDLE);            /* invariant C */
 	freed = 1
 }
 
@@ -661,7 +687,7 @@ inline move(from, to)
 	atomic {
 		if
 		:: state == from ->
-			assert(to != FLAGGED || (flag[0] && flag[1])); /* E */
+			assert(to != FLAGGED || (flag[0] && flag[1])); /* invariant E */
 			state = to
 		:: else -> goto end_parked
 		fi
@@ -679,9 +705,9 @@ inline await_prober()
 proctype reaper()
 {
 	byte i;
-	bit has_stragglers;
+	bit has_abandoned_threads;
 
-end_asleep: /* for ever, if no thread fires or closes */
+end_asleep: /* forever, if no thread fires or closes */
 	caused;
 	if
 	:: cause == CLOSING ->
@@ -712,7 +738,7 @@ end_asleep: /* for ever, if no thread fires or closes */
 #ifndef PATIENT
 		if
 		:: true
-		:: goto end_parked /* inside ncclCommAbort() */
+		:: goto end_parked /* ncclCommAbort() does not return */
 		fi;
 #endif
 		move(NOTED, FLAGGED);
@@ -745,10 +771,10 @@ end_asleep: /* for ever, if no thread fires or closes */
 #endif
 	fi;
 
-	/* Here the reaper waits for neighbouring groups to raise their flags, no
-	 * longer than an abort may take: for this clique that is a pause like
-	 * any between two steps.  Before its notes it ends the clique's
-	 * children, which is a fire() at others. */
+	/* Here the real reaper waits, no longer than an abort may take, for
+	 * neighboring groups to raise their flags. For this clique, that is a
+	 * pause as between any two steps. Before it records completions, it
+	 * ends the clique's children, by a fire() at other cliques. */
 
 	if
 	:: atomic {
@@ -778,21 +804,21 @@ end_asleep: /* for ever, if no thread fires or closes */
 #else
 	move(QUIESCED, RECLAIMED);
 #endif
-end_used: /* for ever, if close has answered COHORT_STATE */
+end_used: /* forever, if close has returned COHORT_STATE */
 	unused;
 #ifndef PATIENT
 	if
 	:: true
-	:: goto end_parked /* inside cudaFree() */
+	:: goto end_parked /* cudaFree() does not return */
 	fi;
 #endif
 #ifndef BREAK_WORDS_GIVEN_BACK
-	has_stragglers = (users > 1);
+	has_abandoned_threads = (users > 1);
 #endif
 	atomic {
 		if
-		:: !has_stragglers -> free_words()
-		:: else -> has_stragglers = 0
+		:: !has_abandoned_threads -> free_words()
+		:: else -> has_abandoned_threads = 0
 		fi
 	};
 	state = RELEASED;
@@ -807,28 +833,28 @@ gone:
 
 /* ---- src/watch/prober.c ----------------------------------------------- */
 
-/* Something is in flight, so the prober will query. */
+/* Enter a probe. Something is in flight, so the prober will query. */
 inline enter_probe()
 {
-	atomic { assert(!words_freed && !clique_freed); probing = 1 } /* C */
+	atomic { assert(!words_freed && !clique_freed); probing = 1 } /* invariant C */
 }
 
-/* Without a cause the native query begins. */
+/* Start the native query if there is no cause. */
 inline look_before_asking()
 {
 	atomic {
-		assert(!clique_freed); /* C */
+		assert(!clique_freed); /* invariant C */
 		if
-		:: cause == NONE -> assert(!freed); asking = 1 /* C */
+		:: cause == NONE -> assert(!freed); asking = 1 /* invariant C */
 		:: else
 		fi
 	}
 }
 
 /*
- * The prober queries at any moment, even long after there is a cause, because it
- * looked for one earlier.  One query stands for all: a query that finds nothing
- * leaves nothing behind.
+ * The prober. It can query at any moment, even long after there is a cause,
+ * because it checked for a cause earlier. One query stands for all, because a
+ * query that finds nothing has no effect.
  */
 proctype prober()
 {
@@ -850,20 +876,22 @@ end_stuck_asking:
 		false
 #endif
 	fi;
-	atomic { assert(!clique_freed); asking = 0; probing = 0 }; /* C */
-	atomic { assert(!words_freed && !clique_freed); probed = 1 } /* C */
+	atomic { assert(!clique_freed); asking = 0; probing = 0 }; /* invariant C */
+	atomic { assert(!words_freed && !clique_freed); probed = 1 } /* invariant C */
 }
 
 /* ---- src/api/completion.c --------------------------------------------- */
 
-/* Whether asking would give an answer. */
+/* True if a query of ticket n would return a status */
 #define ANSWERABLE(n) \
 	(state != NOTING && \
 	 ((state == LIVE && done[n]) || \
 	  (state != LIVE && (then[n] || ANSWERS(state)))))
 
-/* The waiter asks at any moment; if that was too early, it asks again when there is
- * an answer; and it asks once more at any moment. */
+/*
+ * The waiter. It asks at any moment. If there was no status, it asks again once
+ * there is one. In both cases, it asks once more at any later moment.
+ */
 proctype waiter()
 {
 	byte n, rc, first;
@@ -882,7 +910,7 @@ proctype waiter()
 	:: !asked || ANSWERABLE(n) ->
 		ask(n, d, rc);
 		atomic {
-			assert(!first || rc == first); /* F */
+			assert(!first || rc == first); /* invariant F */
 			if
 			:: first -> first = 0; break
 			:: else -> first = rc; asked = (rc == NOT_YET)
@@ -890,7 +918,7 @@ proctype waiter()
 			rc = 0
 		}
 	:: timeout ->
-		assert(cause == NONE); /* G */
+		assert(cause == NONE); /* invariant G */
 		goto gone
 	od;
 	atomic { n = 0; rc = 0; waiting = 0 };
@@ -898,16 +926,18 @@ gone:
 	skip
 }
 
-/* Replaces the waiter: in the end a cause has led to an answer. */
+/* Stands in for the waiter: in the end, a cause must have led to a status. */
 proctype auditor()
 {
-	timeout -> assert(cause == NONE || ANSWERS(state)) /* G */
+	timeout -> assert(cause == NONE || ANSWERS(state)) /* invariant G */
 }
 
 /* ---- src/api/group.c, generation.c ------------------------------------ */
 
-/* Whether no thread is in a call.  A thread that is stuck in a call for ever does not
- * prevent a close; nor does a worker that was left behind outside the gate. */
+/*
+ * Whether no thread is in a call. A thread that is stuck in a call forever does
+ * not prevent a close, and neither does an abandoned worker outside the gate.
+ */
 #ifdef STRAGGLER
 #define MAY_CLOSE (state == WEDGED && (worked || abandoned) || \
                    !in_call[1] && (worked || abandoned && !gate[0]))
@@ -915,8 +945,10 @@ proctype auditor()
 #define MAY_CLOSE (state == WEDGED || !in_call[0] && !in_call[1])
 #endif
 
-/* Stop the prober.  It may leave, and enter again and see the cause, any number of
- * times; or it is inside when the deadline passes. */
+/*
+ * Stop the prober. It may leave, enter again, and see the cause, any number of
+ * times; or it is inside when the deadline passes.
+ */
 inline stop_prober(s)
 {
 	if
@@ -973,7 +1005,7 @@ proctype closer()
 	fi;
 	atomic { r = 0; k = 0; rc = 0; expired = 0 };
 
-	/* generation_free(): waits until RECLAIMED, bounded. */
+	/* generation_free() waits until RECLAIMED, for a bounded time. */
 	if
 	:: atomic { state >= RECLAIMED -> s = state }
 #ifndef PATIENT
@@ -986,7 +1018,10 @@ proctype closer()
 	stop_prober(s);
 	if
 	:: s == RECLAIMED ->
-		/* No thread waits any more; the memory is given back, bounded. */
+		/*
+		 * Wait, for a bounded time, until no thread waits. Then free
+		 * the memory.
+		 */
 		atomic { !waiting -> unused = 1 };
 		if
 		:: atomic { state == RELEASED -> s = state }
@@ -1000,12 +1035,12 @@ proctype closer()
 	:: s == RELEASED -> /* clique_retire() */
 		atomic {
 			reaped ->
-			assert(!in_call[1] && (!in_call[0] || abandoned)) /* C */
+			assert(!in_call[1] && (!in_call[0] || abandoned)) /* invariant C */
 		};
 		put(is_last)
 	:: else -> /* clique_leak() */
 #ifdef PATIENT
-		assert(s == LEAKED) /* G */
+		assert(s == LEAKED) /* invariant G */
 #endif
 	fi;
 	s = 0;
@@ -1015,8 +1050,10 @@ gone:
 
 /* ---- src/api/worker.c ------------------------------------------------- */
 
-/* The run's deadline passes: abandon_locked().  The run is over before close is
- * called. */
+/*
+ * Abandon the worker when the run's deadline passes: abandon_locked(). The run
+ * ends before close is called.
+ */
 proctype run_end()
 {
 end_running:

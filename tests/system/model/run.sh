@@ -1,14 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Check the model of how a clique ends: spin must find no error in the right models, and
-# at least one in each variant that is broken on purpose.  Exit 77 without spin.  With
-# FULL=1, also search everything that may go wrong at once, with two threads that
-# submit, which takes two minutes and a GiB more.
+# Check the models of how a clique ends, of the launch window, and of memory orders: spin
+# must find no error in the correct models, and at least one in each variant that is
+# broken on purpose.  Exits with 77 without spin.  With FULL=1, also searches everything that
+# may go wrong at once, with two threads that submit; this takes two more minutes
+# and one more GiB.
 
 for tool in spin "${CC:=cc}"; do
 	command -v "$tool" >/dev/null && continue
-	echo "tests/system/model: no $tool; install it (Debian: apt-get install spin gcc)"
+	echo "tests/system/model: $tool is not installed (Debian: apt-get install spin gcc)"
 	exit 77
 done
 
@@ -20,13 +21,13 @@ trap 'rm -rf "$work"' EXIT
 trap 'kill "$broken" 2>/dev/null; exit 1' HUP INT TERM
 mkdir "$work/right" "$work/broken"
 
-# search NAME PAN-FLAGS MACRO...: leave spin's report in the file report.
+# search NAME PAN-FLAGS MACRO... - search a model; leave spin's report in report
 search()
 {
 	name=$1 flags=$2
 	shift 2
 	rm -f pan pan.* report
-	# Unquoted: several flags.
+	# Unquoted, because it holds several flags.
 	# shellcheck disable=SC2086
 	spin -a "$@" "$model" >report 2>&1 &&
 		"$CC" -w -O2 -DCOLLAPSE -DMEMLIM=3500 $flags -o pan pan.c \
@@ -42,7 +43,7 @@ search()
 	grep -q 'states, stored' report
 }
 
-# verdict STATUS NAME TEXT
+# verdict STATUS NAME TEXT - print a result, and the report if STATUS is not 0
 verdict()
 {
 	word=FAILED
@@ -52,7 +53,7 @@ verdict()
 	[ "$1" = 0 ] || cat report
 }
 
-# holds NAME FLAGS MACRO...: the search must be complete, and find nothing.
+# holds NAME FLAGS MACRO... - pass if the search is complete and finds nothing
 holds()
 {
 	states='' ms=''
@@ -62,8 +63,8 @@ holds()
 	verdict $? "$1" 'holds'
 }
 
-# breaks MACRO [MACRO...]: the search must find an error; without PATIENT, a failed
-# assertion and not a deadlock, which could be one of the model's own.
+# breaks MACRO [MACRO...] - pass if the search finds an error; without PATIENT it must
+# be a failed assertion, because a deadlock could be the model's own
 breaks()
 {
 	states='' ms='' name=$1
@@ -87,7 +88,7 @@ breaks()
 #	two ranks   a thread per rank, and the waiter
 #	both ranks  one thread that submits for both, and the waiter
 #	prober      the prober, which also fires, instead of the waiter
-#	straggler   a worker that may be left behind, which asks, instead of the
+#	straggler   a worker that may be abandoned, and that asks, instead of the
 #	            waiter
 #
 # "stuck" means calls that never return and deadlines that pass; without these
@@ -126,6 +127,8 @@ check_right()
 		-DCONNECTS=1
 	[ -z "$FULL" ] || holds 'window, two connections' -DSAFETY -DQUIET=0 \
 		-DCONNECTS=2
+	model=$models/orders.pml
+	holds 'orders' -DSAFETY
 	: >"$work/right.whole"
 }
 
@@ -168,10 +171,20 @@ check_broken()
 	breaks BREAK_LEFT_OPEN STUCK
 	breaks BREAK_NO_TURNS
 	breaks BREAK_TURN_KEPT
+	model=$models/orders.pml
+	breaks BREAK_CHECK_ACQUIRES
+	breaks BREAK_MARK_RELAXED
+	breaks BREAK_ALL_DONE_RELAXED
+	breaks BREAK_WORDS_STORED_RELAXED
+	breaks BREAK_WORDS_LOADED_RELAXED
+	breaks BREAK_RING_STORED_RELAXED
+	breaks BREAK_NOTED_RELAXED
+	breaks BREAK_NO_MEMBARRIER
+	breaks BREAK_CUT_STORED
 	: >"$work/broken.whole"
 }
 
-# Both at the same time.
+# Run both halves at the same time.
 check_broken >"$work/broken.out" &
 broken=$!
 check_right | tee "$work/right.out"
@@ -180,7 +193,7 @@ cat "$work/broken.out"
 
 passed=$(cat "$work"/*.out | grep -c '^ok ')
 failed=$(cat "$work"/*.out | grep -c '^FAILED ')
-# A half that ended early has failed.
+# A half that has exited early has failed.
 for half in right broken; do
 	[ -e "$work/$half.whole" ] || failed=$((failed + 1))
 done

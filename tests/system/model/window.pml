@@ -1,64 +1,67 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A model of the launch window: ranks that wait for each other before they launch,
- * memory sections, and aborts
+ * A model of the launch window: ranks that wait for each other before they
+ * launch, memory sections, and aborts
  *
- * Clique A has two ranks, each with a thread that allocates, is counted in, and
- * launches once both are counted.  Clique A may end at any time; then its reaper
- * raises the flags, closes the window, and frees.  Clique B only opens windows,
- * twice.  A thread of the program has a memory section with another one inside.  With
- * CONNECTS a third clique is being connected: its thread allocates, then launches for
- * one rank and for the other.
+ * Clique A has two ranks, each with a thread that allocates, is counted, and
+ * launches after both were counted. Clique A may end at any time. Then its
+ * reaper raises the flags, closes the window, and frees. Clique B only opens
+ * windows, twice. A thread of the program has a memory section with another one
+ * inside it. With CONNECTS, a third clique is being connected: its thread
+ * allocates, then launches for one rank and for the other.
  *
- * The two cliques share a device, so that their windows are open in turn.
+ * The two cliques share a device, so their windows take turns.
  *
  *	enter, leave, close, give_up, begin_turn, end_turn
- *	           src/core/window.c; what that file does under the lock is one step here
- *	rank       together_await(), together_leave(): src/core/together.c
+ *	           src/core/launch_lock.c; what it does under its lock is one
+ *	           step here
+ *	rank       launch_barrier_await(), launch_barrier_leave()
  *	reaper     reap_by_abort(): src/core/reaper.c
- *	quiet      cohort_quiet_begin() and _end(): src/api/memory.c
- *	connect    connect_one(): src/core/connect_ranks.c
+ *	quiet      cohort_quiet_begin() and _end(): src/api/device_memory.c
+ *	connect    connect_one(): src/core/connect_warmup.c
  *
- * Devices behave as in reality: a kernel of A runs until the other rank's has started
- * or the flags are up; a memory operation does not end before the kernel does; and
- * nothing is launched while a memory operation goes on.
+ * Devices behave as in reality. A kernel of A runs until the other rank's
+ * kernel has started or the flags are raised. A memory operation does not end
+ * before the kernel does. Nothing is launched during a memory operation.
  *
- * With STUCK one of A's ranks may stay in its native launch for ever, which becomes a
- * cause in the end; nothing of A is freed then.  The time limits of a window and of a
- * turn are left out: they are for cliques that nothing ends.
+ * With STUCK, one of A's ranks may stay in its native launch forever, which
+ * finally becomes a cause. Then nothing of A is freed. The time limits of a
+ * window and of a turn are left out, because they are for cliques that nothing
+ * ends.
  *
- * What is checked:
+ * The model checks the following:
  *
  *  A. No memory operation begins while a rank of A has launched and the other
  *     has not, unless the flags are up, or while only one rank that is being
  *     connected has launched.
  *  B. Both ranks launch, or none does.
  *  C. Every thread ends, except a rank that is stuck.
- *  D. In the end no thread counts as inside that has left, and no thread waits.
- *  E. No thread waits for a side that it could share since a window gave up.
- *  F. The two windows are never open at once.
+ *  D. In the end no thread that has left counts as inside, and no thread waits.
+ *  E. No thread waits for a side that it could share since another gave up.
+ *  F. The two windows are never open at the same time.
  *
- * Each macro BREAK_... breaks one thing; run.sh checks that spin sees it.
+ * Each macro BREAK_... breaks one thing. run.sh checks that spin detects it.
  */
 
 #define LAUNCH 0
 #define MEMORY 1
 #define CONNECT 2
 
-/* The sides that follow one. */
+/* The sides after a side, in cyclic order */
 #define NEXT(side) ((side + 1) % 3)
 #define LAST(side) ((side + 2) % 3)
 
-/* ---- src/core/window.c ------------------------------------------------ */
+/* ---- src/core/launch_lock.c ------------------------------------------- */
 
 byte inside[3], waiting[3], let[3];
 
-byte window[2]; /* A's and B's: the number of the stay, plus 1; 0: none */
+byte window[2]; /* of A and B: the number of the stay plus 1, or 0 if closed */
 
-byte place[2];  /* of A and B in the queue for turns, from 1; 0: not there */
+/* of A and B in the queue for turns, from 1, or 0 if not queued */
+byte place[2];
 
-/* One connection at a time. */
+/* Let waiting threads in, but only one connection at a time. */
 inline let_in(side)
 {
 	if
@@ -90,7 +93,7 @@ inline leave_locked(side, its)
 	fi
 }
 
-/* Threads wait for a side that they could share. */
+/* True if threads wait for a side that they could share */
 #define IN_VAIN(side) \
 	(inside[side] && waiting[side] && !waiting[NEXT(side)] && \
 	 !waiting[LAST(side)])
@@ -105,7 +108,7 @@ inline give_up_locked(side)
 #endif
 	:: else
 	fi;
-	assert(!IN_VAIN(LAUNCH) && !IN_VAIN(MEMORY)) /* E */
+	assert(!IN_VAIN(LAUNCH) && !IN_VAIN(MEMORY)) /* invariant E */
 }
 
 #ifdef BREAK_NO_WINDOW
@@ -117,7 +120,10 @@ inline give_up_locked(side)
 	 (side != CONNECT || !inside[CONNECT]))
 #endif
 
-/* Sets @its, plus 1, or 0 if @until came true first. */
+/*
+ * Enter a side. Set @its to the stay plus 1, or to 0 if @until became true
+ * first.
+ */
 inline enter(side, its, seen, until)
 {
 	atomic {
@@ -153,7 +159,7 @@ inline leave(side, its)
 	atomic { leave_locked(side, its - 1) }
 }
 
-/* Sets @its, or clears it if @until came true first. */
+/* Wait for a turn. Set @its, or clear it if @until became true first. */
 inline begin_turn(q, its, until)
 {
 	atomic { place[q] = (place[1 - q] -> 2 : 1) }
@@ -192,30 +198,30 @@ inline close(q)
 
 /* ---- the rest of the library ------------------------------------------ */
 
-bit cause;   /* A's */
+bit cause;   /* A's cause */
 bit flag;    /* A's abort flags */
 byte counted;
 bit opened, given_up;
 byte left = 2;
 bit gate[2] = 1;
 
-/* ---- the outside ------------------------------------------------------ */
+/* ---- devices ---------------------------------------------------------- */
 
 bit launched[2];
-byte operations; /* memory operations that go on */
+byte operations; /* memory operations in progress */
 #ifndef QUIET
-#define QUIET 1 /* threads of the program that have sections */
+#define QUIET 1 /* number of threads of the program that have sections */
 #endif
 #ifndef CONNECTS
-#define CONNECTS 0 /* and those that connect pairs */
+#define CONNECTS 0 /* number of threads that connect pairs of ranks */
 #endif
 #define THREADS (3 + QUIET + CONNECTS)
 
-byte ended;      /* threads that have ended, or are stuck */
+byte ended;      /* number of threads that have ended or are stuck */
 bit stuck;       /* one of them is stuck */
-bit reaped;      /* the reaper has ended, too */
+bit reaped;      /* the reaper has ended */
 
-bit connected[2]; /* the rank that is being connected has launched */
+bit connected[2]; /* each rank that is being connected has launched */
 
 #define SPINS \
 	((launched[0] != launched[1] && !flag) || connected[0] != connected[1])
@@ -223,7 +229,7 @@ bit connected[2]; /* the rank that is being connected has launched */
 inline operate()
 {
 	atomic {
-		assert(!SPINS); /* A */
+		assert(!SPINS); /* invariant A */
 		operations++
 	}
 	if
@@ -262,7 +268,7 @@ proctype rank(byte r)
 			:: cause -> leave_locked(LAUNCH, number - 1); goto gives_up
 			:: else ->
 				window[0] = number;
-				assert(!window[1]) /* F */
+				assert(!window[1]) /* invariant F */
 			fi
 		}
 		atomic {
@@ -320,7 +326,7 @@ proctype neighbour()
 		enter(LAUNCH, number, mine, false);
 		atomic {
 			window[1] = number;
-			assert(!window[0]) /* F */
+			assert(!window[0]) /* invariant F */
 		}
 		close(1);
 		round++
@@ -379,7 +385,7 @@ proctype reaper()
 	:: !gate[0] && !gate[1]
 	:: stuck -> goto out /* WEDGED */
 	fi;
-	assert(launched[0] == launched[1]); /* B */
+	assert(launched[0] == launched[1]); /* invariant B */
 	enter(MEMORY, number, mine, false);
 	operate();
 	leave(MEMORY, number);
@@ -411,13 +417,13 @@ init
 		run quiet();
 #endif
 #if QUIET == 2
-		run quiet(); /* a thread may wait behind a window that gives up */
+		run quiet(); /* a thread may wait until a window gives up */
 #endif
 		run reaper();
 		run firer()
 	}
 	ended == THREADS && reaped;
-	/* D */
+	/* invariant D */
 	assert(!inside[LAUNCH] && !inside[MEMORY] && !inside[CONNECT] &&
 	       !waiting[LAUNCH] && !waiting[MEMORY] && !waiting[CONNECT] &&
 	       !window[0] && !window[1] && !place[0] && !place[1])

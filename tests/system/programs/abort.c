@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A rank that never calls: the others hang in their streams until another
- * thread aborts, and then all of them join new communicators
+ * A rank that never calls. The other ranks hang in their streams until another
+ * thread aborts them. Then all ranks join new communicators.
  */
 
 #include <pthread.h>
@@ -22,7 +22,7 @@ static void *worker(void *argument)
 		NCCL(ncclAllReduce(r->send, r->recv, COUNT, ncclFloat, ncclSum,
 		                   r->comm, r->stream));
 	pthread_barrier_wait(&launched);
-	/* The wait returns, if only by the abort; its result is undefined. */
+	/* Only the abort ends this wait, whose result is undefined. */
 	cudaStreamSynchronize(r->stream);
 	return NULL;
 }
@@ -79,10 +79,7 @@ int main(void)
 	NCCL(ncclGroupEnd());
 	for (i = 0; i < n; i++)
 		expect(&ranks[i], ranks[i].recv, COUNT, (float)n, 0);
-	for (i = 0; i < n; i++)
-		NCCL(ncclCommDestroy(ranks[i].comm));
-	for (i = 0; i < n; i++)
-		rank_close(&ranks[i]);
+	close_ranks(ranks, n);
 	puts("OK");
 	return 0;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * C++: the default arguments of CUDA's header, and pointers of any type
+ * A C++ program that uses default arguments of CUDA's header, and pointers of
+ * any type
  */
 
 #include <cuda_runtime.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A client of the driver alone: contexts, memory, virtual memory, streams,
- * events, words in the order of a stream, and functions by their names
+ * A program that uses only the CUDA driver: contexts, memory, virtual memory,
+ * streams, events, words in stream order, and functions by name
  */
 
 #include <cuda.h>
@@ -42,13 +42,14 @@
 
 FUNCTIONS(POINTER)
 
-/* ---- by name ---------------------------------------------------------- */
+/* ---- functions by name ------------------------------------------------ */
 
 static void find_all(void)
 {
 	open_driver();
 	FUNCTIONS(FIND)
-	/* Since 13.0 one with another signature has this name. */
+	/* Since CUDA 13.0, this name stands for a function with another
+	 * signature. */
 	find("cuCtxSynchronize", 12000, 0, &p_cuCtxSynchronize);
 }
 
@@ -219,7 +220,7 @@ static void give_access(CUdeviceptr start, size_t bytes, int device)
 	CU(cuMemSetAccess(start, bytes, &access, 1));
 }
 
-/* The memory of @handle, mapped at @start, holds @value at its first word. */
+/* Map @handle at @start, and check that its first word is @value. */
 static void map_and_expect(CUdeviceptr start, size_t bytes,
                            CUmemGenericAllocationHandle handle, uint32_t value)
 {
@@ -231,7 +232,7 @@ static void map_and_expect(CUdeviceptr start, size_t bytes,
 	CHECK(got == value);
 }
 
-/* One piece of memory at two addresses, the second by way of a file. */
+/* Map one piece of memory at two addresses, the second time through a file. */
 static void virtual_memory(void)
 {
 	CUmemAllocationProp prop = property(0), other;
@@ -324,7 +325,7 @@ static void streams(void)
 	CU(cuCtxSynchronize());
 }
 
-/* One stream waits for words that the other one, and the program, write. */
+/* Make one stream wait for words that another stream and the program write. */
 static void words(void)
 {
 	CUstreamBatchMemOpParams both[2];
@@ -372,7 +373,7 @@ static void words(void)
 	CU(cuStreamDestroy(waiter));
 }
 
-/* Fills and words that are captured run each time that the graph does. */
+/* Check that captured fills and word writes run in each run of the graph. */
 static void captures(void)
 {
 	CUdeviceptr device, copy;

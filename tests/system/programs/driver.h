@@ -3,11 +3,11 @@
 #define DRIVER_H
 
 /*
- * What the driver's programs share: calls that have to give something, and functions by
- * their names
+ * Helpers of the driver's programs: calls that must succeed, and functions by
+ * name
  *
- * A program opens the driver itself and finds all else by cuGetProcAddress(), as NCCL
- * and the CUDA runtime do.
+ * A program opens the driver itself and finds everything else by
+ * cuGetProcAddress(), as NCCL and the CUDA runtime do.
  */
 
 #include <cuda.h>
@@ -19,7 +19,7 @@
 
 static void *driver_library;
 
-/* As the driver has had it since CUDA 12. */
+/* cuGetProcAddress() with its signature since CUDA 12 */
 static CUresult (*get_address)(const char *name, void **out, int version,
                                uint64_t flags,
                                CUdriverProcAddressQueryResult *status);
@@ -45,11 +45,11 @@ static inline void failed(const char *file, int line, const char *what,
 			failed(__FILE__, __LINE__, #condition, 0);             \
 	} while (0)
 
-/* For a list of functions X(name): p_name, and find all of them in it. */
+/* For a list of functions X(name): declare p_name, and find all of them. */
 #define POINTER(name) static __typeof__(name) *p_##name;
 #define FIND(name) find(#name, CUDA_VERSION, 0, &p_##name);
 
-/* Store in @out the function that was called @name in @version of CUDA. */
+/* Store in @out the function that has this name in @version of CUDA. */
 static inline void find(const char *name, int version, uint64_t flags,
                         void *out)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The driver's calls that driver.c leaves out: what contexts and devices are, peers,
- * pools, kinds of memory, addresses, copies, and what there is not
+ * Calls of the CUDA driver that driver.c does not make: contexts, devices,
+ * peers, pools, kinds of memory, addresses, copies, and unsupported functions
  */
 
 #include <cuda.h>
@@ -38,8 +38,7 @@
 	X(cuMemGetAccess) X(cuPointerGetAttribute) X(cuPointerGetAttributes) \
 	X(cuPointerSetAttribute) \
 	X(cuIpcGetMemHandle) X(cuIpcOpenMemHandle) X(cuIpcCloseMemHandle) \
-	X(cuIpcGetEventHandle) X(cuIpcOpenEventHandle) X(cuEventCreate) \
-	X(cuEventDestroy) X(cuStreamCreate) X(cuStreamDestroy) \
+	X(cuStreamCreate) X(cuStreamDestroy) \
 	X(cuStreamQuery) X(cuStreamSynchronize) X(cuLaunchHostFunc) \
 	X(cuMemsetD8) X(cuMemsetD32) X(cuMemcpyPeer) X(cuMemcpyPeerAsync) \
 	X(cuMemcpy2D) X(cuMemcpy2DUnaligned) X(cuMemcpyDtoH) \
@@ -121,7 +120,7 @@ static void primary_flags(void)
 	CHECK(!flags);
 }
 
-/* Parameters that ask for nothing special are none. */
+/* Create a context with parameters that request nothing special. */
 static CUcontext create_plain(void)
 {
 	CUctxCreateParams params;
@@ -372,7 +371,8 @@ static void device_memory(void)
 	CU(cuMemGetInfo(&before, &all));
 	CHECK(before && before <= all);
 	GIVES(CUDA_ERROR_INVALID_VALUE, p_cuMemGetInfo(NULL, &all));
-	/* More than the host had free is allocated, but not used. */
+	/* A program can allocate, but not use, more than the host's free
+	 * memory. */
 	size = all - before / 2;
 	CU(cuMemAlloc(&memory, size));
 	CU(cuMemGetInfo(&after, &all));
@@ -455,7 +455,7 @@ static void advice(void)
 
 /* ---- addresses -------------------------------------------------------- */
 
-/* That copies of the memory are to be so is remembered. */
+/* Check that the attribute for synchronous copies is stored. */
 static void synchronous(CUdeviceptr memory)
 {
 	unsigned int sync = 1, got = 0;
@@ -508,7 +508,7 @@ static void attributes(void)
 	CU(cuMemFree(memory));
 }
 
-/* The first device may read what is mapped, and nobody else anything. */
+/* Map memory that the first device can only read and no other can access. */
 static void read_only(CUdeviceptr start, size_t bytes)
 {
 	unsigned long long flags;
@@ -541,7 +541,7 @@ static void read_only(CUdeviceptr start, size_t bytes)
 	CHECK(!value);
 }
 
-/* Without a handle for other processes. */
+/* Check memory that has no handle for other processes. */
 static void mapped(void)
 {
 	const size_t bytes = 2 * 1024 * 1024;
@@ -566,7 +566,7 @@ static void mapped(void)
 static atomic_int copying;
 static char scratch[1 << 20];
 
-/* It ends some time after the copy has begun. */
+/* Hold a stream until some time after the copy has begun. */
 static void take_long(void *user)
 {
 	int i;
@@ -578,7 +578,9 @@ static void take_long(void *user)
 	++*(int *)user;
 }
 
-/* The copy comes behind what the other device has still to do. */
+/*
+ * Check that a peer copy follows work that is queued on the other device.
+ */
 static void peer_copies(void)
 {
 	CUdeviceptr near, far;
@@ -611,7 +613,7 @@ static void peer_copies(void)
 
 #define PITCH 16
 
-/* From the second row and the third column of one matrix to the corner of another. */
+/* Copy from row 2, column 3 of one matrix to the corner of another. */
 static void rectangles(void)
 {
 	unsigned char host[3 * PITCH], back[4] = { 0 };
@@ -651,24 +653,20 @@ static void rectangles(void)
 	CU(cuMemFree(device));
 }
 
-/* ---- what there is not ------------------------------------------------ */
+/* ---- unsupported functions -------------------------------------------- */
 
 static void other_processes(void)
 {
-	CUipcEventHandle event_handle;
 	CUipcMemHandle handle;
 	CUdeviceptr memory;
-	CUevent event;
 	int value = 1;
 
 	memset(&handle, 0, sizeof(handle));
-	memset(&event_handle, 0, sizeof(event_handle));
 	CU(cuMemAlloc(&memory, 8));
 	CU(cuPointerGetAttribute(
 		&value, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
 		memory));
 	CHECK(!value);
-	CU(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
 	GIVES(CUDA_ERROR_NOT_SUPPORTED, p_cuIpcGetMemHandle(&handle, memory));
 	GIVES(CUDA_ERROR_INVALID_VALUE, p_cuIpcGetMemHandle(NULL, memory));
 	GIVES(CUDA_ERROR_INVALID_VALUE, p_cuIpcGetMemHandle(&handle, NOWHERE));
@@ -679,18 +677,10 @@ static void other_processes(void)
 	      p_cuIpcOpenMemHandle(&memory, handle, 0));
 	GIVES(CUDA_ERROR_NOT_SUPPORTED, p_cuIpcCloseMemHandle(memory));
 	GIVES(CUDA_ERROR_INVALID_VALUE, p_cuIpcCloseMemHandle(0));
-	GIVES(CUDA_ERROR_NOT_SUPPORTED,
-	      p_cuIpcGetEventHandle(&event_handle, event));
-	GIVES(CUDA_ERROR_INVALID_VALUE, p_cuIpcGetEventHandle(NULL, event));
-	GIVES(CUDA_ERROR_NOT_SUPPORTED,
-	      p_cuIpcOpenEventHandle(&event, event_handle));
-	GIVES(CUDA_ERROR_INVALID_VALUE,
-	      p_cuIpcOpenEventHandle(NULL, event_handle));
-	CU(cuEventDestroy(event));
 	CU(cuMemFree(memory));
 }
 
-/* In the forms for a thread's own stream. */
+/* Call the forms of kernel launches for a thread's own stream. */
 static void kernels_of_threads(CUfunction function)
 {
 	__typeof__(p_cuLaunchCooperativeKernel) cooperative;
@@ -713,7 +703,9 @@ static void kernels_of_threads(CUfunction function)
 	GIVES(CUDA_ERROR_INVALID_VALUE, by_config(NULL, function, NULL, NULL));
 }
 
-/* There are no kernels, which is said once, by the name of what was called first. */
+/*
+ * Check that kernels are refused, with one message that names the first call.
+ */
 static void kernels(void)
 {
 	CUfunction function = (CUfunction)(uintptr_t)64;
@@ -763,7 +755,7 @@ static void flushes(void)
 		      CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX, 7));
 }
 
-/* There is no profiler, which keeps nobody from starting it. */
+/* Check that starting the profiler succeeds, although there is none. */
 static void profiler(void)
 {
 	CUresult (*start)(void), (*stop)(void);

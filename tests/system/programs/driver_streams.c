@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The driver's calls on streams, in each of their forms: on a stream that was created,
- * and with NULL for the thread's own stream, by cuGetProcAddress() and by symbol
+ * Calls of the CUDA driver on streams, in each form: on a created stream, and
+ * with NULL for the thread's own stream. The functions are found by
+ * cuGetProcAddress() and by symbol.
  */
 
 #include <cuda.h>
@@ -33,15 +34,14 @@
 	X(cuStreamSynchronize) X(cuStreamQuery) X(cuStreamWaitEvent) \
 	X(cuStreamAddCallback) X(cuLaunchHostFunc) X(cuStreamGetFlags) \
 	X(cuStreamGetPriority) X(cuStreamGetId) X(cuStreamGetDevice) \
-	X(cuStreamCopyAttributes) X(cuStreamGetAttribute) \
-	X(cuStreamSetAttribute) X(cuStreamBeginCapture) X(cuStreamEndCapture) \
+	X(cuStreamBeginCapture) X(cuStreamEndCapture) \
 	X(cuStreamIsCapturing) X(cuStreamGetCaptureInfo) \
 	X(cuStreamUpdateCaptureDependencies) X(cuEventRecord) \
 	X(cuEventRecordWithFlags) X(cuGraphLaunch) X(cuGraphUpload) \
 	X(cuStreamWriteValue32) X(cuStreamWaitValue32) \
 	X(cuStreamWriteValue64) X(cuStreamWaitValue64) X(cuStreamBatchMemOp)
 
-/* Older functions of these names: X(name, symbol, version, variable, parameters). */
+/* Older functions, as X(name, symbol, version, variable, parameters) */
 #define OLDER(X) \
 	X(cuStreamGetCtx, cuStreamGetCtx, 9020, context_of, \
 	  (CUstream, CUcontext *)) \
@@ -65,7 +65,7 @@ FORMS(POINTER)
 	static CUresult(*variable) parameters;
 OLDER(OLDER_POINTER)
 
-/* ---- the forms -------------------------------------------------------- */
+/* ---- forms of a function ---------------------------------------------- */
 
 static void find_symbol(const char *symbol, void *out)
 {
@@ -74,7 +74,7 @@ static void find_symbol(const char *symbol, void *out)
 	char name[100];
 	size_t i;
 
-	/* Where the header has one for the thread's own stream, it has its end. */
+	/* A form for the thread's own stream has one of these suffixes. */
 	for (i = 0; !address && i < sizeof(ends) / sizeof(ends[0]); i++) {
 		snprintf(name, sizeof(name), "%s%s", symbol, ends[i]);
 		address = dlsym(driver_library, name);
@@ -106,7 +106,7 @@ static void find_symbols(void)
 	OLDER(FIND_OLD_SYMBOL)
 }
 
-/* ---- what a stream is ------------------------------------------------- */
+/* ---- facts about streams ---------------------------------------------- */
 
 static void facts(CUstream stream, CUstream same, CUstream other)
 {
@@ -140,49 +140,6 @@ static void facts(CUstream stream, CUstream same, CUstream other)
 	GIVES(CUDA_ERROR_INVALID_VALUE, p_cuStreamGetDevice(stream, NULL));
 }
 
-static CUresult policy(CUstream stream, int set, int *get)
-{
-	CUstreamAttrValue value;
-	CUresult result;
-
-	memset(&value, 0, sizeof(value));
-	if (get) {
-		result = p_cuStreamGetAttribute(
-			stream, CU_STREAM_ATTRIBUTE_SYNCHRONIZATION_POLICY,
-			&value);
-		*get = (int)value.syncPolicy;
-		return result;
-	}
-	memcpy(&value.syncPolicy, &set, sizeof(set));
-	return p_cuStreamSetAttribute(
-		stream, CU_STREAM_ATTRIBUTE_SYNCHRONIZATION_POLICY, &value);
-}
-
-static void attributes(CUstream stream, CUstream same, CUstream other)
-{
-	CUstreamAttrValue value;
-	int got = 0;
-
-	GIVES(CUDA_SUCCESS, policy(stream, CU_SYNC_POLICY_SPIN, NULL));
-	GIVES(CUDA_SUCCESS, policy(same, 0, &got));
-	CHECK(got == CU_SYNC_POLICY_SPIN);
-	GIVES(CUDA_ERROR_INVALID_VALUE, policy(stream, 77, NULL));
-	GIVES(CUDA_SUCCESS, policy(other, CU_SYNC_POLICY_YIELD, NULL));
-	CU(cuStreamCopyAttributes(other, stream));
-	GIVES(CUDA_SUCCESS, policy(other, 0, &got));
-	CHECK(got == CU_SYNC_POLICY_SPIN);
-	GIVES(CUDA_SUCCESS, policy(other, CU_SYNC_POLICY_YIELD, NULL));
-	CU(cuStreamCopyAttributes(stream, other));
-	GIVES(CUDA_SUCCESS, policy(stream, 0, &got));
-	CHECK(got == CU_SYNC_POLICY_YIELD);
-	GIVES(CUDA_ERROR_INVALID_VALUE,
-	      p_cuStreamGetAttribute(stream, (CUstreamAttrID)99, &value));
-	GIVES(CUDA_ERROR_INVALID_VALUE,
-	      p_cuStreamSetAttribute(stream,
-	                             CU_STREAM_ATTRIBUTE_SYNCHRONIZATION_POLICY,
-	                             NULL));
-}
-
 /* ---- copies and fills ------------------------------------------------- */
 
 struct memory {
@@ -206,7 +163,7 @@ static CUDA_MEMCPY2D rectangle(const struct memory *m)
 	return c;
 }
 
-/* What the word number @i of the memory is once the stream is there. */
+/* Return the expected word @i of the memory after the stream's work. */
 static uint32_t word(const struct memory *m, CUstream stream, int i)
 {
 	CU(cuMemcpyDtoHAsync(m->pinned, m->device + 4 * (CUdeviceptr)i, 4,
@@ -279,8 +236,11 @@ static void copies_that_wait(const struct memory *m)
 	GIVES(CUDA_ERROR_INVALID_VALUE, p_cuMemsetD32(m->device + 2, 0, 1));
 }
 
-/* A blocking stream waits for what this thread does behind the copies: the legacy
- * stream, but not the thread's own, would wait for that. */
+/*
+ * Copy while a blocking stream waits for what this thread does after the
+ * copies. The legacy stream would wait for the blocking stream, and the
+ * thread's own stream does not.
+ */
 static void copies_beside(const struct memory *m)
 {
 	CUstream blocking;
@@ -296,7 +256,7 @@ static void copies_beside(const struct memory *m)
 	CU(cuStreamDestroy(blocking));
 }
 
-/* ---- memory in the order of a stream ---------------------------------- */
+/* ---- memory in stream order ------------------------------------------- */
 
 static void memory_in_order(CUstream stream)
 {
@@ -324,7 +284,7 @@ static void memory_in_order(CUstream stream)
 	CU(cuMemFree(managed));
 }
 
-/* ---- order ------------------------------------------------------------ */
+/* ---- order between streams -------------------------------------------- */
 
 static void add_one(void *user)
 {
@@ -414,7 +374,9 @@ static CUgraphNode only_node(CUgraph graph)
 	return node;
 }
 
-/* What the capture is that has one node, by each of the functions that tell it. */
+/*
+ * Query a capture that has one node, by each function that describes captures.
+ */
 static void capture_facts(CUstream stream)
 {
 	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -561,16 +523,15 @@ static void modes(void)
 	      p_cuThreadExchangeStreamCaptureMode(NULL));
 }
 
-/* ---- all of it -------------------------------------------------------- */
+/* ---- main ------------------------------------------------------------- */
 
-/* @same is @stream by another name. */
+/* Run all tests on @stream, for which @same is another name. */
 static void all(CUstream stream, CUstream same, const struct memory *m)
 {
 	CUstream other;
 
 	CU(cuStreamCreateWithPriority(&other, CU_STREAM_NON_BLOCKING, -1));
 	facts(stream, same, other);
-	attributes(stream, same, other);
 	copies_in_order(m, stream);
 	memory_in_order(stream);
 	functions_and_events(stream, other);

@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * All to all, gather and scatter: as functions, and as groups of sends and
+ * All-to-all, gather and scatter, by their functions and by groups of sends and
  * receives
  */
-
-#include <pthread.h>
 
 #include "program.h"
 
 static ncclUniqueId id;
 
-/* The part of @buffer from, or for, rank @i. */
 static float *part(float *buffer, int i)
 {
 	return buffer + (size_t)i * COUNT;
@@ -100,18 +97,8 @@ static void *worker(void *argument)
 
 int main(void)
 {
-	static struct rank ranks[MAX_RANKS];
-	pthread_t threads[MAX_RANKS];
-	int i, n = count_devices();
-
 	NCCL(ncclGetUniqueId(&id));
-	for (i = 0; i < n; i++) {
-		ranks[i].rank = i;
-		ranks[i].ranks = n;
-		CHECK(!pthread_create(&threads[i], NULL, worker, &ranks[i]));
-	}
-	for (i = 0; i < n; i++)
-		CHECK(!pthread_join(threads[i], NULL));
+	run_devices(worker);
 	puts("OK");
 	return 0;
 }

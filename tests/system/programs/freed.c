@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A buffer that was freed: the device of its rank fails, the process goes on, and an
- * abort ends the other ranks
+ * A collective on a freed buffer. The device of its rank fails, the process
+ * survives, and an abort ends the other ranks.
  */
-
-#include <pthread.h>
 
 #include "program.h"
 
@@ -19,13 +17,13 @@ static void *call(void *argument)
 	CUDA(cudaSetDevice(r->rank));
 	result = ncclAllReduce(r->send, r->recv, COUNT, ncclFloat, ncclSum,
 	                       r->comm, r->stream);
-	/* Rank 0's device may fail before its call is over. */
+	/* Rank 0's device may fail before its call returns. */
 	CHECK(result == ncclSuccess ||
 	      (r->rank == 0 && result == ncclUnhandledCudaError));
 	return NULL;
 }
 
-/* Every call on the device of rank 0 says what happened. */
+/* Check that every call on rank 0's device reports the failure. */
 static void check_failed_device(void)
 {
 	void *memory;
@@ -40,27 +38,17 @@ static void check_failed_device(void)
 
 int main(void)
 {
-	int i, n = count_devices();
-	ncclComm_t comms[MAX_RANKS];
-	pthread_t threads[MAX_RANKS];
+	int i, n = open_ranks(ranks);
 
-	for (i = 0; i < n; i++)
-		rank_open(&ranks[i], i, n);
-	NCCL(ncclCommInitAll(comms, n, NULL));
 	CUDA(cudaSetDevice(0));
 	CUDA(cudaFree(ranks[0].send));
-	for (i = 0; i < n; i++) {
-		ranks[i].comm = comms[i];
-		CHECK(!pthread_create(&threads[i], NULL, call, &ranks[i]));
-	}
-	for (i = 0; i < n; i++)
-		CHECK(!pthread_join(threads[i], NULL));
+	run_ranks(ranks, n, call);
 	check_failed_device();
 	for (i = 1; i < n; i++)
 		CHECK(cudaStreamQuery(ranks[i].stream) == cudaErrorNotReady);
 	NCCL(ncclGroupStart());
 	for (i = 0; i < n; i++)
-		ncclCommAbort(comms[i]);
+		ncclCommAbort(ranks[i].comm);
 	ncclGroupEnd();
 	for (i = 1; i < n; i++)
 		CUDA(cudaStreamSynchronize(ranks[i].stream));

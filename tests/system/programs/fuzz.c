@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * One thread, all devices: random calls in random groups, beside a plain computation
+ * Random calls in random groups on all devices, made by one thread and checked
+ * against a plain computation
  *
- *	fuzz [ROUNDS [SEED]]
+ *  fuzz [ROUNDS [SEED]]
  *
- * Whole numbers have to be exact, floats as near as their sums in any order.  What fails
- * is told with its round and its seed.
+ * Integers must be exact. Floats must be as close as any order of additions
+ * makes them. A failure is reported with its round and seed.
  */
 
 #include <math.h>
@@ -33,12 +34,13 @@ struct call {
 	enum kind kind;
 	enum op op;
 	int type;
-	size_t count; /* of a rank's part */
-	int root;     /* or how far a message goes */
+	size_t count; /* elements in a rank's part */
+	/* the root, or the distance between the ranks of a message */
+	int root;
 	bool in_place;
-	char *sent[MAX_RANKS], *got[MAX_RANKS];       /* of the host */
-	char *send[MAX_RANKS], *recv[MAX_RANKS];      /* of the device */
-	void *memory[MAX_RANKS], *memory2[MAX_RANKS]; /* what to free */
+	char *sent[MAX_RANKS], *got[MAX_RANKS];       /* in host memory */
+	char *send[MAX_RANKS], *recv[MAX_RANKS];      /* in device memory */
+	void *memory[MAX_RANKS], *memory2[MAX_RANKS]; /* memory to free */
 	ncclRedOp_t scaled[MAX_RANKS];
 };
 
@@ -62,7 +64,10 @@ static size_t below(size_t most)
 
 /* ---- types ------------------------------------------------------------- */
 
-/* By ncclDataType_t.  @digits: of the fraction, 0 for whole numbers. */
+/*
+ * Types, by ncclDataType_t. @digits is the number of fraction bits, or 0 for an
+ * integer.
+ */
 static const struct type {
 	size_t size;
 	bool is_signed;
@@ -106,8 +111,10 @@ static double decode(const struct type *t, uint64_t bits)
 	                    exponent - bias - t->digits);
 }
 
-/* A value that no result of any operation overflows with, but for whole numbers, which
- * wrap. */
+/*
+ * Return random bits of a value with which no operation overflows. Integers can
+ * overflow, because they wrap.
+ */
 static uint64_t draw_bits(const struct type *t, enum op op)
 {
 	uint64_t bits;
@@ -122,7 +129,10 @@ static uint64_t draw_bits(const struct type *t, enum op op)
 		if (!t->digits)
 			return bits;
 		bits &= UINT64_MAX >> (64 - 8 * t->size);
-		/* Most random exponents are far too large: take one near 0. */
+		/*
+		 * Most random exponents would be far too large, so use one near
+		 * 0.
+		 */
 		bits &= ~(((UINT64_C(1) << t->exponent_bits) - 1) << t->digits);
 		bits |= (uint64_t)((1 << (t->exponent_bits - 1)) - 2 +
 		                   (int)below(3))
@@ -132,7 +142,7 @@ static uint64_t draw_bits(const struct type *t, enum op op)
 	return bits;
 }
 
-/* ---- what should come of it --------------------------------------------- */
+/* ---- expected results --------------------------------------------------- */
 
 static bool same_whole(const struct call *c, const struct type *t, size_t i,
                        uint64_t got)
@@ -195,7 +205,7 @@ static bool same_float(const struct call *c, const struct type *t, size_t i,
 	return fabs(decode(t, got) - value) <= slack;
 }
 
-/* Element @i of what all ranks' make together. */
+/* Return whether @got is the result of element @i over all ranks. */
 static bool same_result(const struct call *c, size_t i, uint64_t got)
 {
 	const struct type *t = &types[c->type];
@@ -245,7 +255,7 @@ static void choose(struct call *c)
 	c->root = (int)below((size_t)n);
 	c->in_place = c->kind != SHIFT && below(3) == 0;
 	c->count = below(below(4) ? 700 : MAX_COUNT);
-	/* NCCL itself refuses it. */
+	/* NCCL refuses this call. */
 	if (n == 1 && types[c->type].size == 1 && types[c->type].digits &&
 	    c->op >= AVG)
 		c->op = SUM;
@@ -255,7 +265,7 @@ static void allocate(struct call *c, int r)
 {
 	const size_t size = types[c->type].size;
 	const size_t sent = sent_count(c) * size, got = got_count(c) * size;
-	/* Not aligned to more than an element. */
+	/* Align the buffers only to the size of an element. */
 	const size_t odd = below(5) * size;
 
 	c->sent[r] = malloc(sent + 1);
@@ -283,7 +293,7 @@ static void allocate(struct call *c, int r)
 
 static ncclRedOp_t reduction(struct call *c, int r)
 {
-	/* 3, and a half in each type of float. */
+	/* A factor of 3, or of one half in each type of float */
 	uint64_t scalar = 3;
 	const struct type *t = &types[c->type];
 
@@ -373,7 +383,7 @@ static void release(struct call *c, int r)
 		NCCL(ncclRedOpDestroy(c->scaled[r], ranks[r].comm));
 }
 
-/* A rank's broadcasts from several roots may become one call of its own kind. */
+/* Choose calls. One of them can be a rank's broadcasts from several roots. */
 static void choose_all(struct call calls[], int count)
 {
 	const bool broadcasts = below(6) == 0;
@@ -407,38 +417,16 @@ static void run_round(long round, uint64_t seed)
 			release(&calls[i], r);
 }
 
-static void open_all(void)
-{
-	ncclComm_t comms[MAX_RANKS];
-
-	n = count_devices();
-	NCCL(ncclCommInitAll(comms, n, NULL));
-	for (int i = 0; i < n; i++) {
-		rank_open(&ranks[i], i, n);
-		ranks[i].comm = comms[i];
-	}
-}
-
-static void close_all(void)
-{
-	NCCL(ncclGroupStart());
-	for (int i = 0; i < n; i++)
-		NCCL(ncclCommDestroy(ranks[i].comm));
-	NCCL(ncclGroupEnd());
-	for (int i = 0; i < n; i++)
-		rank_close(&ranks[i]);
-}
-
 int main(int argc, char **argv)
 {
 	const long rounds = argc > 1 ? strtol(argv[1], NULL, 10) : 40;
 	const uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
 
 	state = seed;
-	open_all();
+	n = open_ranks(ranks);
 	for (long round = 0; round < rounds; round++)
 		run_round(round, seed);
-	close_all();
+	close_ranks(ranks, n);
 	puts("OK");
 	return 0;
 }

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * An all-reduce that is captured into a graph, and launched again and again; a
- * thread for each device
+ * An all-reduce that is captured into a graph and launched repeatedly, on one
+ * thread per device
  */
-
-#include <pthread.h>
 
 #include "program.h"
 
@@ -42,12 +40,12 @@ static void *worker(void *argument)
 
 	rank_open(r, r->rank, r->ranks);
 	NCCL(ncclCommInitRank(&r->comm, r->ranks, id, r->rank));
-	/* The first use connects, which cannot be captured. */
+	/* The first call connects the ranks, which cannot be captured. */
 	NCCL(ncclAllReduce(r->send, r->recv, COUNT, ncclFloat, ncclSum, r->comm,
 	                   r->stream));
 	fill(r, r->send, COUNT, 1, 0);
 	exec = capture(r);
-	expect(r, r->send, COUNT, 1, 0); /* nothing has run */
+	expect(r, r->send, COUNT, 1, 0); /* the capture has run nothing */
 	for (i = 0; i < LAUNCHES; i++) {
 		CUDA(cudaGraphLaunch(exec, r->stream));
 		wanted *= (float)r->ranks;
@@ -61,18 +59,8 @@ static void *worker(void *argument)
 
 int main(void)
 {
-	static struct rank ranks[MAX_RANKS];
-	pthread_t threads[MAX_RANKS];
-	int i, n = count_devices();
-
 	NCCL(ncclGetUniqueId(&id));
-	for (i = 0; i < n; i++) {
-		ranks[i].rank = i;
-		ranks[i].ranks = n;
-		CHECK(!pthread_create(&threads[i], NULL, worker, &ranks[i]));
-	}
-	for (i = 0; i < n; i++)
-		CHECK(!pthread_join(threads[i], NULL));
+	run_devices(worker);
 	puts("OK");
 	return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * One thread, all devices: every collective as a group of calls
+ * Every collective as a group of calls on all devices, made by one thread
  */
 
 #include "program.h"
@@ -11,36 +11,6 @@ static int n;
 
 #define EACH_RANK (struct rank *r = ranks; r < ranks + n; r++)
 
-static void open_all(void)
-{
-	ncclComm_t comms[MAX_RANKS];
-	int i;
-
-	n = count_devices();
-	NCCL(ncclCommInitAll(comms, n, NULL));
-	for (i = 0; i < n; i++) {
-		rank_open(&ranks[i], i, n);
-		ranks[i].comm = comms[i];
-	}
-}
-
-static void close_all(void)
-{
-	/* From 2.31 on, a rank's end waits for the other ranks of the machine. */
-	NCCL(ncclGroupStart());
-	for
-		EACH_RANK
-	NCCL(ncclCommFinalize(r->comm));
-	NCCL(ncclGroupEnd());
-	for
-		EACH_RANK
-	NCCL(ncclCommDestroy(r->comm));
-	for
-		EACH_RANK
-	rank_close(r);
-}
-
-/* What all ranks send: rank + 1 + i. */
 static void fill_all(size_t count)
 {
 	for
@@ -51,7 +21,7 @@ static void fill_all(size_t count)
 		}
 }
 
-/* The sum of rank + 1 over all ranks. */
+/* Return the sum of rank + 1 over all ranks. */
 static float sum_of_ranks(void)
 {
 	return (float)(n * (n + 1)) / 2;
@@ -70,7 +40,7 @@ static void all_reduce(void)
 		EACH_RANK
 	expect(r, r->recv, COUNT, sum_of_ranks(), (float)n);
 
-	/* In place, and another operation. */
+	/* In place, with another operation */
 	NCCL(ncclGroupStart());
 	for
 		EACH_RANK
@@ -126,7 +96,7 @@ static void gather_and_scatter(void)
 	for (i = 0; i < n; i++)
 		expect(r, r->recv + (size_t)i * COUNT, COUNT, (float)i + 1, 1);
 
-	/* Two collectives of a rank in one group. */
+	/* Two collectives of each rank, in one group */
 	fill_all((size_t)n * COUNT);
 	NCCL(ncclGroupStart());
 	for
@@ -147,11 +117,11 @@ static void gather_and_scatter(void)
 
 int main(void)
 {
-	open_all();
+	n = open_ranks(ranks);
 	all_reduce();
 	broadcast_and_reduce();
 	gather_and_scatter();
-	close_all();
+	close_ranks(ranks, n);
 	puts("OK");
 	return 0;
 }

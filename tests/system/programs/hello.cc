@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * C++: a std::thread for each device, exceptions for errors
+ * A C++ program with one std::thread per device, and exceptions for errors
  */
 
 #include <cuda_runtime.h>

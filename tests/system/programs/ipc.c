@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Memory that another process has allocated: both see what is written there, until it is
- * closed
+ * Memory that is shared with another process, which has allocated it. Both
+ * processes see all writes until the memory is closed.
  *
  * The child allocates, because CUDA's devices do not survive a fork.
  */
@@ -13,7 +13,7 @@
 
 #include "program.h"
 
-#define BYTES 3000 /* no whole pages */
+#define BYTES 3000 /* not a multiple of the page size */
 #define LAZY cudaIpcMemLazyEnablePeerAccess
 
 static int to_parent[2], to_child[2];
@@ -25,7 +25,9 @@ static void await_parent(void)
 	CHECK(read(to_child[0], &byte, 1) == 1);
 }
 
-/* Two allocations, so that the second one does not begin where a page does. */
+/*
+ * Allocate twice, so that the second block does not start at a page boundary.
+ */
 static int run_child(void)
 {
 	cudaIpcMemHandle_t handle;
@@ -42,7 +44,7 @@ static int run_child(void)
 	CHECK(byte == 'b');
 	CUDA(cudaMemcpy(&byte, before + BYTES - 1, 1, cudaMemcpyDeviceToHost));
 	CHECK(byte == 'x');
-	/* In the process that has made it. */
+	/* The process that created the memory may not open it. */
 	CHECK(cudaIpcOpenMemHandle((void **)&before, handle, LAZY) ==
 	      cudaErrorDeviceUninitialized);
 	return 0;
@@ -62,7 +64,7 @@ static void use(char *memory)
 	CHECK(cudaFree(memory) == cudaErrorInvalidValue);
 }
 
-/* What is no handle, or of another file than it says. */
+/* Open invalid handles, and a handle that names another file. */
 static void open_wrong(cudaIpcMemHandle_t handle)
 {
 	cudaIpcMemHandle_t wrong;
@@ -101,7 +103,7 @@ int main(void)
 	CHECK(again == memory);
 	use(memory);
 	CUDA(cudaIpcCloseMemHandle(memory));
-	CUDA(cudaMemset(memory, 'c', 1)); /* once for each time it was opened */
+	CUDA(cudaMemset(memory, 'c', 1)); /* once for each open */
 	CUDA(cudaIpcCloseMemHandle(memory));
 	CHECK(cudaIpcCloseMemHandle(memory) == cudaErrorInvalidValue);
 	CHECK(write(to_child[1], "", 1) == 1);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Communicators that do not block: every call may be in progress, and the
- * program polls until it is not
+ * Nonblocking communicators: every call may remain in progress, and the program
+ * polls until it is done
  */
 
 #include <sched.h>
@@ -12,7 +12,7 @@
 static struct rank ranks[MAX_RANKS];
 static int n;
 
-/* Poll until nothing is in progress on any rank. */
+/* Poll until no rank has a call in progress. */
 static void await(void)
 {
 	ncclResult_t state;

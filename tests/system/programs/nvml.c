@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * NVML's devices are the runtime's: the addresses on PCI are the same, and
- * nothing but PCI connects them
+ * Checks that NVML's devices match the runtime's: PCI addresses are equal, and
+ * only PCI connects the devices
  *
- * It opens NVML itself, as NCCL does.
+ * The program opens NVML itself, as NCCL does.
  */
 
 #include <cuda_runtime.h>
@@ -13,7 +13,7 @@
 
 #include "program.h"
 
-/* NVML's names and values. */
+/* NVML's names and values */
 typedef struct nvmlDevice_st *nvmlDevice_t;
 #define NVML_ERROR_UNINITIALIZED 1
 #define NVML_ERROR_INVALID_ARGUMENT 2
@@ -25,7 +25,7 @@ typedef struct nvmlDevice_st *nvmlDevice_t;
 #define NVML_P2P_CAPS_INDEX_NVLINK 2
 #define NVML_FI_DEV_NVLINK_LINK_COUNT 91
 
-/* What the version in a structure is. */
+/* The version field of a structure. */
 #define VERSION(type, number) ((unsigned int)(sizeof(type) | (number) << 24))
 
 struct pci {
@@ -152,7 +152,7 @@ struct fabric {
 	  (nvmlDevice_t device, unsigned int link, int capability, \
 	   unsigned int *value)) \
 	X(nvmlDeviceGetGpuFabricInfoV, (nvmlDevice_t device, void *info))
-/* Functions of one number of a device. */
+/* Functions that return one number about a device */
 #define NUMBERS(X) \
 	X(nvmlDeviceGetMaxPcieLinkGeneration) \
 	X(nvmlDeviceGetCurrPcieLinkGeneration) \
@@ -303,7 +303,8 @@ static void numbers(nvmlDevice_t device)
 	NUMBERS(NUMBER)
 }
 
-/* It is the device's own, whichever is current. */
+/* Check that memory information is about the given device, whichever device is
+ * current. */
 static void memory_of(nvmlDevice_t device, int i, int n)
 {
 	struct memory_2 second = { .total = 99 };

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Ranks in processes of their own, which the first one has forked before any
- * of them used CUDA
+ * Ranks in their own processes, which the first process forks before any of
+ * them uses CUDA
  *
- * The number of ranks is the argument.
+ * The argument is the number of ranks.
  */
 
 #include <sys/wait.h>
@@ -14,7 +14,7 @@
 
 #define ROUNDS 5
 
-/* All ranks' numbers are added up, sent around, and gathered. */
+/* Sum the ranks' numbers, send them around, and gather them. */
 static void work(struct rank *r)
 {
 	const int next = (r->rank + 1) % r->ranks;
@@ -57,7 +57,7 @@ static int run_rank(const ncclUniqueId *id, int rank, int ranks)
 	return 0;
 }
 
-/* The id comes from rank 0, through a pipe to each other rank. */
+/* Run a rank in a child, which gets the id from rank 0 through a pipe. */
 static int run_child(int from, int rank, int ranks)
 {
 	ncclUniqueId id;

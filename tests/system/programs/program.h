@@ -3,20 +3,21 @@
 #define PROGRAM_H
 
 /*
- * What the programs share: calls that have to succeed, and a rank's stream and
+ * Helpers of the programs: calls that must succeed, and a rank's stream and
  * buffers
  *
- * Each program could run on GPUs unchanged: it knows nothing but NCCL, the CUDA
- * runtime and how many devices there are.
+ * Each program could run on GPUs unchanged: it uses only NCCL, the CUDA runtime
+ * and the number of devices.
  */
 
 #include <cuda_runtime.h>
 #include <nccl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #define MAX_RANKS 64
-#define COUNT 1000 /* floats in a buffer, for each rank */
+#define COUNT 1000 /* floats in a buffer, per rank */
 
 #define CUDA(call)                                                             \
 	do {                                                                   \
@@ -53,7 +54,7 @@ struct rank {
 	int rank, ranks;
 	ncclComm_t comm;
 	cudaStream_t stream;
-	float *send, *recv; /* COUNT for each rank */
+	float *send, *recv; /* COUNT floats per rank */
 };
 
 static inline int count_devices(void)
@@ -65,7 +66,7 @@ static inline int count_devices(void)
 	return devices;
 }
 
-/* A stream and buffers on device @rank, which is current afterwards. */
+/* Create a stream and buffers on device @rank, and make this device current. */
 static inline void rank_open(struct rank *r, int rank, int ranks)
 {
 	size_t bytes = (size_t)ranks * COUNT * sizeof(float);
@@ -86,7 +87,63 @@ static inline void rank_close(struct rank *r)
 	CUDA(cudaStreamDestroy(r->stream));
 }
 
-/* Fill @buffer with @first, @first + @step, ...: @count elements. */
+/* Open a rank on each device, and connect all ranks.  Return their number. */
+static inline int open_ranks(struct rank *ranks)
+{
+	ncclComm_t comms[MAX_RANKS];
+	int i, n = count_devices();
+
+	NCCL(ncclCommInitAll(comms, n, NULL));
+	for (i = 0; i < n; i++) {
+		rank_open(&ranks[i], i, n);
+		ranks[i].comm = comms[i];
+	}
+	return n;
+}
+
+static inline void close_ranks(struct rank *ranks, int n)
+{
+	int i;
+
+	/* Since NCCL 2.31, a rank's end waits for the other ranks of the
+	 * machine. */
+	NCCL(ncclGroupStart());
+	for (i = 0; i < n; i++)
+		NCCL(ncclCommFinalize(ranks[i].comm));
+	NCCL(ncclGroupEnd());
+	for (i = 0; i < n; i++)
+		NCCL(ncclCommDestroy(ranks[i].comm));
+	for (i = 0; i < n; i++)
+		rank_close(&ranks[i]);
+}
+
+/* Run @worker for each of the @n ranks, on threads of their own. */
+static inline void run_ranks(struct rank *ranks, int n, void *(*worker)(void *))
+{
+	pthread_t threads[MAX_RANKS];
+	int i;
+
+	for (i = 0; i < n; i++)
+		CHECK(!pthread_create(&threads[i], NULL, worker, &ranks[i]));
+	for (i = 0; i < n; i++)
+		CHECK(!pthread_join(threads[i], NULL));
+}
+
+/* Run @worker as run_ranks() does, for a rank on each device, which the
+ * worker opens. */
+static inline void run_devices(void *(*worker)(void *))
+{
+	static struct rank ranks[MAX_RANKS];
+	int i, n = count_devices();
+
+	for (i = 0; i < n; i++) {
+		ranks[i].rank = i;
+		ranks[i].ranks = n;
+	}
+	run_ranks(ranks, n, worker);
+}
+
+/* Fill @buffer with @count elements: @first, @first + @step, ... */
 static inline void fill(struct rank *r, float *buffer, size_t count,
                         float first, float step)
 {
@@ -103,7 +160,9 @@ static inline void fill(struct rank *r, float *buffer, size_t count,
 	free(host);
 }
 
-/* End the program unless @buffer holds these values once the stream is done. */
+/*
+ * Exit with an error unless @buffer has these values after the stream's work.
+ */
 static inline void expect(struct rank *r, const float *buffer, size_t count,
                           float first, float step)
 {

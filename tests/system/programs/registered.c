@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Memory from NCCL, registered with a communicator in both ways
+ * Memory of NCCL that is registered with a communicator in both ways
  */
 
 #include "program.h"
@@ -9,7 +9,7 @@
 static struct rank ranks[MAX_RANKS];
 static int n;
 
-/* All ranks' all-reduce from @send to @recv. */
+/* All-reduce from @send to @recv on all ranks. */
 static void reduce(float *const *send, float *const *recv)
 {
 	int i;
@@ -46,7 +46,7 @@ static void buffers(float *const *send, float *const *recv, size_t bytes)
 	}
 }
 
-/* A window is registered by all ranks together. */
+/* Register windows, which all ranks do together. */
 static void windows(float *const *send, float *const *recv, size_t bytes)
 {
 	ncclWindow_t sends[MAX_RANKS], recvs[MAX_RANKS];
@@ -75,14 +75,11 @@ int main(void)
 {
 	float *send[MAX_RANKS], *recv[MAX_RANKS];
 	size_t bytes = COUNT * sizeof(float);
-	ncclComm_t comms[MAX_RANKS];
 	int i;
 
-	n = count_devices();
-	NCCL(ncclCommInitAll(comms, n, NULL));
+	n = open_ranks(ranks);
 	for (i = 0; i < n; i++) {
-		rank_open(&ranks[i], i, n);
-		ranks[i].comm = comms[i];
+		CUDA(cudaSetDevice(i));
 		NCCL(ncclMemAlloc((void **)&send[i], bytes));
 		NCCL(ncclMemAlloc((void **)&recv[i], bytes));
 	}
@@ -92,10 +89,7 @@ int main(void)
 		NCCL(ncclMemFree(send[i]));
 		NCCL(ncclMemFree(recv[i]));
 	}
-	for (i = 0; i < n; i++)
-		NCCL(ncclCommDestroy(comms[i]));
-	for (i = 0; i < n; i++)
-		rank_close(&ranks[i]);
+	close_ranks(ranks, n);
 	puts("OK");
 	return 0;
 }

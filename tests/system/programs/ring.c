@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A ring: every rank sends to the next and receives from the one before, until
- * what it sent comes back; one thread, then a thread for each rank
+ * A ring: every rank sends to the next one and receives from the previous one,
+ * until its data has returned. This is done first on one thread, then on one
+ * thread per rank.
  */
-
-#include <pthread.h>
 
 #include "program.h"
 
@@ -61,35 +60,16 @@ static void *worker(void *argument)
 	return NULL;
 }
 
-static void many_threads(void)
-{
-	pthread_t threads[MAX_RANKS];
-	int i;
-
-	for (i = 0; i < n; i++)
-		CHECK(!pthread_create(&threads[i], NULL, worker, &ranks[i]));
-	for (i = 0; i < n; i++)
-		CHECK(!pthread_join(threads[i], NULL));
-}
-
 int main(void)
 {
-	ncclComm_t comms[MAX_RANKS];
 	int i;
 
-	n = count_devices();
-	NCCL(ncclCommInitAll(comms, n, NULL));
-	for (i = 0; i < n; i++) {
-		rank_open(&ranks[i], i, n);
-		ranks[i].comm = comms[i];
+	n = open_ranks(ranks);
+	for (i = 0; i < n; i++)
 		fill(&ranks[i], ranks[i].send, COUNT, (float)i, 1);
-	}
 	one_thread();
-	many_threads();
-	for (i = 0; i < n; i++)
-		NCCL(ncclCommDestroy(comms[i]));
-	for (i = 0; i < n; i++)
-		rank_close(&ranks[i]);
+	run_ranks(ranks, n, worker);
+	close_ranks(ranks, n);
 	puts("OK");
 	return 0;
 }

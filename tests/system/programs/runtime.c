@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The CUDA runtime without NCCL: devices, copies, streams and events, host
- * functions, memory in stream order
+ * The CUDA runtime without NCCL: devices, copies, streams, events, host
+ * functions, and memory in stream order
  */
 
 #include <string.h>
@@ -54,7 +54,7 @@ static void properties(int n)
 	CHECK(cudaGetLastError() == cudaSuccess);
 }
 
-/* A matrix there and back, with lines that are longer on the device. */
+/* Copy a matrix to a device with longer rows, and back. */
 static void copies_2d(void)
 {
 	float host[ROWS][COLUMNS], back[ROWS][COLUMNS], *device;
@@ -76,7 +76,7 @@ static void copies_2d(void)
 	CUDA(cudaFree(device));
 }
 
-/* Memory of one device to another's. */
+/* Copy memory from one device to another. */
 static void peer_copies(int n)
 {
 	int *from, *to, value = 42, last = n - 1;
@@ -127,7 +127,7 @@ static void done(cudaStream_t stream, cudaError_t status, void *user)
 		add_one(user);
 }
 
-/* Work on one stream waits for an event of another. */
+/* Make one stream wait for another's event. */
 static void streams_and_events(void)
 {
 	cudaStream_t first, second;
@@ -141,7 +141,6 @@ static void streams_and_events(void)
 	CUDA(cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking));
 	CUDA(cudaStreamGetFlags(first, &flags));
 	CHECK(flags == cudaStreamNonBlocking);
-	CUDA(cudaStreamCopyAttributes(second, first));
 	CUDA(cudaEventCreateWithFlags(&between, cudaEventDisableTiming));
 	CUDA(cudaEventCreate(&end));
 	CUDA(cudaMallocAsync((void **)&device, sizeof(*device), first));
@@ -164,7 +163,7 @@ static void streams_and_events(void)
 	CUDA(cudaStreamDestroy(second));
 }
 
-/* The default stream, whichever the program was compiled for. */
+/* Use the default stream, of the kind for which the program was compiled. */
 static void default_stream(void)
 {
 	int *device, value = 7;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Sums whose parts are multiplied first: by a number on the host, and by one
- * that is read on the device
+ * Sums that first multiply each rank's input by a factor in host or device
+ * memory
  */
 
 #include "program.h"
@@ -10,7 +10,7 @@
 static struct rank ranks[MAX_RANKS];
 static int n;
 
-/* Rank i sends ones and multiplies them by 2 to the power of i. */
+/* Return rank i's factor, which is 2 to the power of i. Every input is 1. */
 static float scale_of(int rank)
 {
 	return (float)(1 << rank % 8);
@@ -40,7 +40,7 @@ static void reduce(const ncclRedOp_t *ops)
 		                   ncclFloat, ops[i], ranks[i].comm,
 		                   ranks[i].stream));
 	NCCL(ncclGroupEnd());
-	/* The handles may go before the sums complete. */
+	/* The operations can be destroyed before the sums complete. */
 	for (i = 0; i < n; i++)
 		NCCL(ncclRedOpDestroy(ops[i], ranks[i].comm));
 	for (i = 0; i < n; i++)
@@ -82,21 +82,10 @@ static void by_device(void)
 
 int main(void)
 {
-	ncclComm_t comms[MAX_RANKS];
-	int i;
-
-	n = count_devices();
-	NCCL(ncclCommInitAll(comms, n, NULL));
-	for (i = 0; i < n; i++) {
-		rank_open(&ranks[i], i, n);
-		ranks[i].comm = comms[i];
-	}
+	n = open_ranks(ranks);
 	by_host();
 	by_device();
-	for (i = 0; i < n; i++)
-		NCCL(ncclCommDestroy(comms[i]));
-	for (i = 0; i < n; i++)
-		rank_close(&ranks[i]);
+	close_ranks(ranks, n);
 	puts("OK");
 	return 0;
 }

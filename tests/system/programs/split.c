@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Communicators from communicators: halves of one, and one without a rank
+ * Communicators that are created from others: halves by a split, and a shrink
  */
 
 #include <string.h>
@@ -17,7 +17,7 @@ static void fill_both(struct rank *r, float value)
 	fill(r, r->recv, COUNT, -1, 0);
 }
 
-/* All-reduce over the communicators in @comms that exist. */
+/* All-reduce on all communicators in @comms that exist. */
 static void reduce(const ncclComm_t *comms)
 {
 	int i;
@@ -40,7 +40,9 @@ static void destroy(const ncclComm_t *comms)
 			NCCL(ncclCommDestroy(comms[i]));
 }
 
-/* Even and odd ranks, in reverse order; the last is in neither. */
+/*
+ * Split into even and odd ranks, in reverse order. The last rank is in neither.
+ */
 static void split(const ncclComm_t *comms)
 {
 	ncclComm_t halves[MAX_RANKS];
@@ -74,7 +76,7 @@ static void split(const ncclComm_t *comms)
 	destroy(halves);
 }
 
-/* Without rank 0, as if that had failed. */
+/* Shrink without rank 0, as if it had failed. */
 static void shrink(const ncclComm_t *comms)
 {
 	ncclComm_t rest[MAX_RANKS];

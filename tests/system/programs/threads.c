@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A thread for each device, which join by one unique id, and time their work
+ * One thread per device. The threads join by one unique id, and measure the
+ * time of their work.
  */
 
-#include <pthread.h>
 #include <string.h>
 
 #include "program.h"
@@ -38,7 +38,7 @@ static void *worker(void *argument)
 	CUDA(cudaEventCreate(&end));
 	fill(r, r->recv, COUNT, 1, 1);
 	CUDA(cudaEventRecord(begin, r->stream));
-	/* Each sum is the average of equal values, and so changes nothing. */
+	/* Each result is the maximum of equal values, so it changes nothing. */
 	for (round = 0; round < ROUNDS; round++)
 		NCCL(ncclAllReduce(r->recv, r->recv, COUNT, ncclFloat, ncclMax,
 		                   r->comm, r->stream));
@@ -59,18 +59,8 @@ static void *worker(void *argument)
 
 int main(void)
 {
-	static struct rank ranks[MAX_RANKS];
-	pthread_t threads[MAX_RANKS];
-	int i, n = count_devices();
-
 	NCCL(ncclGetUniqueId(&id));
-	for (i = 0; i < n; i++) {
-		ranks[i].rank = i;
-		ranks[i].ranks = n;
-		CHECK(!pthread_create(&threads[i], NULL, worker, &ranks[i]));
-	}
-	for (i = 0; i < n; i++)
-		CHECK(!pthread_join(threads[i], NULL));
+	run_devices(worker);
 	puts("OK");
 	return 0;
 }

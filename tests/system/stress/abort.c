@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Abort against submit, waits from several threads, and close
+ * Races an abort with submits, waits on several threads, and the close
  *
  * Every round opens a group, lets its ranks sum numbers, and aborts it from two
- * threads at a random moment, which in every other round comes after some sums.
- * Those two threads and a third wait for the ranks' tickets, too.  Checked at
- * the end of each round: one abort has won, and the cause is that abort's;
- * every ticket has one answer, for every thread and every time; a sum whose
- * answer is OK is right; buffers are freed as soon as a wait has answered, so
- * that a sanitizer would see a later write; each native communicator was
- * released once.
+ * threads at a random moment. In every other round, that moment comes after
+ * some sums. The two threads and a third one also wait for the ranks' tickets.
+ * Each round checks at its end that one abort won and is the cause, that each
+ * ticket always returned the same status to every thread, that each sum with
+ * COHORT_OK is right, and that each native communicator was released once.
+ * Buffers are freed as soon as a wait returns, so a sanitizer reports a later
+ * write.
  */
 
 #include <sched.h>
@@ -26,16 +26,16 @@
 #define RANKS 3
 #define SUMS 40
 #define HELPERS 3
-#define ABORTERS 2 /* the first helpers */
+#define ABORTERS 2 /* the first two helpers abort */
 
-/* After that many rounds, some tickets must be done and some cut short. */
+/* After this many rounds, some tickets must be done and some cut short. */
 #define ROUNDS_ENOUGH 200
 
-#define UNASKED 99 /* no result */
+#define UNASKED 99 /* no status yet */
 
 struct rank {
 	struct cohort_comm *_Atomic comm;
-	atomic_int given; /* tickets given out, which are 1, 2, 3, ... */
+	atomic_int given; /* last ticket given out; the first is 1 */
 	atomic_int answers[SUMS + 1];
 };
 
@@ -44,7 +44,7 @@ struct round {
 	unsigned long number;
 	struct contest contest;
 	struct rank ranks[RANKS];
-	atomic_bool is_over; /* no more tickets will be given out */
+	atomic_bool is_over; /* no further tickets will be given out */
 	atomic_ulong done, cut;
 };
 
@@ -57,14 +57,15 @@ static int ask(struct rank *rank, int ticket, uint64_t timeout)
 	                     timeout);
 
 	if (rc != COHORT_OK && rc != COHORT_ABORTED)
-		stress_fail("ticket %d answers %d: %s", ticket, rc,
+		stress_fail("ticket %d returned %d: %s", ticket, rc,
 		            cohort_last_error());
-	/* Relaxed: this must not order the threads that ask. */
+	/* Relaxed, because this must not order the waiting threads. */
 	atomic_compare_exchange_strong_explicit(&rank->answers[ticket], &first,
 	                                        rc, memory_order_relaxed,
 	                                        memory_order_relaxed);
 	if (first != UNASKED && first != rc)
-		stress_fail("ticket %d answers %d, then %d", ticket, first, rc);
+		stress_fail("ticket %d returned %d, then %d", ticket, first,
+		            rc);
 	return rc;
 }
 
@@ -74,7 +75,7 @@ static int ask_twice(struct rank *rank, int ticket)
 	return ask(rank, ticket, 0);
 }
 
-/* Ask for every ticket of every rank as it is given out. */
+/* Wait for each ticket of each rank once a rank has received it. */
 static void ask_all(struct round *round)
 {
 	int next[RANKS] = { 0 }, r;
@@ -95,7 +96,7 @@ static void ask_all(struct round *round)
 
 /* ---- the ranks -------------------------------------------------------- */
 
-/* One sum; false when the group has ended. */
+/* Make one sum. Return false if the group has ended. */
 static bool sum_once(struct cohort_comm *c, struct round *round, int i)
 {
 	struct rank *rank = &round->ranks[cohort_comm_rank(c)];
@@ -132,8 +133,9 @@ static int worker(struct cohort_comm *c, void *user)
 /* ---- the helpers ------------------------------------------------------ */
 
 /*
- * Let the ranks make some sums: under a sanitizer they need longer to start
- * than any number of idle iterations.
+ * Wait until the ranks have made @n sums or the handle was fired. Count sums
+ * instead of time, because under a sanitizer ranks can take arbitrarily long to
+ * start.
  */
 static void await_sums(struct round *round, unsigned long n)
 {
@@ -153,9 +155,9 @@ static void helper_main(void *arg, int i)
 			           stress_random(&seed) % (RANKS * SUMS));
 		stress_spin(stress_random(&seed) %
 		            (1u << (10 + round->number % 12)));
-		contest_told(&round->contest, i,
-		             cohort_group_abort(round->group,
-		                                contest_reason(i)));
+		contest_record(&round->contest, i,
+		               cohort_group_abort(round->group,
+		                                  contest_reason(i)));
 	}
 	ask_all(round);
 }
@@ -187,7 +189,7 @@ static void one_round(struct crew *helpers, struct round *round)
 	crew_end(helpers);
 	ranks_must(cohort_group_close(round->group), "close");
 	if (contest_end(&round->contest) != COHORT_ABORTED)
-		stress_fail("no abort has won");
+		stress_fail("no abort won");
 	ledger_check();
 }
 
@@ -198,7 +200,7 @@ int main(int argc, char **argv)
 
 	ledger_open();
 	crew_start(&helpers, HELPERS, helper_main);
-	for (rounds = 0; stress_go_on(argc, argv); rounds++) {
+	for (rounds = 0; stress_continue(argc, argv); rounds++) {
 		struct round round = { .number = rounds };
 
 		one_round(&helpers, &round);
@@ -208,6 +210,6 @@ int main(int argc, char **argv)
 	printf("%lu rounds, %lu tickets done, %lu cut short\n", rounds, done,
 	       cut);
 	if (rounds > ROUNDS_ENOUGH && (!done || !cut))
-		stress_fail("the aborts do not meet the tickets");
+		stress_fail("the aborts cut no ticket short, or all of them");
 	return 0;
 }

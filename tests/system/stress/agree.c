@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Agreement: ranks race to call, and one of them makes another call
+ * Tests agreement: ranks race to call, and one of them makes a different call
  *
- * Every round one of three ranks makes a different call at a random place of a
- * sequence, each rank at its own pace.  Checked: every rank gets an error, no
- * rank hangs, the sums before are right, and the odd rank is named whenever all
- * three had called (without that there can be no majority); each native
- * communicator was released once.
+ * In every round, one of three ranks makes a different call at a random place
+ * of a sequence. Each rank runs at its own pace. Checks that every rank gets an
+ * error and none hangs, that the earlier sums are right, and that each native
+ * communicator was released once. The cause must name the odd rank, or no rank
+ * if too few had called for a majority.
  */
 
 #include <stdatomic.h>
@@ -25,7 +25,7 @@ struct round {
 	unsigned long number;
 	int odd_rank;
 	int odd_call;
-	atomic_int told;
+	atomic_int reported;
 };
 
 static int call(struct cohort_comm *c, const struct round *round, int i,
@@ -56,13 +56,14 @@ static int worker(struct cohort_comm *c, void *user)
 		if (rc == COHORT_OK && value != RANKS * i + 3)
 			stress_fail("sum %d is %d", i, value);
 		if (rc == COHORT_OK && i >= round->odd_call)
-			stress_fail("call %d was done in spite of %d", i,
-			            round->odd_call);
+			stress_fail(
+				"call %d was done although rank %d differed", i,
+				round->odd_call);
 	}
 	if (rc != COHORT_MISMATCH)
-		stress_fail("rank %d gets %d: %s", cohort_comm_rank(c), rc,
-		            cohort_last_error());
-	atomic_fetch_add(&round->told, 1);
+		stress_fail("rank %d got status %d: %s", cohort_comm_rank(c),
+		            rc, cohort_last_error());
+	atomic_fetch_add(&round->reported, 1);
 	return rc;
 }
 
@@ -72,7 +73,7 @@ int main(int argc, char **argv)
 	unsigned long n, named = 0;
 
 	ledger_open();
-	for (n = 0; stress_go_on(argc, argv); n++) {
+	for (n = 0; stress_continue(argc, argv); n++) {
 		struct round round = {
 			.number = n,
 			.odd_rank = (int)(stress_random(&seed) % RANKS),
@@ -85,13 +86,13 @@ int main(int argc, char **argv)
 		if (cohort_group_run(group, worker, &round, &cause) !=
 		    COHORT_MISMATCH)
 			stress_fail("run: %s", cohort_last_error());
-		if (round.told != RANKS)
-			stress_fail("%d ranks got a mismatch", round.told);
+		if (round.reported != RANKS)
+			stress_fail("%d ranks got a mismatch", round.reported);
 		if (cause.rank >= 0 && cause.rank != round.odd_rank)
-			stress_fail("rank %d is named, it was %d", cause.rank,
-			            round.odd_rank);
+			stress_fail("the cause names rank %d, not %d",
+			            cause.rank, round.odd_rank);
 		if (cause.rank < 0 && !strstr(cause.text, "no majority"))
-			stress_fail("no rank is named: %s", cause.text);
+			stress_fail("the cause names no rank: %s", cause.text);
 		named += cause.rank >= 0;
 		ranks_must(cohort_group_close(group), "close");
 		ledger_check();

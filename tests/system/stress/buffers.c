@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Buffers that are given back at the very moment a call or a wait has answered,
- * in every collective, while the group ends in every possible way
+ * Frees buffers as soon as a call or a wait has returned, in every collective,
+ * while the group ends in every possible way
  *
- * Every round the ranks of a group, or one thread that calls for all, make
- * random calls on memory of their own, the ranks with several in flight, and
- * the group ends at a random moment.  Checked: nothing touches a buffer that
- * was given back; every answer is OK or the cause, never WEDGED or TIMED_OUT;
- * each native communicator was released once.
+ * In every round, the ranks of a group, or one thread that calls for all ranks,
+ * make random calls on their own memory, with several in flight, and the group
+ * ends at a random moment. Checks that nothing accesses a freed buffer, that
+ * every status is COHORT_OK or the cause's (never WEDGED or TIMED_OUT), and
+ * that each native communicator was released once.
  */
 
 #include <pthread.h>
@@ -40,7 +40,7 @@ enum end {
 	ENDS,
 };
 
-/* One thread calls for all ranks. */
+/* The ends before this one are possible if one thread calls for all ranks. */
 #define GROUP_ENDS (END_NATIVE + 1)
 
 enum kind {
@@ -57,26 +57,26 @@ enum kind {
 /* One call of one rank. */
 struct call {
 	enum kind kind;
-	size_t count; /* of int32 */
+	size_t count; /* of int32_t elements */
 	int root;
-	struct buffer *send, *recv; /* NULL: given back */
+	struct buffer *send, *recv; /* NULL once freed */
 	uint64_t ticket;
 };
 
 struct round {
 	struct cohort_group *group;
 	int size;
-	uint64_t seed; /* for the calls, which are the same on all ranks */
+	uint64_t seed; /* of the calls, the same on all ranks */
 	enum end end;
 	int odd_rank, odd_call;
 	struct call calls[MOST_RANKS][CALLS];
 
-	/* When the aborter fires, and which rank's thread it signals. */
+	/* The aborter acts after this number of calls and a delay. */
 	unsigned long calls_before;
 	uint32_t delay;
 	atomic_ulong called;
-	atomic_int running; /* ranks that run */
-	/* the thread that gets the signal, while this is set: */
+	atomic_int running; /* number of ranks that run */
+	/* thread that gets the signal, and whether it is ready */
 	pthread_t victim;
 	atomic_bool has_victim;
 	struct contest contest;
@@ -85,9 +85,9 @@ struct round {
 static struct crew aborter;
 static atomic_ulong done, cut;
 
-/* ---- answers ---------------------------------------------------------- */
+/* ---- statuses --------------------------------------------------------- */
 
-/* The answer must be one after which the memory is the program's again. */
+/* Check that after status @rc the library no longer uses the memory. */
 static void check_answer(const struct round *round, int rc)
 {
 	static const int causes[ENDS] = {
@@ -101,14 +101,14 @@ static void check_answer(const struct round *round, int rc)
 	};
 
 	if (rc != COHORT_OK && rc != causes[round->end])
-		stress_fail("end %d answers %d: %s", (int)round->end, rc,
-		            cohort_last_error());
+		stress_fail("with end %d a call returned %d: %s",
+		            (int)round->end, rc, cohort_last_error());
 	atomic_fetch_add(rc == COHORT_OK ? &done : &cut, 1);
 }
 
 /* ---- calls ------------------------------------------------------------ */
 
-/* A few bytes, or several of the shares in which the platform works. */
+/* Return a size of a few bytes or of several of the platform's shares. */
 static size_t random_count(uint64_t *seed)
 {
 	static const size_t most[] = { 4, 1000, 20000, 80000 };
@@ -138,7 +138,7 @@ static void call_put(struct call *call)
 	call->send = call->recv = NULL;
 }
 
-/* As a list of two tensors. */
+/* Make the call with a list of two tensors. */
 static int call_many(struct cohort_comm *c, struct call *call)
 {
 	size_t half = call->count / 2, at = half * sizeof(int32_t);
@@ -184,7 +184,7 @@ static int call_make(struct cohort_comm *c, struct call *call)
 	                         stream, &call->ticket);
 }
 
-/* Wait for a call that was made, unless that was done before. */
+/* Wait for a call unless it was not made or the wait was already done. */
 static void call_end(const struct round *round, struct cohort_comm *c,
                      struct call *call)
 {
@@ -199,7 +199,7 @@ static void call_end(const struct round *round, struct cohort_comm *c,
 
 /* ---- the ranks -------------------------------------------------------- */
 
-/* False if the group has ended. */
+/* Make the next call. Return false if the group has ended. */
 static bool call_next(struct round *round, struct cohort_comm *c,
                       struct call *call, uint64_t *seed)
 {
@@ -216,8 +216,8 @@ static bool call_next(struct round *round, struct cohort_comm *c,
 }
 
 /*
- * What the odd rank does instead of a call.  If it ends its worker, returns the
- * worker's result, with calls in flight.
+ * Act as the odd rank instead of making a call. If this ends its worker, return
+ * the worker's result, with calls still in flight.
  */
 static int act_as_odd_rank(struct round *round)
 {
@@ -228,7 +228,7 @@ static int act_as_odd_rank(struct round *round)
 	return round->end == END_ERROR;
 }
 
-/* Stay ready for the signal, until it has come. */
+/* Let this thread get the signal. */
 static void victim_begin(struct round *round)
 {
 	round->victim = pthread_self();
@@ -284,9 +284,9 @@ static void run_ranks(struct round *round)
 	int r, i, rc;
 
 	rc = cohort_group_run(round->group, worker, round, NULL);
-	if (rc != COHORT_STATE) /* the group had ended before */
+	if (rc != COHORT_STATE) /* the group had not ended before */
 		check_answer(round, rc);
-	/* The calls that the odd rank has left in flight. */
+	/* Wait for the calls that the odd rank left in flight. */
 	for (r = 0; r < round->size; r++)
 		for (i = 0; i < CALLS; i++)
 			call_end(round, &comms[r], &round->calls[r][i]);
@@ -294,7 +294,7 @@ static void run_ranks(struct round *round)
 
 /* ---- one thread for all ranks ----------------------------------------- */
 
-/* False if the group has ended. */
+/* Make a call for all ranks. Return false if the group has ended. */
 static bool group_call(struct round *round, uint64_t *seed)
 {
 	struct call calls[MOST_RANKS];
@@ -340,9 +340,9 @@ static void run_group(struct round *round)
 		victim_end(round);
 }
 
-/* ---- the ends --------------------------------------------------------- */
+/* ---- ends of the group ------------------------------------------------ */
 
-/* The round in which a signal may come. */
+/* The round that the signal handler acts on. */
 static struct round *_Atomic signalled;
 
 static void on_signal(int number)
@@ -372,9 +372,9 @@ static void aborter_main(void *arg, int i)
 	if (round->end == END_HANDLE)
 		contest_fire(&round->contest, i);
 	else if (round->end == END_GROUP)
-		contest_told(&round->contest, i,
-		             cohort_group_abort(round->group,
-		                                contest_reason(i)));
+		contest_record(&round->contest, i,
+		               cohort_group_abort(round->group,
+		                                  contest_reason(i)));
 	else if (round->end == END_SIGNAL)
 		send_signal(round);
 }
@@ -442,7 +442,7 @@ int main(int argc, char **argv)
 	sigaction(SIGUSR1, &action, NULL);
 	ledger_open();
 	crew_start(&aborter, 1, aborter_main);
-	for (n = 0; stress_go_on(argc, argv); n++)
+	for (n = 0; stress_continue(argc, argv); n++)
 		one_round(&round, n % 4 == 0, &seed);
 	printf("%lu rounds, %lu answers OK, %lu a cause\n", n,
 	       (unsigned long)done, (unsigned long)cut);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Ranks against each other: random sequences of collectives on several streams
+ * Runs random sequences of collectives on several streams
  *
- * Every rank goes through the same random sequence at its own pace: it waits
- * for some tickets at once, for some later, from its own thread or another, and
- * makes streams wait for each other in between.  Every result is checked.
+ * Every rank makes the calls of one random sequence at its own pace. It waits
+ * for some tickets immediately and for others later, on its own thread or
+ * another, and makes streams wait for each other between calls. Checks every
+ * result.
  */
 
 #include <pthread.h>
@@ -23,17 +24,17 @@
 #define MAX_COUNT 3000
 #define BIG_COUNT 50000 /* more than one share */
 
-/* Kinds of calls; those from FIRST_LIST on are lists. */
-#define KINDS 13
+/* Number of kinds of calls. The kinds from FIRST_LIST on use lists. */
+#define KINDS 11
 #define FIRST_LIST 9
 
 struct step {
 	int kind;
 	size_t count;
 	int root;
-	int stream; /* 0..2; 0 is the communicator's own */
+	int stream; /* 0 to 2; 0 is the communicator's own */
 	bool wait;
-	bool flush; /* its stream is flushed */
+	bool flush; /* flush the stream after the call */
 };
 
 struct plan {
@@ -56,7 +57,7 @@ static struct step random_step(uint64_t *seed)
 	return s;
 }
 
-/* Element @i of rank @rank's input at step @k. */
+/* Return element @i of rank @rank's input in step @k. */
 static int32_t input(int k, int rank, size_t i)
 {
 	return (int32_t)(i % 1000) + 7 * rank + k;
@@ -67,29 +68,7 @@ static int32_t sum(int k, size_t i)
 	return RANKS * input(k, 0, i) + 7 * (0 + 1 + 2 + 3);
 }
 
-/* Lists have two tensors; this many elements are in the first. */
-static size_t half(const struct step *s)
-{
-	return s->count / 3;
-}
-
-/*
- * What element @i of rank @rank's output must be, where two tensors one after
- * the other give another result than one would.
- */
-static int32_t output_of_list(const struct step *s, int k, int rank, size_t i)
-{
-	size_t h = half(s), rest = s->count - h;
-
-	if (s->kind == 11)
-		return i < RANKS * h ? input(k, (int)(i / h), i % h)
-		                     : input(k, (int)((i - RANKS * h) / rest),
-		                             h + (i - RANKS * h) % rest);
-	return i < h ? sum(k, (size_t)rank * h + i)
-	             : sum(k, RANKS * h + (size_t)rank * rest + i - h);
-}
-
-/* What element @i of rank @rank's output must be. */
+/* Return the expected element @i of rank @rank's output. */
 static int32_t output(const struct step *s, int k, int rank, size_t i)
 {
 	switch (s->kind) {
@@ -113,14 +92,11 @@ static int32_t output(const struct step *s, int k, int rank, size_t i)
 		             (size_t)rank * s->count + i % s->count);
 	case 8:
 		return input(k, (rank + RANKS - 1) % RANKS, i);
-	case 11:
-	case 12:
-		return output_of_list(s, k, rank, i);
 	}
 	return sum(k, i);
 }
 
-/* A ring: send to the next rank, receive from the one before. */
+/* Send to the next rank of the ring and receive from the previous one. */
 static int send_on(struct cohort_comm *c, const struct step *s,
                    const int32_t *send, int32_t *recv, void *stream,
                    uint64_t *ticket)
@@ -141,24 +117,16 @@ static int call_list(struct cohort_comm *c, const struct step *s,
                      const int32_t *send, int32_t *recv, void *stream,
                      uint64_t *ticket)
 {
-	size_t h = half(s), from = s->kind == 12 ? RANKS * h : h;
-	size_t to = s->kind == 11 ? RANKS * h : h;
+	const size_t h = s->count / 3;
 	const struct cohort_tensor list[] = {
 		{ send, recv, h, COHORT_I32 },
-		{ send + from, recv + to, s->count - h, COHORT_I32 },
+		{ send + h, recv + h, s->count - h, COHORT_I32 },
 	};
 
-	switch (s->kind) {
-	case 10:
-		return cohort_broadcast_many(c, list, 2, s->root, stream,
-		                             ticket);
-	case 11:
-		return cohort_all_gather_many(c, list, 2, stream, ticket);
-	case 12:
-		return cohort_reduce_scatter_many(c, list, 2, COHORT_SUM,
-		                                  stream, ticket);
-	}
-	return cohort_all_reduce_many(c, list, 2, COHORT_SUM, stream, ticket);
+	return s->kind == 10 ? cohort_broadcast_many(c, list, 2, s->root,
+	                                             stream, ticket)
+	                     : cohort_all_reduce_many(c, list, 2, COHORT_SUM,
+	                                              stream, ticket);
 }
 
 static int call(struct cohort_comm *c, const struct step *s,
@@ -199,19 +167,17 @@ static int call(struct cohort_comm *c, const struct step *s,
 
 static size_t sent(const struct step *s)
 {
-	return s->kind == 4 || s->kind == 6 || s->kind == 7 || s->kind == 12
-	               ? RANKS * s->count
-	               : s->count;
+	return s->kind == 4 || s->kind == 6 || s->kind == 7 ? RANKS * s->count
+	                                                    : s->count;
 }
 
 static size_t received(const struct step *s)
 {
-	return s->kind == 3 || s->kind == 5 || s->kind == 7 || s->kind == 11
-	               ? RANKS * s->count
-	               : s->count;
+	return s->kind == 3 || s->kind == 5 || s->kind == 7 ? RANKS * s->count
+	                                                    : s->count;
 }
 
-/* One rank's buffers and tickets of a plan. */
+/* The buffers and tickets of one rank that executes a plan */
 struct walk {
 	struct cohort_comm *comm;
 	const struct plan *plan;
@@ -311,7 +277,7 @@ int main(int argc, char **argv)
 	int k;
 
 	group = ranks_open(RANKS, NULL);
-	for (rounds = 0; stress_go_on(argc, argv); rounds++) {
+	for (rounds = 0; stress_continue(argc, argv); rounds++) {
 		for (k = 0; k < STEPS; k++)
 			plan.steps[k] = random_step(&seed);
 		ranks_must(cohort_group_run(group, worker, &plan, NULL), "run");

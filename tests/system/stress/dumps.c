@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Dumps by a call, a signal and a verdict beside ranks that call, until the
- * group is aborted in the middle of a dump
+ * Tests dumps that a call, a signal or a verdict starts while ranks call, until
+ * the group is aborted in the middle of a dump
  */
 
 #include <dirent.h>
@@ -79,7 +79,7 @@ static void run_round(uint64_t *seed)
 		stress_fail("close: %s", cohort_last_error());
 }
 
-/* Remove the files; returns how many there were. */
+/* Remove the files. Return how many existed. */
 static int clear(void)
 {
 	char path[512];
@@ -102,12 +102,13 @@ int main(int argc, char **argv)
 
 	if (!mkdtemp(folder))
 		return 1;
-	while (stress_go_on(argc, argv)) {
+	while (stress_continue(argc, argv)) {
 		run_round(&seed);
 		files = clear();
-		/* The verdict's file, and those that were asked for. */
+		/* The verdict and the call each write one set of files. */
 		if (files != 2 * (RANKS + 2))
-			stress_fail("there are %d files", files);
+			stress_fail("a verdict and a call left %d files",
+			            files);
 		rounds++;
 	}
 	rmdir(folder);

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Threads that exit while they own a rank, against calls, waits and the close
- * of the group
+ * Lets threads that own a rank exit during calls, waits and the close
  *
- * Every round two bound threads sum numbers, and one of them exits after a
- * random call.  In some rounds the group is aborted and closed at that very
- * time.  Checked: the other thread is released; the cause names the rank if its
- * exit came first, and is the abort's if the abort did; the close succeeds;
- * each native communicator was released once.
+ * In every round, two bound threads sum numbers, and one of them exits after a
+ * random call. In some rounds the group is aborted and closed at the same time.
+ * Checks that the other thread's wait ends, that the cause names the rank if
+ * its thread exited before the abort and is the abort's otherwise, that the
+ * close succeeds, and that each native communicator was released once.
  */
 
 #include <pthread.h>
@@ -24,7 +23,7 @@
 
 struct rank {
 	struct cohort_comm *comm;
-	int calls; /* calls before it exits */
+	int calls; /* number of calls before it exits */
 	pthread_t thread;
 };
 
@@ -47,7 +46,7 @@ static void *rank_main(void *arg)
 	return NULL;
 }
 
-/* True if the cause is an exit. */
+/* Run a round. Return whether the cause is an exit. */
 static bool one_round(unsigned long number, uint64_t *seed)
 {
 	struct cohort_comm *comms[RANKS];
@@ -71,13 +70,13 @@ static bool one_round(unsigned long number, uint64_t *seed)
 		pthread_join(ranks[i].thread, NULL);
 	cohort_group_cause(group, &cause);
 	if (cause.status == COHORT_THREAD_EXITED && cause.rank != mortal)
-		stress_fail("rank %d is named, it was %d: %s", cause.rank,
+		stress_fail("the cause names rank %d, not %d: %s", cause.rank,
 		            mortal, cause.text);
 	if (cause.status == COHORT_OK)
-		stress_fail("the exit went unnoticed");
+		stress_fail("the exit was not noticed");
 	ranks_must(cohort_group_close(group), "close");
 	if (contest_end(&contest) != cause.status)
-		stress_fail("another cause after the close");
+		stress_fail("the cause changed after the close");
 	ledger_check();
 	return cause.status == COHORT_THREAD_EXITED;
 }
@@ -88,7 +87,7 @@ int main(int argc, char **argv)
 	uint64_t seed = 3;
 
 	ledger_open();
-	for (n = 0; stress_go_on(argc, argv); n++)
+	for (n = 0; stress_continue(argc, argv); n++)
 		exits += one_round(n, &seed);
 	printf("%lu rounds, %lu ended by an exit\n", n, exits);
 	return n > 4 && !exits;

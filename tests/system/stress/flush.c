@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Collectives that go on by themselves, while no thread waits for them or one
- * begins to
+ * Tests collectives that run while no thread waits for them, or while a thread
+ * starts to wait
  *
- * A round is a group of two ranks.  Each queues sums of any size, now and then
- * has its stream flushed, and now and then waits, or gives a wait up.  So the
- * thread that queues the next collective, one that waits, the streams' own
- * threads and the poller may get to one collective at the same time.  All sums
- * are checked, in some rounds only up to the place where a rank aborts.
+ * In each round, two ranks queue sums of random sizes, sometimes flush their
+ * streams, and sometimes wait or give up a wait. So the thread that queues the
+ * next collective, a waiting thread, the streams' own threads and the poller
+ * can all reach one collective at the same time. Checks all sums, except those
+ * after an abort.
  */
 
 #include <stdio.h>
@@ -20,27 +20,27 @@
 
 #define RANKS 2
 #define STEPS 40
-#define MOST 60000 /* several shares */
+#define MOST 60000 /* most elements of a sum: several shares */
 #define MOST_NS 300000
 
 struct step {
 	size_t count;
 	bool flush[RANKS];
 	bool wait[RANKS];
-	/* 0, or the timeout of a wait, which may be in vain */
+	/* timeout of a wait that can fail; 0 for no wait */
 	uint64_t peek_ns[RANKS];
 };
 
 struct round {
 	struct cohort_group *group;
 	struct step steps[STEPS];
-	int abort_rank; /* -1: none */
+	int abort_rank; /* -1 if none */
 	int abort_step;
 };
 
 /*
- * One buffer for each step, for all rounds: an aborted round leaves them as
- * they are.
+ * One buffer per step. All rounds use the same buffers, because an aborted
+ * round no longer modifies them.
  */
 static int32_t *data[RANKS][STEPS];
 
@@ -148,7 +148,7 @@ int main(int argc, char **argv)
 				stress_fail("out of memory");
 		}
 	}
-	for (rounds = 0; stress_go_on(argc, argv); rounds++) {
+	for (rounds = 0; stress_continue(argc, argv); rounds++) {
 		choose(&round, &seed);
 		round.group = ranks_open(RANKS, NULL);
 		cohort_group_run(round.group, worker, &round, NULL);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A watchdog with hardly any patience against ranks that push, pause, call,
- * fail, and go on in the next generation
+ * Runs a watchdog with very short deadlines, while ranks push deadlines, pause,
+ * call, fail, and continue in the next generation
  *
- * Every round is a group whose workers sum numbers until one of them fails, and
- * then without that rank, until two are left.  The watchdog only reports, all
- * the time.  Checked: every sum; which rank the cause names; that the end of
- * each generation is reported once, after everything else about it; that the
- * close succeeds.
+ * Every round is a group whose workers sum numbers until one of them fails. The
+ * others continue without that rank, until two ranks are left. The watchdog
+ * only reports. Checks every sum, the rank that the cause names, that the close
+ * succeeds, and that the end of each generation is reported once, after all
+ * other reports about that generation.
  */
 
 #include <pthread.h>
@@ -24,16 +24,16 @@
 
 /* Written between runs. */
 static int mortal;   /* the rank that fails */
-static int lifetime; /* after this many calls */
+static int lifetime; /* number of calls before it fails */
 
-/* Written by the threads of on_verdict, one after the other. */
-static int last_ended; /* generation */
-static atomic_ulong told, ended;
+/* Written by one notifier thread after another. */
+static int last_ended; /* last generation whose end was reported */
+static atomic_ulong recorded_verdicts, ended;
 
 static int on_verdict(const struct cohort_verdict *v, void *user)
 {
 	(void)user;
-	atomic_fetch_add(&told, 1);
+	atomic_fetch_add(&recorded_verdicts, 1);
 	if (v->rank >= v->size || !v->ranks || !*v->text)
 		stress_fail("rank %d of %d: %s", v->rank, v->size, v->text);
 	if (v->generation <= last_ended)
@@ -42,13 +42,13 @@ static int on_verdict(const struct cohort_verdict *v, void *user)
 	if (v->stage != COHORT_STAGE_ENDED)
 		return 0;
 	if (v->kind != COHORT_VERDICT_WORKER)
-		stress_fail("another end: %s", v->text);
+		stress_fail("the end was reported twice: %s", v->text);
 	last_ended = v->generation;
 	atomic_fetch_add(&ended, 1);
 	return 0;
 }
 
-/* One sum, under pushed deadlines or after a pause. */
+/* Make one sum, with pushed deadlines or after a pause. */
 static int call(struct cohort_comm *comm, int i, uint64_t *seed)
 {
 	const struct cohort_deadlines d = {
@@ -88,7 +88,7 @@ static int worker(struct cohort_comm *comm, void *user)
 	return rc;
 }
 
-/* Returns how many generations have failed. */
+/* Run a round. Return the number of generations that failed. */
 static unsigned long one_round(uint64_t *seed)
 {
 	struct cohort_group_options o;
@@ -126,9 +126,10 @@ int main(int argc, char **argv)
 	unsigned long rounds, failed = 0;
 	uint64_t seed = 5;
 
-	for (rounds = 0; stress_go_on(argc, argv); rounds++)
+	for (rounds = 0; stress_continue(argc, argv); rounds++)
 		failed += one_round(&seed);
-	printf("%lu rounds, %lu verdicts\n", rounds, atomic_load(&told));
+	printf("%lu rounds, %lu verdicts\n", rounds,
+	       atomic_load(&recorded_verdicts));
 	if (atomic_load(&ended) != failed)
 		stress_fail("%lu ends were reported, not %lu",
 		            atomic_load(&ended), failed);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Abort handles fired by eight threads and a signal handler against operations
- * in flight, waits, and the close of the communicators and of the group
+ * Fires abort handles from eight threads and a signal handler, during
+ * operations, waits, and the close of the communicators and of the group
  *
- * One thread closes the group while the others fire.  Checked at the end of
- * each round: at most one fire has won, the cause is that fire's, and every
- * handle says so; every ticket has one answer, however often it is asked; the
- * closes succeed; each native communicator was released once, by its reaper;
- * handles work to the last, long after the group is gone.
+ * One thread closes the group while the others fire. Each round checks at its
+ * end that at most one fire won, that every handle reports this fire as the
+ * cause, that every ticket always returns the same status, that the closes
+ * succeed, that each native communicator was released once, by its reaper, and
+ * that handles work long after the group is gone.
  */
 
 #include <sched.h>
@@ -23,7 +23,7 @@
 
 #define RANKS 2
 #define FIRERS 8
-#define SIGNAL FIRERS /* the signal handler's number among those that fire */
+#define SIGNAL FIRERS /* index of the signal handler among the firers */
 #define SUMS 10
 
 struct round {
@@ -36,7 +36,7 @@ struct round {
 
 static struct crew ranks, firers;
 
-/* For the signal handler; written while there are no signals. */
+/* For the signal handler; written while no signal can arrive. */
 static struct contest *_Atomic signal_contest;
 static atomic_ulong signals_seen;
 
@@ -49,7 +49,7 @@ static void on_signal(int number)
 
 /* ---- ranks ------------------------------------------------------------ */
 
-/* Anything but an abort fails the program. */
+/* Exit with an error unless the status is COHORT_OK or an abort's. */
 static int check_answer(int rc, const char *what)
 {
 	if (rc != COHORT_OK && rc != COHORT_ABORTED)
@@ -69,7 +69,7 @@ static bool sum_once(struct round *round, int rank, int i)
 		return false;
 	rc = check_answer(cohort_wait(c, ticket, RANKS_SOON), "wait");
 	if (cohort_wait(c, ticket, 0) != rc)
-		stress_fail("a ticket answers %d, then not", rc);
+		stress_fail("a ticket returned %d, then another status", rc);
 	if (rc == COHORT_OK && value != RANKS * i + 1)
 		stress_fail("sum %d is %d", i, value);
 	atomic_fetch_add(rc == COHORT_OK ? &round->done : &round->cut, 1);
@@ -92,8 +92,9 @@ static void rank_main(void *arg, int rank)
 /* ---- firers ----------------------------------------------------------- */
 
 /*
- * Let the ranks make some sums; in every fourth round all of them, so that the
- * fires race with the close.
+ * Wait until the ranks have made a random number of sums, or the handle was
+ * fired.  In every fourth round, wait for all sums, so that cohort_abort_fire()
+ * races with the close.
  */
 static void await_sums(struct round *round, uint64_t *seed)
 {
@@ -106,13 +107,13 @@ static void await_sums(struct round *round, uint64_t *seed)
 		sched_yield();
 }
 
-/* Every third round has a signal. */
+/* Return whether this is one of the rounds, every third, that send a signal. */
 static bool has_signal(const struct round *round)
 {
 	return round->number % 3 == 0;
 }
 
-/* Wait until the signals of this round and of all before have been handled. */
+/* Wait until the signals of this and all earlier rounds were handled. */
 static void await_signals(const struct round *round)
 {
 	while (atomic_load(&signals_seen) <= round->number / 3)
@@ -130,12 +131,12 @@ static void firer_main(void *arg, int i)
 		pthread_kill(ranks.threads[stress_random(&seed) % RANKS],
 		             SIGUSR1);
 	if (round->number % 2 && has_signal(round))
-		await_signals(round); /* so that the signal comes first */
+		await_signals(round); /* let the signal handler fire first */
 	stress_spin(stress_random(&seed) % (1u << (8 + round->number % 12)));
-	contest_told(&round->contest, i,
-	             cohort_abort_fire(handle, contest_reason(i)));
+	contest_record(&round->contest, i,
+	               cohort_abort_fire(handle, contest_reason(i)));
 	if (cohort_abort_fire(handle, "again") != COHORT_ALREADY)
-		stress_fail("a second fire has won");
+		stress_fail("a second fire won");
 }
 
 /* ---- rounds ----------------------------------------------------------- */
@@ -153,7 +154,7 @@ static void begin(struct round *round)
 	crew_begin(&firers, round);
 }
 
-/* True if one of those that fired has won, and not the close. */
+/* End a round. Return whether a fire won, and not the close. */
 static bool end(struct round *round)
 {
 	bool won;
@@ -164,7 +165,7 @@ static bool end(struct round *round)
 	won = contest_end(&round->contest) != COHORT_OK;
 	for (i = 0; i < FIRERS; i++) {
 		if (cohort_abort_fired(round->handles[i]) != won)
-			stress_fail("a handle says %d after %d fires", !won,
+			stress_fail("a handle reports %d after %d fires", !won,
 			            won);
 		cohort_abort_put(round->handles[i]);
 	}
@@ -181,13 +182,13 @@ int main(int argc, char **argv)
 	ledger_open();
 	crew_start(&ranks, RANKS, rank_main);
 	crew_start(&firers, FIRERS, firer_main);
-	for (n = 0; stress_go_on(argc, argv); n++) {
+	for (n = 0; stress_continue(argc, argv); n++) {
 		struct round round = { .number = n };
 		struct cohort_group *group = ranks_small(RANKS, round.comms);
 
 		begin(&round);
 		crew_end(&ranks);
-		/* While the other threads may still fire. */
+		/* The other threads may still fire. */
 		ranks_must(cohort_group_close(group), "close");
 		fired += end(&round);
 		signalled += round.contest.winner == SIGNAL;

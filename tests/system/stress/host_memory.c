@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Calls with host memory whose callers time out at any moment, and give their
- * memory back as soon as they have an answer, while the group may end
+ * Makes calls on host memory whose callers time out at any moment and free
+ * their memory as soon as the call returns, while the group can end
  *
- * Every round the ranks of a group make the same random calls, each with its
- * own timeout, and in every other round one thread aborts.  Checked: nothing
- * touches memory that was given back; every result is right, whichever caller
- * timed out; without an abort a call answers COHORT_OK, COHORT_TIMED_OUT, or
- * COHORT_BUSY, which means that it was not made.
+ * In every round, the ranks of a group make the same random calls, each with
+ * its own timeout. In every other round a thread aborts the group. Checks that
+ * nothing accesses freed memory, and that every result is right, whichever
+ * caller timed out. Without an abort, a call must return COHORT_OK,
+ * COHORT_TIMED_OUT or COHORT_BUSY (which means that the call was not made).
  */
 
+#include <stdatomic.h>
 #include <stdio.h>
 
-#include "core/staging.h"
 #include "support/buffer.h"
 #include "support/crew.h"
 #include "support/ranks.h"
@@ -21,9 +21,9 @@
 
 #define MOST_RANKS 4
 #define CALLS 8
-#define ONES 0x01010101 /* what fills the buffers */
+#define ONES 0x01010101 /* pattern that fills the buffers */
 
-/* The last kind is a send to the next rank. */
+/* A transfer is a send to the next rank. */
 enum kind { ALL_REDUCE, BROADCAST, ALL_GATHER, TRANSFER, KINDS };
 
 struct round {
@@ -44,7 +44,7 @@ static size_t random_count(uint64_t *seed)
 	return 1 + stress_random(seed) % most[stress_random(seed) % 4];
 }
 
-/* No timeout, or moments of all lengths. */
+/* Return no timeout or a random one, from 0 ns to 0.3 ms. */
 static uint64_t random_timeout(uint64_t *seed)
 {
 	static const uint64_t most[] = { 1, 10000, 300000 };
@@ -65,8 +65,10 @@ static void check(const struct buffer *b, size_t count, int32_t value)
 }
 
 /*
- * Where memory functions wait for devices, the memory of a transfer may wait
- * for the other rank's part, which is launched at once in either launch mode.
+ * Return the number of kinds of calls that are usable, starting from the first.
+ * Where memory functions wait for devices, a transfer is not: to allocate its
+ * memory, a rank could wait for the other rank's part, because transfers are
+ * launched immediately in either launch mode.
  */
 static uint32_t kinds(void)
 {
@@ -137,7 +139,7 @@ static void rank_main(void *arg, int rank)
 		if (rc == COHORT_ABORTED && round->aborts)
 			break;
 		if (rc != COHORT_OK && rc != COHORT_TIMED_OUT)
-			stress_fail("rank %d, call %d answers %d: %s", rank, i,
+			stress_fail("rank %d, call %d returned %d: %s", rank, i,
 			            rc, cohort_last_error());
 		atomic_fetch_add(rc == COHORT_OK ? &done : &given_up, 1);
 	}
@@ -156,9 +158,9 @@ int main(int argc, char **argv)
 		puts("[SKIP] sends and receives: a rank's memory would wait "
 		     "for "
 		     "the other's part, which is launched at once");
-	staging_set_chunk(8192);
+	place_set_chunk(8192);
 	crew_start(&crew, MOST_RANKS + 1, rank_main);
-	while (stress_go_on(argc, argv)) {
+	while (stress_continue(argc, argv)) {
 		round.size = 2 + (int)(stress_random(&seed) % (MOST_RANKS - 1));
 		round.seed = stress_random(&seed);
 		round.aborts = rounds % 2;

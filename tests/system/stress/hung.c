@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Bound threads that make calls while their group is aborted and closed, and
- * afterwards
+ * Calls from bound threads while their group is aborted and closed, and after
+ * that
  *
- * Every round a thread for each rank binds that rank, in some rounds also a
- * child, and sums numbers until the group has ended; then it makes one call
- * after the other, of any kind, and at last unbinds or exits.  Meanwhile the
- * group is aborted and closed, as soon as no thread is seen inside, in some
- * rounds after a respawn.  The test checks what each call answers; sanitizers
- * and strict mode check the rest.
+ * In every round, a thread for each rank binds that rank, in some rounds also a
+ * child, and sums numbers until the group has ended. Then it makes calls of any
+ * kind, and finally unbinds or exits. The group is aborted, in some rounds
+ * respawned, and then closed as soon as the library sees no thread in a call.
+ * This test checks the status of each call. Sanitizers and strict mode check
+ * the rest.
  */
 
 #include <pthread.h>
@@ -37,7 +37,7 @@ static void must_be(int rc, int a, int b, int c, const char *what)
 		stress_fail("%s: %d: %s", what, rc, cohort_last_error());
 }
 
-/* The group has a cause; it is open, closed, or about to be closed. */
+/* Make a call after the cause. The group is open, being closed, or closed. */
 static void call_late(struct cohort_comm *comm, uint64_t *seed)
 {
 	struct cohort_cause cause;
@@ -63,7 +63,7 @@ static void call_late(struct cohort_comm *comm, uint64_t *seed)
 		must_be(cohort_comm_cause(comm, &cause), COHORT_OK, COHORT_OK,
 		        COHORT_OK, "cause");
 		if (cause.status != COHORT_ABORTED)
-			stress_fail("the cause is %d", cause.status);
+			stress_fail("the cause has status %d", cause.status);
 		break;
 	case 4:
 		must_be(cohort_comm_fail(comm, 1, "late"), COHORT_ALREADY,
@@ -76,8 +76,8 @@ static void call_late(struct cohort_comm *comm, uint64_t *seed)
 }
 
 /*
- * Until the child knows of its parent's end, it works; the exit of a thread
- * that is bound to the child may end it first.
+ * Call the child. The call succeeds until the child has ended with its parent,
+ * unless a bound thread exits first.
  */
 static void call_child(struct cohort_comm *child)
 {
@@ -113,13 +113,13 @@ static void *rank_main(void *arg)
 		if (child && i % 4 == 0)
 			call_child(child);
 	}
-	/* Without the child's unbind that is kept until the exit. */
+	/* Without an unbind the child stays bound until the thread exits. */
 	if (stress_random(&rank->seed) % 2)
 		ranks_must(cohort_comm_unbind(comm), "unbind");
 	return NULL;
 }
 
-/* Wait until no thread is seen inside, and close. */
+/* Close the group as soon as the library sees no thread in a call. */
 static void close_group(struct cohort_group *group)
 {
 	int rc;
@@ -160,7 +160,7 @@ int main(int argc, char **argv)
 	uint64_t seed = 5;
 
 	pthread_barrier_init(&bound, NULL, RANKS + 1);
-	for (n = 0; stress_go_on(argc, argv); n++)
+	for (n = 0; stress_continue(argc, argv); n++)
 		one_round(n, &seed);
 	printf("%lu rounds\n", n);
 	return 0;

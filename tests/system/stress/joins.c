@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Ranks that join by a unique id, against each other and against ranks that are
- * refused
+ * Joins ranks by a unique id, while other ranks are refused
  *
- * Every round two threads join with two ranks each in a group, two with one
- * rank each, and an odd thread with a group that cannot join: not on NVIDIA's
- * NCCL, in which ranks that come twice keep all from joining, nor on devices
- * that wait for each other.  Checked at the end: all ranks have a communicator,
- * the odd thread has none, and a sum over all ranks is right.
+ * In every round, two threads join with two ranks each in an NCCL group, two
+ * join with one rank each, and an odd thread joins with a group that cannot
+ * succeed. Checks that all ranks get a communicator and the odd thread none,
+ * and that a sum over all ranks is right. The odd thread is not used on devices
+ * that wait for each other, nor on NVIDIA's NCCL, where ranks that join twice
+ * keep all others from joining.
  */
 
 #include <pthread.h>
@@ -25,14 +25,14 @@ struct round {
 	const struct platform *p;
 	ncclUniqueId id;
 	ncclComm_t comm[RANKS];
-	atomic_int sum; /* the sum of all ranks' results */
+	atomic_int sum; /* sum of all ranks' results */
 	atomic_int refused;
 };
 
 struct member {
 	struct round *round;
-	int rank;  /* the first rank */
-	int ranks; /* consecutive ranks */
+	int rank;  /* first rank of the thread */
+	int ranks; /* number of its consecutive ranks */
 };
 
 static ncclResult_t join_all(struct member *m)
@@ -50,7 +50,7 @@ static ncclResult_t join_all(struct member *m)
 	return p->ncclGroupEnd();
 }
 
-/* All ranks of the thread: one sum of ones. */
+/* Sum ones over all ranks, for all ranks of this thread. */
 static void sum_all(struct member *m)
 {
 	const struct platform *p = m->round->p;
@@ -69,7 +69,9 @@ static void sum_all(struct member *m)
 		native_must(p->cudaSetDevice(r), "cudaSetDevice");
 		native_must(p->cudaStreamSynchronize(NULL), "synchronize");
 	}
-	/* From 2.31 on the end of a rank waits for those of all others. */
+	/*
+	 * Since NCCL 2.31 the end of a rank waits for the ends of all others.
+	 */
 	native_must(p->ncclGroupStart(), "ncclGroupStart");
 	for (r = m->rank; r < m->rank + m->ranks; r++)
 		native_must(p->ncclCommFinalize(m->round->comm[r]), "finalize");
@@ -90,8 +92,8 @@ static void *member_main(void *user)
 }
 
 /*
- * A group that wants one rank twice never gets it, whichever thread comes
- * first.
+ * Join twice with one rank, in one NCCL group. This must fail whether or not
+ * the other threads join first.
  */
 static void *odd_main(void *user)
 {
@@ -108,7 +110,7 @@ static void *odd_main(void *user)
 		            "ncclCommInitRank");
 	result = p->ncclGroupEnd();
 	if (result != ncclInvalidUsage)
-		stress_fail("the odd thread gets %d", (int)result);
+		stress_fail("the odd thread's join returned %d", (int)result);
 	for (i = 0; i < 2; i++)
 		native_must(p->ncclCommAbort(comm[i]), "ncclCommAbort");
 	atomic_fetch_add(&round->refused, 1);
@@ -119,7 +121,7 @@ static void one_round(const struct platform *p)
 {
 	static const int first[] = { 0, 2, 4, 5 };
 	static const int ranks[] = { 2, 2, 1, 1 };
-	/* Nothing orders its init and the others' launches. */
+	/* No order exists between the odd thread's init and other launches. */
 	const bool has_odd = !place_is_nvidia() && !place_has_sync();
 	struct round round = { .p = p };
 	struct member members[4];
@@ -146,7 +148,7 @@ int main(int argc, char **argv)
 	const struct platform *p = native_open(RANKS + 1);
 	unsigned long rounds;
 
-	for (rounds = 0; stress_go_on(argc, argv); rounds++)
+	for (rounds = 0; stress_continue(argc, argv); rounds++)
 		one_round(p);
 	printf("%lu rounds\n", rounds);
 	return 0;

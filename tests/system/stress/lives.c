@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The lives of communicators, on the host platform alone
+ * Creates and ends communicators of the host platform, without the library
  *
- * Each round joins some ranks, with a thread for each, blocking or not.  The
- * threads sum, split their communicator or shrink it, sum on the children, and
- * end everything in one of several ways: by destroy, by finalize and destroy,
- * by revoke, or by aborts from another thread while the owners are inside.
+ * In each round, one thread per rank joins, blocking or nonblocking. The
+ * threads sum, split or shrink their communicator, sum on the children, and end
+ * everything in one of several ways: by destroy, by finalize and destroy, by
+ * revoke, or by aborts from another thread while the owners are in calls.
  */
 
 #include <pthread.h>
@@ -27,7 +27,7 @@ enum end {
 	END_DESTROY,
 	END_FINALIZE,
 	END_REVOKE,
-	END_SHRINK, /* of the ranks that stay, the last one never sums */
+	END_SHRINK, /* the last of the remaining ranks never sums */
 	END_ABORT_INIT,
 	END_ABORT,
 	ENDS
@@ -40,11 +40,11 @@ struct round {
 	ncclUniqueId id;
 
 	/*
-	 * Atomic; the owner stores it (release), and the thread that aborts
-	 * takes it.
+	 * Atomic. The owner publishes it with a release store, and the aborting
+	 * thread takes it.
 	 */
 	ncclComm_t comm[RANKS];
-	atomic_int sums; /* sums that were right */
+	atomic_int sums; /* number of right sums */
 	pthread_barrier_t before_abort;
 };
 
@@ -58,12 +58,15 @@ struct member {
 /* ---- steps ------------------------------------------------------------ */
 
 /*
- * Await a call's result; ncclInternalError for a communicator that was aborted.
+ * Wait for a call's result. Return ncclInternalError if the communicator was
+ * aborted.
  */
 static ncclResult_t finish(const struct platform *p, ncclComm_t comm,
                            ncclResult_t result)
 {
-	/* A split or a shrink succeeds once the child is being made. */
+	/*
+	 * A split or a shrink returns success once the child is being created.
+	 */
 	if (result == ncclSuccess)
 		result = ncclInProgress;
 	while (result == ncclInProgress) {
@@ -133,8 +136,8 @@ static void destroy(struct member *m, ncclComm_t comm)
 /* ---- children --------------------------------------------------------- */
 
 /*
- * The ranks in two halves, then each rank alone, except the last, which is in
- * no child.
+ * Split the ranks into two halves, and each half into single ranks. The last
+ * rank gets no communicator of its own.
  */
 static void split(struct member *m, ncclComm_t comm)
 {
@@ -158,7 +161,7 @@ static void split(struct member *m, ncclComm_t comm)
 	destroy(m, half);
 }
 
-/* All ranks but the last, which does not come. */
+/* Shrink to all ranks but the last, which does not call. */
 static void shrink(struct member *m, ncclComm_t comm, int flags)
 {
 	const struct platform *p = m->round->p;
@@ -174,7 +177,7 @@ static void shrink(struct member *m, ncclComm_t comm, int flags)
 	destroy(m, rest);
 }
 
-/* ---- ends ------------------------------------------------------------- */
+/* ---- teardown --------------------------------------------------------- */
 
 static void end_revoke(struct member *m, ncclComm_t comm)
 {
@@ -208,7 +211,10 @@ static void end_shrink(struct member *m, ncclComm_t comm)
 	native_must(p->cudaStreamSynchronize(m->stream), "wait");
 }
 
-/* Sums that one rank never joins; another thread aborts all ranks. */
+/*
+ * Make sums in which one rank never takes part, until another thread aborts all
+ * ranks.
+ */
 static void end_abort(struct member *m, ncclComm_t comm)
 {
 	const struct platform *p = m->round->p;
@@ -248,7 +254,7 @@ static void end(struct member *m, ncclComm_t comm)
 
 /* ---- rounds ----------------------------------------------------------- */
 
-/* One of the ranks never comes, and the others are aborted while they wait. */
+/* Join while one rank never does. The others are aborted while they wait. */
 static void join_in_vain(struct member *m)
 {
 	struct round *round = m->round;
@@ -262,10 +268,10 @@ static void join_in_vain(struct member *m)
 	native_must(p->cudaSetDevice(m->rank), "cudaSetDevice");
 	result = p->ncclCommInitRankConfig(&round->comm[m->rank], RANKS,
 	                                   round->id, m->rank, &config);
-	/* Once another rank is aborted, its id is of no use any more. */
+	/* Once another rank was aborted, the id is unusable. */
 	if (result != ncclInternalError && result != ncclInvalidUsage &&
 	    (round->blocking || result != ncclInProgress))
-		stress_fail("rank %d joins with %d", m->rank, (int)result);
+		stress_fail("rank %d's join returned %d", m->rank, (int)result);
 }
 
 static void *member_main(void *user)
@@ -288,7 +294,10 @@ static void *member_main(void *user)
 	return NULL;
 }
 
-/* Rank by rank as they appear, or in one group those that exist. */
+/*
+ * Abort the ranks from @first on, each as soon as its communicator exists.  If
+ * @first is 0, abort all ranks in one NCCL group.
+ */
 static void abort_all(struct round *round, int first)
 {
 	const struct platform *p = round->p;
@@ -307,7 +316,7 @@ static void abort_all(struct round *round, int first)
 		native_must(p->ncclGroupEnd(), "ncclGroupEnd");
 }
 
-/* A thread that aborts communicators of other threads. */
+/* Abort communicators of other threads. */
 static void *aborter_main(void *user)
 {
 	struct round *round = user;
@@ -321,12 +330,12 @@ static void *aborter_main(void *user)
 	return NULL;
 }
 
-/* How many right sums a round must have. */
+/* Return the number of right sums that a round must have. */
 static int sums_of(enum end end)
 {
 	/*
-	 * Two of all ranks, one of each half, those of single ranks, and those
-	 * of the ranks that stay.
+	 * Two sums of all ranks, one of each half, one of each single rank, and
+	 * one of the ranks that stay.
 	 */
 	const int always = 2 * RANKS + RANKS + RANKS - 1 + RANKS - 1;
 
@@ -383,7 +392,7 @@ int main(int argc, char **argv)
 	place_need_no_sync("nothing orders launches and memory functions of "
 	                   "native communicators");
 	p = native_open(RANKS);
-	for (rounds = 0; stress_go_on(argc, argv); rounds++)
+	for (rounds = 0; stress_continue(argc, argv); rounds++)
 		one_round(p, rounds);
 	printf("%lu rounds\n", rounds);
 	return 0;

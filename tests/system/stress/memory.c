@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Memory operations between collectives, on devices that always wait for each
+ * Changes memory between collectives, on devices that always wait for each
  * other
  *
- * The host platform is as strict as the devices of one process may be
- * (COHORT_SIM_SYNC_DEVICE), and the ranks launch together.  In each round every
- * rank is late by a random time, allocates, frees and copies at random, calls a
- * collective, a list, or a call with host memory that grows, and changes its
- * memory again before it waits.  Now and then all ranks split, and each closes
- * its child at any time, beside its own and the others' calls on the parent.
- * Checked: nothing ends with a verdict, and all sums are right.
+ * The host platform is as strict as the devices of one process can be
+ * (COHORT_HOST_SYNC=device), and the ranks launch together. In each round, every
+ * rank pauses for a random time, allocates, frees and copies at random, makes a
+ * call (a collective, a list, or a call on more and more host memory), and
+ * changes its memory again before it waits. Sometimes all ranks split, and each
+ * closes its child at any time, while it and others call the parent. Checks
+ * that there is no verdict and that all sums are right.
  *
- * The second argument is the most by which a rank is late, in microseconds.
+ * The second argument is the longest pause of a rank, in microseconds.
  */
 
 #include <pthread.h>
@@ -25,7 +25,7 @@
 #include "support/stress.h"
 
 #define RANKS 3
-#define HELD 8 /* pieces of memory of each kind that a rank may have */
+#define HELD 8 /* most allocations of each kind per rank */
 #define COUNT 4096
 #define LIST 5
 #define HOST_MOST (256 * 1024)
@@ -55,7 +55,7 @@ static void must(int failed, const char *what)
 		stress_fail("%s: %d: %s", what, failed, cohort_last_error());
 }
 
-static void come_late(struct rank *k)
+static void arrive_late(struct rank *k)
 {
 	const long us = most_late_us ? (long)(stress_random(&k->seed) %
 	                                      (uint32_t)most_late_us)
@@ -119,7 +119,7 @@ static void close_child(struct rank *k)
 	k->child = NULL;
 }
 
-/* Up to three operations. */
+/* Make up to three memory operations. */
 static void change_memory(struct rank *k)
 {
 	uint32_t n = stress_random(&k->seed) % 4;
@@ -164,7 +164,7 @@ static void fill(int32_t *data, size_t count)
 
 static void wait_for(struct rank *k, uint64_t ticket, size_t count)
 {
-	come_late(k);
+	arrive_late(k);
 	change_memory(k);
 	must(cohort_wait(k->comm, ticket, RANKS_SOON), "cohort_wait");
 	check_sum(k->data, count, "a collective");
@@ -231,9 +231,9 @@ static void run_rank(void *arg, int i)
 	const size_t size = stress_random(&seed);
 
 	must(p->cudaSetDevice(cohort_comm_device(k->comm)), "cudaSetDevice");
-	come_late(k);
+	arrive_late(k);
 	change_memory(k);
-	/* Children take long to make. */
+	/* Creating children takes long, so do it rarely. */
 	if (r->number % 16 == 0)
 		use_child(k);
 	switch (what % 3) {
@@ -244,13 +244,16 @@ static void run_rank(void *arg, int i)
 		sum_list(k);
 		break;
 	default:
-		/* The memory grows as the rounds go on. */
+		/*
+		 * Use more and more memory from round to round, so that the
+		 * library must enlarge its own.
+		 */
 		sum_host(k, 1 + size % (1 + 64 * r->number) % HOST_MOST);
 		break;
 	}
 }
 
-/* ---- all of it -------------------------------------------------------- */
+/* ---- rounds ----------------------------------------------------------- */
 
 static struct cohort_group *set_up(struct round *r)
 {
@@ -296,10 +299,10 @@ int main(int argc, char **argv)
 	place_need_host("devices that always wait for each other");
 	if (argc > 2)
 		most_late_us = strtol(argv[2], NULL, 10);
-	must(cohort_sim_set_sync(COHORT_SIM_SYNC_DEVICE), "set_sync");
+	setenv("COHORT_HOST_SYNC", "device", 1);
 	group = set_up(&r);
 	crew_start(&crew, RANKS, run_rank);
-	for (; stress_go_on(argc, argv); r.number++) {
+	for (; stress_continue(argc, argv); r.number++) {
 		stress_random(&r.seed);
 		crew_begin(&crew, &r);
 		crew_end(&crew);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Sends and receives, and collectives among them, against aborts
+ * Races sends, receives and collectives with aborts
  *
- * Every round each rank is a thread that makes the same random groups: messages
- * to and from the others, and now and then a sum.  At a random moment all ranks
- * are aborted, one of them first; or none is.  Each thread waits for its stream
- * and gives its buffers back.  Checked: nothing touches a buffer that was given
- * back, and if no rank was aborted, every message is the right one.
+ * In every round, a thread per rank makes the same random NCCL groups: messages
+ * to and from other ranks, and sometimes a sum. In some rounds, all ranks are
+ * aborted at a random moment, in a random order. Each thread waits for its
+ * stream and frees its buffers. Checks that nothing accesses a freed buffer
+ * and, if no rank was aborted, that every message is right.
  */
 
 #include <sched.h>
@@ -22,7 +22,7 @@
 
 #define MOST_RANKS 5
 #define GROUPS 4
-#define MOST 3 /* messages of a pair in one group */
+#define MOST 3 /* most messages of a pair in one group */
 
 struct round {
 	struct native_clique c;
@@ -36,7 +36,7 @@ struct round {
 static const struct platform *p;
 static struct crew ranks;
 
-/* The value of all bytes of the @k-th message of a group. */
+/* Return the byte that fills the @k-th message between two ranks. */
 static uint8_t token(const struct round *round, int group, int from, int to,
                      int k)
 {
@@ -46,7 +46,10 @@ static uint8_t token(const struct round *round, int group, int from, int to,
 	return (uint8_t)(stress_random(&seed) % 200);
 }
 
-/* The message's length: a few bytes, or several of the platform's shares. */
+/*
+ * Return the length of the @k-th message between two ranks: from a few bytes to
+ * more than the platform copies at a time.
+ */
 static size_t length(const struct round *round, int group, int from, int to,
                      int k)
 {
@@ -160,7 +163,7 @@ static void be_a_rank(void *user, int rank)
 	}
 }
 
-/* All flags are raised before anything is freed. */
+/* End a round. Raise all abort flags before anything is freed. */
 static void end_round(struct round *round)
 {
 	int r, n = round->c.n;
@@ -204,7 +207,7 @@ int main(int argc, char **argv)
 
 	p = native_open(MOST_RANKS);
 	crew_start(&ranks, MOST_RANKS, be_a_rank);
-	for (n = 0; stress_go_on(argc, argv); n++)
+	for (n = 0; stress_continue(argc, argv); n++)
 		one_round(&round, &seed);
 	printf("%lu rounds\n", n);
 	return 0;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Everything against everything: random programs of eight threads over the host
- * platform's NCCL and CUDA functions
+ * Runs random programs of eight threads on the host platform's NCCL and CUDA
+ * functions
  *
- * Every round is one of the fuzzer's programs (tests/system/fuzz/program.h), made of
- * random numbers instead of an input: inits, collectives, groups, destroys and
- * aborts of several communicators over the same devices.  Checked: every
- * result, that every communicator is released once, and that everything is
- * given back.
+ * Every round runs one of the fuzzer's programs (tests/system/fuzz/program.h),
+ * made from random numbers instead of an input. It consists of inits,
+ * collectives, groups, destroys and aborts of several communicators on the same
+ * devices. Checks every result, that every communicator is released once, and
+ * that nothing leaks.
  */
 
 #include <stdio.h>
@@ -20,7 +20,7 @@
 
 #define STEPS 40
 
-/* For eight threads; one program in sixteen has scripted faults. */
+/* Make the header: eight threads, and scripted faults in one program of 16. */
 static void make_header(uint8_t *data, uint64_t *seed)
 {
 	data[0] = (uint8_t)(7 | (stress_random(seed) & 0x80));
@@ -46,11 +46,11 @@ int main(int argc, char **argv)
 
 	place_need_no_sync("nothing orders launches and memory functions of "
 	                   "native communicators");
-	for (rounds = 0; stress_go_on(argc, argv); rounds++) {
+	for (rounds = 0; stress_continue(argc, argv); rounds++) {
 		make_header(data, &seed);
 		for (i = 0; i < STEPS; i++)
 			make_step(data + HEADER_BYTES + i * STEP_BYTES, &seed);
-		/* The program begins with a communicator. */
+		/* The first step creates a communicator. */
 		data[HEADER_BYTES] = 0;
 		LLVMFuzzerTestOneInput(data, sizeof(data));
 	}

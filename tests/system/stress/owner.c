@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Several threads on one communicator: one is inside, the others get BUSY or
- * OWNER, and no ticket is lost
+ * Uses one communicator from several threads
  *
  * Four threads submit to the one rank of a group, and bind and unbind it.
- * Checked: every call answers OK, BUSY or OWNER; the tickets given out are 1,
+ * Checks that every call returns OK, BUSY or OWNER, and that the tickets are 1,
  * 2, 3, ... without a gap or a repetition.
  */
 
@@ -70,7 +69,7 @@ int main(int argc, char **argv)
 	unsigned long n;
 	int i;
 
-	while (stress_go_on(argc, argv)) {
+	while (stress_continue(argc, argv)) {
 		for (i = 0; i < THREADS; i++)
 			pthread_create(&threads[i], NULL, thread, NULL);
 		for (i = 0; i < THREADS; i++)

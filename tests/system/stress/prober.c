@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The prober's native queries against calls, aborts and the end of the clique
+ * Races the prober's native queries with calls, aborts and the end of the
+ * clique
  *
- * Every round a clique of two ranks sums numbers, while its prober is woken
- * without a pause.  The clique is aborted, found to have failed by the prober,
- * or closed in order.  Checked: the cause is of whatever came first; the prober
- * never queries a native communicator that no longer exists; each was released
- * once.
+ * In every round, a clique of two ranks sums numbers while its prober is
+ * constantly woken. Then the clique is aborted or closed, or the prober finds
+ * that it has failed. Checks that the cause is the first of these events, that
+ * the prober never queries a native communicator that no longer exists, and
+ * that each one was released once.
  */
 
 #include <sched.h>
@@ -35,11 +36,11 @@ struct round {
 	atomic_bool is_over;
 };
 
-static const struct platform *ledger; /* the table behind this one */
+static const struct platform *ledger; /* the table that this one wraps */
 static struct crew ranks, poker, aborter;
 static atomic_ulong questions;
 
-/* The number of queries after which one reports a failure; 0: none does. */
+/* Number of queries until one reports a failure; 0 if none does */
 static atomic_long fails_in;
 
 static ncclResult_t get_async_error(ncclComm_t comm, ncclResult_t *async)
@@ -48,7 +49,7 @@ static ncclResult_t get_async_error(ncclComm_t comm, ncclResult_t *async)
 	uint64_t seed = n;
 	ncclResult_t result;
 
-	/* A slow query, at times long enough for an abort. */
+	/* Query slowly, sometimes long enough for an abort. */
 	stress_spin(stress_random(&seed) % (1u << n % 18));
 	result = ledger->ncclCommGetAsyncError(comm, async);
 	if (atomic_fetch_sub(&fails_in, 1) == 1)
@@ -85,8 +86,8 @@ static void poker_main(void *arg, int i)
 
 	(void)i;
 	while (!atomic_load(&round->is_over)) {
-		crew_poke();
-		/* As the watchdog does. */
+		crew_wake_refill();
+		/* Check first, as the watchdog does. */
 		if (cause_or_closing(round->clique->end))
 			clique_reap(round->clique);
 		sched_yield();
@@ -110,21 +111,22 @@ static void aborter_main(void *arg, int i)
 
 static void begin(struct round *round)
 {
-	const int devices[RANKS] = { 0, 1 };
+	struct new_rank made[RANKS] = { { .device = 0 },
+		                        { .device = 1, .rank = 1 } };
 	struct clique_options options = { .name = "prober", .slots = 16 };
 	const struct platform *p;
 
 	options.deadlines.init_ns = RANKS_SOON;
 	options.deadlines.abort_ns = RANKS_SOON;
 	p = place_table();
-	ranks_must(clique_create(p, devices, RANKS, &options, &round->clique),
+	ranks_must(clique_create(p, made, RANKS, &options, &round->clique),
 	           "clique");
 	ranks_must(prober_start(&round->prober, round->clique), "prober");
 	atomic_store(&round->prober.late_ns, 0);
 	contest_begin(&round->contest, &round->clique->comms[0]);
 }
 
-/* Like the close of a group. */
+/* End the clique as the close of a group does. */
 static void end(struct round *round)
 {
 	struct clique *q = round->clique;
@@ -132,18 +134,18 @@ static void end(struct round *round)
 
 	clique_close(q);
 	if (clique_await(q, CLIQUE_RECLAIMED, deadline) != CLIQUE_RECLAIMED)
-		stress_fail("the clique is not reclaimed");
+		stress_fail("the clique was not reclaimed");
 	atomic_store(&round->is_over, true);
 	crew_end(&poker);
 	if (!prober_stop(&round->prober, deadline))
-		stress_fail("the prober does not stop");
+		stress_fail("the prober did not stop");
 	clique_set_unused(q);
 	if (clique_await(q, CLIQUE_RELEASED, deadline) != CLIQUE_RELEASED)
-		stress_fail("the clique is not released");
+		stress_fail("the clique was not released");
 	clique_retire(q);
 }
 
-/* Returns what has ended the round. */
+/* Run a round. Return the status that ended it. */
 static int one_round(struct round *round)
 {
 	begin(round);
@@ -178,7 +180,7 @@ int main(int argc, char **argv)
 	crew_start(&ranks, RANKS, rank_main);
 	crew_start(&poker, 1, poker_main);
 	crew_start(&aborter, 1, aborter_main);
-	for (n = 0; stress_go_on(argc, argv); n++) {
+	for (n = 0; stress_continue(argc, argv); n++) {
 		struct round round = { .number = n, .is_aborted = n % 2 };
 
 		atomic_store(&fails_in, n % 3 ? stress_random(&seed) % 100 : 0);

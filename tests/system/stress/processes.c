@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Processes that watch each other, against ends of their groups
+ * Races processes that watch each other with the ends of their groups
  *
- * Three threads stand for processes, each with two ranks of one group.  In every
+ * Three threads stand for processes, each with two ranks of one group. In every
  * generation they sum until one or two of them abort the group, fail a rank, or
- * fall silent, in which case the others stall and ask what it does.  Then all
- * respawn.  Checked: all processes have a cause, and only those that are the
- * reason have their own; every respawn comes about; a generation begins without
- * a cause, and its sums are right.
+ * fall silent. In the last case the others stall and query the silent one. Then
+ * all respawn. Checks that all processes have a cause, that only those that
+ * ended the group have a cause of their own, that every respawn succeeds, and
+ * that every generation starts without a cause and computes right sums.
  */
 
 #include <sched.h>
@@ -88,7 +88,8 @@ enum end { GOES_ON, ABORTS, FAILS, IS_SILENT };
 struct round {
 	struct hall hall;
 
-	/* What each process does in each generation, and in its which sum. */
+	/* Action of each process in each generation, and the sum during which
+	 * it acts. */
 	enum end end[GENERATIONS][PROCESSES];
 	int sums[GENERATIONS][PROCESSES];
 };
@@ -150,7 +151,7 @@ static void live(struct process *p)
 
 	cohort_group_cause(p->group, &cause);
 	rc = cohort_group_run(p->group, worker, p, NULL);
-	/* Another process may have ended it before. */
+	/* Another process may have ended the group before. */
 	if (rc != COHORT_ABORTED && rc != COHORT_WORKER &&
 	    rc != COHORT_STALLED && rc != COHORT_STATE)
 		stress_fail("process %d: run: %d: %s", p->number, rc,
@@ -199,7 +200,7 @@ static void process_main(void *arg, int i)
 	cohort_group_close(p.group);
 }
 
-/* One or two processes end each generation. */
+/* Choose one or two processes to end each generation. */
 static void plan(struct round *round, uint64_t *seed)
 {
 	int g, k, n, i;
@@ -228,7 +229,7 @@ int main(int argc, char **argv)
 	place_need_one_process("groups of several processes in one");
 	place_open(RANKS);
 	crew_start(&crew, PROCESSES, process_main);
-	for (rounds = 0; stress_go_on(argc, argv); rounds++) {
+	for (rounds = 0; stress_continue(argc, argv); rounds++) {
 		plan(&round, &seed);
 		crew_begin(&crew, &round);
 		crew_end(&crew);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The recorder's one writer against its readers, which also report times to it:
- * a record that is read is whole, and has its own times and its own tag
+ * Races the recorder's writer with readers that also report times to it
+ *
+ * Each record that a reader gets must be complete, with its own times and tag.
  */
 
 #include <pthread.h>
@@ -17,14 +18,14 @@
 #define SLOTS 16
 #define READERS 2
 #define PER_ROUND 20000
-#define TAGS 1000 /* more than are kept */
+#define TAGS 1000 /* more than the recorder keeps */
 
 static struct recorder recorder;
 static _Atomic uint64_t newest;
 static atomic_bool stop;
 static atomic_ulong whole, gone;
 
-/* Everything in a record follows from its ticket. */
+/* Write a record whose contents all derive from its ticket. */
 static void write_one(uint64_t t)
 {
 	const struct cohort_tensor tensor = { NULL, NULL, t * 3,
@@ -52,8 +53,8 @@ static void read_one(uint64_t t)
 	char tag[TAG_SIZE];
 	struct record r;
 
-	recorder_saw_started(&recorder, t, t * 5 + t % 7);
-	recorder_saw_finished(&recorder, t, t * 5 + t % 11);
+	recorder_set_started(&recorder, t, t * 5 + t % 7);
+	recorder_set_finished(&recorder, t, t * 5 + t % 11);
 
 	if (!recorder_read(&recorder, t, &r)) {
 		atomic_fetch_add(&gone, 1);
@@ -64,15 +65,16 @@ static void read_one(uint64_t t)
 	    r.kind != (enum op_kind)(t % 7) || r.redop != (int)(t % 5) ||
 	    r.root != (int)(t % 1000) ||
 	    r.stream != (void *)(uintptr_t)(t * 11))
-		stress_fail("record %lu is not whole", (unsigned long)t);
+		stress_fail("record %lu is incomplete", (unsigned long)t);
 	if (r.tid != (int)(t % 999) ||
 	    (r.started_ns && r.started_ns != t * 5 + t % 7) ||
 	    (r.finished_ns && r.finished_ns != t * 5 + t % 11))
-		stress_fail("record %lu has another's times", (unsigned long)t);
+		stress_fail("record %lu has another record's times",
+		            (unsigned long)t);
 	tag_read(&recorder.tags, r.tag, tag);
 	/*
-	 * A reader that was off the CPU while 65,536 texts were set finds a
-	 * different text; by then the record has been overwritten, too.
+	 * A reader that did not run while 65,536 texts were set finds another
+	 * text, but by then the record was overwritten as well.
 	 */
 	if (*tag && atoi(tag + strlen("tag ")) != (int)(t % TAGS) &&
 	    recorder_read(&recorder, t, &r))
@@ -105,7 +107,7 @@ int main(int argc, char **argv)
 		return 1;
 	for (i = 0; i < READERS; i++)
 		pthread_create(&threads[i], NULL, reader, (void *)i);
-	while (stress_go_on(argc, argv))
+	while (stress_continue(argc, argv))
 		for (i = 0; i < PER_ROUND; i++)
 			write_one(++t);
 	atomic_store(&stop, true);

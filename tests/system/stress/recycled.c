@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Threads that wait for a device, against streams that become another device's:
- * a stream that was destroyed is used again, and a wait must not include what
- * is queued on it then
+ * Waits for a device while its destroyed streams are reused on another device
  *
- * Everything that is queued on device 0 is done at once; what is queued on the
- * streams of device 1 is not done until all threads that wait for device 0 have
- * returned.  If one of them waits for device 1, this test hangs.
+ * The wait must not include work that is then queued on these streams. Work on
+ * device 0 completes immediately. Work on the streams of device 1 completes
+ * only after all threads that wait for device 0 have returned. If one of them
+ * waits for device 1, this test hangs.
  */
 
 #include <pthread.h>
@@ -25,13 +24,13 @@
 struct waiter {
 	pthread_t thread;
 	int i;
-	atomic_ulong times; /* how often it has returned */
+	atomic_ulong times; /* number of its waits that have returned */
 };
 
 static const struct platform *p;
 static struct waiter waiters[WAITERS];
 
-/* seq_cst; the waiters must end. */
+/* seq_cst; set when the waiters must end. */
 static atomic_bool is_over;
 
 static void must(cudaError_t error)
@@ -39,7 +38,7 @@ static void must(cudaError_t error)
 	native_must((int)error, "native call");
 }
 
-/* Wait for the whole device, or like its legacy default stream. */
+/* Wait for the whole device or for its legacy default stream. */
 static void wait_for_device(int i)
 {
 	static char to[WAITERS][8];
@@ -63,7 +62,7 @@ static void *wait_again(void *arg)
 	return NULL;
 }
 
-/* Wait until each thread has waited once from beginning to end. */
+/* Wait until each thread has completed a wait that started after this call. */
 static void await_waiters(void)
 {
 	unsigned long before[WAITERS];
@@ -76,7 +75,7 @@ static void await_waiters(void)
 			sched_yield();
 }
 
-/* Blocking streams, for which the legacy default stream waits. */
+/* Create blocking streams, for which the legacy default stream waits. */
 static void make_streams(int device, cudaStream_t *streams)
 {
 	int i;
@@ -102,7 +101,7 @@ static void run_round(cudaStream_t own, uint32_t *word, uint32_t number)
 
 	make_streams(0, streams);
 	destroy_streams(streams);
-	/* The waiters look at these streams by now. */
+	/* Now the waiters have seen these streams. */
 	await_waiters();
 	must(p->cudaSetDevice(1));
 	for (i = 0; i < STREAMS; i++) {
@@ -128,7 +127,8 @@ int main(int argc, char **argv)
 		"copies that wait for a device wait for all devices");
 	p = native_open_host(2);
 	/*
-	 * The legacy default stream waits for others only while there are some.
+	 * The legacy default stream waits for other streams only while some
+	 * exist.
 	 */
 	make_streams(0, blocking);
 	own = native_stream(p, 1);
@@ -139,7 +139,7 @@ int main(int argc, char **argv)
 		pthread_create(&waiters[i].thread, NULL, wait_again,
 		               &waiters[i]);
 	}
-	for (rounds = 0; stress_go_on(argc, argv); rounds++)
+	for (rounds = 0; stress_continue(argc, argv); rounds++)
 		run_round(own, word, (uint32_t)rounds + 1);
 	atomic_store(&is_over, true);
 	for (i = 0; i < WAITERS; i++)

@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The reducer: gradients that become ready in any order, marked by any thread,
- * with ranks that are late and groups that are aborted
+ * Tests the reducer: gradients become ready in any order, marked by any thread,
+ * while ranks are late and groups are aborted
  *
- * A round is a group of four ranks, each with two helpers, that makes a hundred
- * steps with random options.  In each step every rank marks its gradients in an
- * order of its own, some by its own thread and some by helpers.  The result
- * must equal, to the bit, what one thread computes.  In some rounds ranks are
- * left with their shards: these must be right, and so must the parameters that
- * are then gathered from the shards on every rank.  In some rounds ranks cancel
- * steps at random: then no rank may count such a step, and all ranks must count
- * the others.  In some rounds delays are scripted; in some a rank aborts in the
- * middle of a step, or after it: then nothing may touch gradients once finish
- * has answered, nor parameters once gather has.  However short the given time,
- * 10,000 steps are made; 1,000 on devices that wait for each other, where ranks
- * launch together: on a busy machine each launch needs every rank's thread to
- * get a core in turn.
+ * Each round is a group of four ranks, each with two helpers, that makes a
+ * hundred steps with random options. In each step, every rank marks its
+ * gradients in its own order, some on its own thread and some on helpers. The
+ * result must equal what one thread computes, bit for bit. In some rounds:
+ *
+ *  - Ranks get shards. The shards must be right, and so must the parameters
+ *    that every rank then gathers from them.
+ *  - Ranks cancel steps at random. No rank may count such a step, and all ranks
+ *    must count the others.
+ *  - Delays are scripted.
+ *  - A rank aborts during or after a step. Then nothing may access gradients
+ *    after finish has returned, nor parameters after gather has.
+ *
+ * However short the given time, the test makes 10,000 steps. On devices that
+ * wait for each other it makes 1,000: ranks launch together there, so on a busy
+ * machine each launch needs every rank's thread to get a core in turn.
  */
 
 #include <math.h>
@@ -44,22 +47,23 @@ struct round {
 	struct chance chance;
 	bool views;
 	unsigned cancels; /* each rank cancels one step in this many; 0: none */
-	/* Atomic; how many ranks have cancelled each step, and counted it. */
+	/* Atomic. Number of ranks that cancelled each step, and that counted
+	 * it. */
 	atomic_int cancelled[STEPS], counted[STEPS];
 	bool is_unbound;
-	int abort_rank; /* -1: none */
+	int abort_rank; /* -1 if none */
 	uint64_t abort_step;
-	bool aborts_late; /* once the step is over */
+	bool aborts_late; /* whether it aborts after the step */
 };
 
-/* Atomic; steps that rank 0 finished, over all rounds. */
+/* Atomic. Number of steps that rank 0 finished in all rounds. */
 static atomic_ulong steps;
 
 struct rank;
 
 struct helper {
 	struct rank *rank;
-	int who; /* 1, ... */
+	int who; /* from 1 */
 	sem_t begin, end;
 	pthread_t thread;
 };
@@ -69,10 +73,10 @@ struct rank {
 	struct cohort_comm *comm;
 	struct cohort_reducer *reducer;
 	struct buffer *gradients[PARAMETERS];
-	struct buffer *parameters[PARAMETERS]; /* to be gathered */
+	struct buffer *parameters[PARAMETERS]; /* gathered from shards */
 	struct helper helpers[HELPERS];
 	uint64_t step;
-	/* where in its order the owner stops; -1: it goes through */
+	/* index in its order where the owner stops; -1 if it completes */
 	int fails_at;
 	bool is_skipped; /* whether the step is skipped */
 	bool is_over;    /* written while the helpers wait */
@@ -113,7 +117,7 @@ static void get_shard(const struct rank *rank, int i, size_t *begin,
 	*end = *begin + count;
 }
 
-/* Check this rank's shard of the gradients, which may be all of them. */
+/* Check this rank's shard of the gradients, which can be all of them. */
 static void check(const struct rank *rank, const float *factor)
 {
 	size_t k, begin, end;
@@ -130,7 +134,7 @@ static void check(const struct rank *rank, const float *factor)
 
 /* ---- marks ------------------------------------------------------------ */
 
-/* Thread @who's part of the step (0 is the owner), in a random order. */
+/* Do thread @who's part of the step (0 is the owner), in random order. */
 static int mark(struct rank *rank, int who)
 {
 	int r = cohort_comm_rank(rank->comm), order[PARAMETERS];
@@ -158,7 +162,7 @@ static int mark(struct rank *rank, int who)
 		set(rank, i);
 		rc = cohort_reducer_ready(rank->reducer, (size_t)i);
 		if (rc == COHORT_BUSY || rc > COHORT_OK)
-			stress_fail("ready answers %d", rc);
+			stress_fail("ready returned %d", rc);
 	}
 	return rc;
 }
@@ -206,7 +210,7 @@ static int finish(struct rank *rank)
 {
 	int rc;
 
-	/* Sometimes in small parts. */
+	/* Sometimes wait in small slices. */
 	while ((rc = cohort_reducer_finish(rank->reducer,
 	                                   rank->step % 3 ? COHORT_FOREVER
 	                                                  : 20000)) ==
@@ -239,10 +243,7 @@ static void choose_failure(struct rank *rank)
 		rank->fails_at = (int)(x / 64 % (PARAMETERS / 2));
 }
 
-/*
- * Cancel the step; true if that was not too late.  Sometimes in small parts,
- * the last of which is a finish.
- */
+/* Cancel the step, sometimes in several calls. Return false if too late. */
 static bool cancel(struct rank *rank, int *rc)
 {
 	struct round *round = rank->round;
@@ -270,7 +271,7 @@ static int finish_or_cancel(struct rank *rank)
 	return finish(rank);
 }
 
-/* Count finish's answer. */
+/* Check and count the status of a finish. */
 static void judge(struct rank *rank, int rc)
 {
 	struct round *round = rank->round;
@@ -281,8 +282,9 @@ static void judge(struct rank *rank, int rc)
 	if (rc == COHORT_OK) {
 		atomic_fetch_add(&round->counted[rank->step], 1);
 		if (round->options.weighted && !any)
-			stress_fail("step %lu counts, without any weight",
-			            (unsigned long)rank->step);
+			stress_fail(
+				"step %lu counts, although all weights are 0",
+				(unsigned long)rank->step);
 		check(rank, factor);
 	}
 }
@@ -300,9 +302,9 @@ static int step(struct rank *rank)
 	rc = mark(rank, 0);
 	abort_if(rank, false);
 	/*
-	 * No thread marks an unused gradient, so helpers must be done before
-	 * the finish, or the cancel.  Otherwise they may be on their way out of
-	 * ready meanwhile.
+	 * Wait for the helpers before a cancel, and before a finish that finds
+	 * unused gradients. No thread marks those, so nothing else shows that
+	 * no helper is still in ready.
 	 */
 	if (counts || rank->fails_at >= 0)
 		await_helpers(rank);
@@ -318,7 +320,7 @@ static int step(struct rank *rank)
 
 /* ---- parameters of shards --------------------------------------------- */
 
-/* The results in this rank's shard; nonsense elsewhere. */
+/* Set the parameter's result in this rank's shard, and NaNs elsewhere. */
 static void set_parameter(const struct rank *rank, int i)
 {
 	const float *gradient = cohort_reducer_view(rank->reducer, (size_t)i);
@@ -330,7 +332,7 @@ static void set_parameter(const struct rank *rank, int i)
 		x[k] = k >= begin && k < end ? gradient[k] : NAN;
 }
 
-/* Between some steps, the same ones on every rank. */
+/* Gather after some steps, which are the same on all ranks. */
 static int gather(struct rank *rank)
 {
 	void *stream = cohort_comm_stream(rank->comm), *at[PARAMETERS];
@@ -465,8 +467,8 @@ static void choose(struct round *round, uint64_t *seed)
 }
 
 /*
- * A step counts on all ranks or on none, and on none if any rank has cancelled
- * it.
+ * Check that a step counted on all ranks or, if a rank cancelled it or all
+ * weights were 0, on none. After an abort, check only the latter.
  */
 static void check_counted(struct round *round)
 {
@@ -486,7 +488,7 @@ static void check_counted(struct round *round)
 	}
 }
 
-/* A given number of rounds is made exactly. */
+/* Return whether the rounds are enough. A given number is made exactly. */
 static bool has_enough(int argc, char **argv)
 {
 	return (argc > 1 && strchr(argv[1], 'r')) ||
@@ -503,7 +505,7 @@ int main(int argc, char **argv)
 	int rc;
 
 	place_need_built_in("memory that is the host's");
-	for (rounds = 0; stress_go_on(argc, argv) || !has_enough(argc, argv);
+	for (rounds = 0; stress_continue(argc, argv) || !has_enough(argc, argv);
 	     rounds++) {
 		choose(&round, &seed);
 		group = ranks_open(RANKS, NULL);

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Respawn against calls, waits and aborts on the generation before
+ * Races a respawn with calls, waits and aborts on the previous generation
  *
- * Every round runs a worker on the ranks of a group, which an abort or an error
- * of one of them ends, and which is respawned without that rank.  When one rank
- * is left, or nothing has ended the group, it is closed and another is opened.
- * Meanwhile, and all through the next run, two threads go on with the
- * communicators of the generation before: they call, wait and fire.  Checked:
- * calls there answer with the cause and, from the respawn on, with STALE;
- * tickets keep their answers; the cause stays; none of that touches the new
- * generation, whose sums are right; each native communicator was released once.
+ * Every round runs a worker on the ranks of a group, until an abort or a rank's
+ * error ends it, and respawns the group without that rank. If one rank is left,
+ * or nothing has ended the run, the group is closed and another one is opened.
+ * During the respawn and the whole next run, two threads keep using the
+ * communicators of the previous generation: they call, wait and fire. Checks
+ * that calls there return the cause and, after the respawn, STALE, that tickets
+ * keep their status, and that the cause does not change. None of this may
+ * affect the new generation: its sums must be right, and each native
+ * communicator must be released once.
  */
 
 #include <sched.h>
@@ -27,25 +28,25 @@
 #define SUMS 6
 #define CALLERS 2
 
-/* One generation. */
+/* A generation and its end. */
 struct life {
 	struct cohort_group *group;
 	int size;
 	struct cohort_comm *comms[RANKS];
 	struct contest contest;
-	int status; /* the cause's */
-
-	/* Tickets given to a rank, which are 1, 2, 3, ... */
+	int status; /* status of the cause */
+	/* Last ticket given to each rank; the first is 1. */
 	int given[RANKS];
 	int answers[RANKS][SUMS + 1];
 
-	/* How the generation ends, if the sum is one of SUMS. */
+	/* Rank and sum at which the generation ends; no end if the sum is
+	 * SUMS. */
 	int odd_rank, odd_sum;
-	bool is_error; /* if not, an abort */
+	bool is_error; /* an error of the rank; otherwise an abort */
 
 	bool has_callers;
 	atomic_bool is_stale; /* set after the respawn */
-	atomic_bool stop;     /* the callers must end */
+	atomic_bool stop;     /* set when the callers must end */
 };
 
 static atomic_ulong stale;
@@ -91,7 +92,7 @@ static int worker(struct cohort_comm *c, void *user)
 
 /* ---- the callers ------------------------------------------------------ */
 
-/* True if the answer is STALE. */
+/* Make a call on the previous generation. Return whether it is STALE. */
 static bool call_once(const struct life *life, int rank)
 {
 	struct cohort_comm *c = life->comms[rank];
@@ -100,7 +101,7 @@ static bool call_once(const struct life *life, int rank)
 
 	do
 		rc = cohort_barrier(c, cohort_comm_stream(c), NULL);
-	while (rc == COHORT_BUSY); /* the other caller was inside */
+	while (rc == COHORT_BUSY); /* the other caller was in a call */
 	if (rc != COHORT_STALE && (was_stale || rc != life->status))
 		stress_fail("%s: %d: %s", was_stale ? "stale" : "ended", rc,
 		            cohort_last_error());
@@ -114,7 +115,7 @@ static void ask_again(const struct life *life, int rank)
 	for (i = 1; i <= life->given[rank]; i++) {
 		rc = cohort_wait(life->comms[rank], (uint64_t)i, 0);
 		if (rc != life->answers[rank][i])
-			stress_fail("ticket %d answers %d, then %d", i,
+			stress_fail("ticket %d returned %d, then %d", i,
 			            life->answers[rank][i], rc);
 	}
 }
@@ -125,11 +126,14 @@ static void check_cause(const struct life *life, int rank)
 
 	ranks_must(cohort_comm_cause(life->comms[rank], &cause), "cause");
 	if (cause.status != life->status)
-		stress_fail("the cause was %d, and is %d", life->status,
+		stress_fail("the cause changed from %d to %d", life->status,
 		            cause.status);
 }
 
-/* Ask for the devices of this generation or the next, whichever is current. */
+/*
+ * Query the devices of the current generation, which can be this one or the
+ * next.
+ */
 static void ask_for_devices(const struct life *life)
 {
 	int r, devices[RANKS] = { 0 };
@@ -149,7 +153,8 @@ static void caller_main(void *arg, int i)
 	do {
 		is_stale = call_once(life, rank);
 		if (was_stale && !is_stale)
-			stress_fail("STALE, and then not");
+			stress_fail(
+				"a call returned STALE, then another status");
 		was_stale = is_stale;
 		ask_again(life, rank);
 		check_cause(life, rank);
@@ -163,7 +168,7 @@ static void caller_main(void *arg, int i)
 
 /* ---- rounds ----------------------------------------------------------- */
 
-/* The next generation of @group; NULL: the first of another group. */
+/* Begin the next generation of @group, or the first of a new group if NULL. */
 static struct cohort_group *
 life_begin(struct life *life, struct cohort_group *group, uint64_t *seed)
 {
@@ -190,16 +195,17 @@ static void life_run(struct life *life, struct cohort_group *group)
 	                                     : COHORT_ABORTED;
 
 	if (rc != expected || cause.status != expected)
-		stress_fail("run: %d, and not %d: %s", rc, expected,
+		stress_fail("run returned %d, not %d: %s", rc, expected,
 		            cohort_last_error());
 	if (rc == COHORT_WORKER && cause.rank != life->odd_rank)
-		stress_fail("rank %d is named, it was %d", cause.rank,
+		stress_fail("the cause names rank %d, not %d", cause.rank,
 		            life->odd_rank);
 	life->status = cause.status;
 }
 
 /*
- * Respawn, if something is left to respawn; otherwise close, and return NULL.
+ * Respawn if ranks are left to respawn. Otherwise close the group and return
+ * NULL.
  */
 static struct cohort_group *life_follow(struct life *life, struct crew *callers,
                                         struct cohort_group *group)
@@ -217,7 +223,7 @@ static struct cohort_group *life_follow(struct life *life, struct crew *callers,
 	return group;
 }
 
-/* Let the threads that call on the generation before finish. */
+/* Let the threads that use the previous generation finish. */
 static void life_end(struct life *life, struct crew *callers)
 {
 	if (!life->has_callers)
@@ -238,7 +244,7 @@ int main(int argc, char **argv)
 
 	ledger_open();
 	crew_start(&callers, CALLERS, caller_main);
-	for (n = 0; stress_go_on(argc, argv); n++) {
+	for (n = 0; stress_continue(argc, argv); n++) {
 		groups += !group;
 		group = life_begin(&lives[n % 2], group, &seed);
 		life_run(&lives[n % 2], group);

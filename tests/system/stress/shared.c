@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Threads that queue on one stream at the same time
+ * Queues on one stream from several threads at the same time
  *
- * There are two groups of two ranks.  The first rank of each group uses one and
- * the same stream, each on a thread of its own; the second ranks use streams of
- * their own.  So both threads may find the stream empty, one may start it while
- * the other queues, or a thread that waits for the other's sum may carry it on.
- * All sums are checked.
+ * There are two groups of two ranks. The first ranks of both groups use one
+ * stream, each from its own thread. The second ranks use their own streams. So
+ * both threads can find the stream empty, one can start it while the other
+ * queues, or a thread that waits for the other's sum can execute it. Checks all
+ * sums.
  */
 
 #include <pthread.h>
@@ -30,7 +30,7 @@ struct side {
 	int number;
 	struct cohort_group *group;
 	size_t counts[STEPS];
-	uint32_t spins[RANKS][STEPS]; /* before the call */
+	uint32_t spins[RANKS][STEPS]; /* delay before each call */
 	bool waits[RANKS][STEPS];
 };
 
@@ -123,7 +123,7 @@ int main(int argc, char **argv)
 					malloc(MOST * sizeof(*data[g][r][k]));
 	}
 	stream = native_stream(place_table(), 0);
-	for (rounds = 0; stress_go_on(argc, argv); rounds++) {
+	for (rounds = 0; stress_continue(argc, argv); rounds++) {
 		choose(&sides[0], &seed);
 		choose(&sides[1], &seed);
 		run_both_sides(sides);

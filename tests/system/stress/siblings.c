@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Two groups over the same devices, aborted at the same time
+ * Aborts two groups on the same devices at the same time
  *
- * Every round two groups are opened over the same two devices; a thread per
- * device sums numbers on both, on the groups' streams or on one that they
- * share; each group has an aborter, and in some rounds one group is closed in
- * order beside the other's abort.  Checked: each group ends with its own abort;
- * a group that is not aborted finishes all its sums; the closes succeed; each
- * native communicator was released once, by its own group's reaper.
+ * In every round, two groups are opened on the same two devices. A thread per
+ * device sums numbers on both, on the groups' streams or on a shared one. Each
+ * group has an aborter. In some rounds, one group is closed normally during the
+ * other's abort. Checks that each aborted group ends with its own abort, that a
+ * group that is not aborted completes all its sums, that the closes succeed,
+ * and that each native communicator was released once, by its own group's
+ * reaper.
  */
 
 #include <sched.h>
@@ -45,7 +46,7 @@ struct sum {
 	struct sibling *sibling;
 	struct cohort_comm *comm;
 	int32_t value;
-	uint64_t ticket; /* 0: not queued */
+	uint64_t ticket; /* 0 if not queued */
 };
 
 static void check(const struct sum *s, int rc)
@@ -72,7 +73,7 @@ static void sum_end(struct sum *s, int expected)
 	rc = cohort_wait(s->comm, s->ticket, RANKS_SOON);
 	check(s, rc);
 	if (cohort_wait(s->comm, s->ticket, 0) != rc)
-		stress_fail("a ticket answers %d, then not", rc);
+		stress_fail("a ticket returned %d, then another status", rc);
 	if (rc == COHORT_OK && s->value != expected)
 		stress_fail("the sum is %d, not %d", s->value, expected);
 	atomic_fetch_add(rc == COHORT_OK ? &s->sibling->done : &s->sibling->cut,
@@ -80,10 +81,10 @@ static void sum_end(struct sum *s, int expected)
 }
 
 /*
- * True if the groups share their streams.  Then an operation that is queued
- * behind the other group's ends only when that one does, and a thread that
- * waits for it keeps the other group from going on: both groups must be
- * aborted, and the second without waiting until its sums are done.
+ * Return whether the groups share their streams. Then an operation waits on its
+ * stream for the other group's operations before it, and a thread that waits
+ * for the operation keeps the other group from continuing. So both groups must
+ * be aborted, and the second without waiting for its sums first.
  */
 static bool is_shared(const struct round *round)
 {
@@ -118,7 +119,7 @@ static void rank_main(void *arg, int rank)
 	}
 }
 
-/* ---- the ends --------------------------------------------------------- */
+/* ---- ends of the groups ----------------------------------------------- */
 
 static void ender_main(void *arg, int g)
 {
@@ -138,7 +139,10 @@ static void ender_main(void *arg, int g)
 	atomic_store(&s->is_fired, true);
 }
 
-/* As many threads as groups, so that the closes race, too. */
+/*
+ * Close a group. Each group has its own thread for this, so that the closes
+ * race as well.
+ */
 static void closer_main(void *arg, int g)
 {
 	struct round *round = arg;
@@ -150,7 +154,7 @@ static void finish(struct sibling *s)
 {
 	if (contest_end(&s->contest) !=
 	    (s->is_aborted ? COHORT_ABORTED : COHORT_OK))
-		stress_fail("a group has the other group's end");
+		stress_fail("a group has the other group's cause");
 	if (!s->is_aborted && s->done != RANKS * SUMS)
 		stress_fail("%lu sums are done",
 		            (unsigned long)atomic_load(&s->done));
@@ -189,7 +193,7 @@ int main(int argc, char **argv)
 	crew_start(&ranks, RANKS, rank_main);
 	crew_start(&enders, GROUPS, ender_main);
 	crew_start(&closers, GROUPS, closer_main);
-	for (n = 0; stress_go_on(argc, argv); n++) {
+	for (n = 0; stress_continue(argc, argv); n++) {
 		struct round round = { .number = n };
 
 		one_round(&round);

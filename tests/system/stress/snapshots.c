@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Snapshots beside ranks that call, an abort and a respawn
+ * Takes snapshots while ranks call, and during an abort and a respawn
  *
- * Ranks sum numbers, on a device and on the host.  Two threads take snapshots
- * all the time, of the group and of a communicator, while the group is aborted
- * and goes on without a rank.  Checked: every snapshot succeeds, has every rank
- * once, and describes each in whole sentences; a rank has done what the
- * snapshot says it has done.
+ * Ranks sum numbers, on a device and on the host. Two threads constantly take
+ * snapshots of the group and of a communicator, while the group is aborted and
+ * continues without a rank. Checks that every snapshot succeeds, has every rank
+ * once, describes it in complete sentences, and says only what the rank has
+ * really done.
  */
 
 #include <pthread.h>
@@ -55,7 +55,7 @@ static void check(const struct cohort_rank_report *reports)
 			stress_fail("report %d: rank %d, \"%s\"",
 			            (int)(r - reports), r->rank, r->text);
 		if (r->done > r->started || r->started > r->joined)
-			stress_fail("\"%s\" is done, but has not come",
+			stress_fail("\"%s\" is done, but never arrived",
 			            r->text);
 	}
 	if (r < reports + RANKS - 1)
@@ -80,7 +80,7 @@ static void *take_snapshots(void *comm)
 	return NULL;
 }
 
-/* Let @n ranks call until they are told to stop. */
+/* Let @n ranks call until they are stopped. */
 static void live(int n, uint64_t *seed)
 {
 	pthread_t threads[RANKS];
@@ -119,7 +119,7 @@ int main(int argc, char **argv)
 	uint64_t seed = 1;
 	int rounds = 0;
 
-	while (stress_go_on(argc, argv)) {
+	while (stress_continue(argc, argv)) {
 		run_round(&seed);
 		rounds++;
 	}

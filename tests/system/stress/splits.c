@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Splits against aborts: ranks that split, call, split again and close, while
- * any of their communicators is aborted at any moment
+ * Races splits with aborts
  *
- * Each round opens a group whose workers make a random family of communicators,
- * the same one on all ranks, and use them all; another thread ends one of them,
- * or the group.  Whatever happens, every worker returns, and the group can be
- * closed.
+ * Each round opens a group whose workers split, call, split again and close.
+ * They create a random family of communicators, the same one on all ranks, and
+ * use them all, while another thread aborts one of them or the group. Checks
+ * that every worker returns and that the group can be closed.
  */
 
 #include <pthread.h>
@@ -26,15 +25,15 @@ struct round {
 	struct cohort_group *group;
 
 	/*
-	 * Atomic; a reference to one that may be ended; NULL: none yet, or
-	 * taken.
+	 * Atomic. Handle of a communicator that can be aborted, or NULL before
+	 * the first one and after the aborting thread took it.
 	 */
 	struct cohort_abort *_Atomic victim;
-	bool all; /* end the group instead */
+	bool all; /* whether to abort the whole group, too */
 	uint32_t distance;
 };
 
-/* Offer @c to the aborting thread; the last one offered stays. */
+/* Let the aborting thread abort @c instead of an earlier communicator. */
 static void offer(struct round *r, struct cohort_comm *c)
 {
 	struct cohort_abort *handle = cohort_comm_abort_handle(c);
@@ -42,7 +41,10 @@ static void offer(struct round *r, struct cohort_comm *c)
 	cohort_abort_put(atomic_exchange(&r->victim, handle));
 }
 
-/* Only an abort may have intervened. */
+/*
+ * Return whether the call succeeded. Exit with an error if it failed for
+ * another reason than an abort.
+ */
 static bool goes_on(int rc, const char *what)
 {
 	if (rc != COHORT_OK && rc != COHORT_ABORTED)
@@ -65,13 +67,13 @@ static bool use(struct cohort_comm *c)
 	return goes_on(rc, "sum");
 }
 
-/* Split @c and go on with the child; all its ranks draw the same numbers. */
+/* Split @c and use the child. All its ranks draw the same random numbers. */
 static bool split_and_go_on(struct round *r, struct cohort_comm *c,
                             uint64_t *seed, int depth)
 {
 	/*
-	 * The descendants, which may be cut short on some ranks only, have
-	 * random numbers of their own.
+	 * Descendants use their own random numbers, because an abort can cut
+	 * them short on only some ranks.
 	 */
 	uint64_t below = stress_random(seed);
 	int colors = 1 + (int)(stress_random(seed) % 3);
@@ -90,7 +92,7 @@ static bool split_and_go_on(struct round *r, struct cohort_comm *c,
 		ok = split_and_go_on(r, child, &below, depth - 1);
 	if (ok && leaves)
 		goes_on(cohort_comm_close(child), "close");
-	/* The end of a descendant says nothing about its ancestors. */
+	/* The end of a descendant does not affect its ancestors. */
 	return use(c);
 }
 
@@ -128,7 +130,7 @@ int main(int argc, char **argv)
 	int rc;
 
 	crew_start(&crew, 1, end_one);
-	for (rounds = 0; stress_go_on(argc, argv); rounds++) {
+	for (rounds = 0; stress_continue(argc, argv); rounds++) {
 		struct round r = { .seed = stress_random(&seed) };
 
 		r.all = stress_random(&seed) % 4 == 0;
@@ -136,7 +138,7 @@ int main(int argc, char **argv)
 		r.group = ranks_open(RANKS, NULL);
 		crew_begin(&crew, &r);
 		rc = cohort_group_run(r.group, worker, &r, NULL);
-		/* The group may have been ended before it was run. */
+		/* The group might have been aborted before the run. */
 		if (rc != COHORT_STATE)
 			goes_on(rc, "run");
 		ended += rc != COHORT_OK;

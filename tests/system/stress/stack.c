@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The stack of a thread that is stuck inside malloc(), while it holds the one
- * lock of this program's allocator: the verdict has the stack all the same, and
- * comes in time, because no thread that makes the verdict needs memory
+ * Collects the stack of a thread that is stuck in malloc() while it holds the
+ * allocator's only lock
+ *
+ * The verdict must contain that stack and be on time: no thread that takes part
+ * in the verdict may need memory.
  */
 
 #include <pthread.h>
@@ -29,7 +31,7 @@ int main(void)
 
 #define MS UINT64_C(1000000)
 
-/* Must be found by its name, and on the stack. */
+/* Keeps a function visible by name and on the stack. */
 #define PLACE __attribute__((visibility("default"), noinline))
 
 PLACE void stuck_with_the_lock(void);
@@ -37,7 +39,7 @@ PLACE void waiting_for_memory(void);
 
 static atomic_bool is_back, is_there, may_go;
 static int32_t values[2];
-static char told[1200];
+static char reported[1200];
 
 void stuck_with_the_lock(void)
 {
@@ -51,7 +53,7 @@ void stuck_with_the_lock(void)
 /* ---- the allocator ---------------------------------------------------- */
 
 static pthread_mutex_t heap = PTHREAD_MUTEX_INITIALIZER;
-/* Volatile: the compiler assumes that malloc() does not read it. */
+/* Volatile, because the compiler assumes that malloc() does not read it. */
 static _Thread_local volatile bool gets_stuck;
 
 void *__libc_malloc(size_t size);
@@ -102,7 +104,7 @@ PLACE void free(void *memory)
 
 void waiting_for_memory(void)
 {
-	void *volatile memory; /* volatile, so that it is not optimized away */
+	void *volatile memory; /* volatile, to keep the call */
 
 	gets_stuck = true;
 	memory = malloc(100);
@@ -113,8 +115,9 @@ void waiting_for_memory(void)
 static int keep_stack(const struct cohort_verdict *v, void *user)
 {
 	(void)user;
-	snprintf(told, sizeof(told), "%s", v->ranks[1].stack);
-	/* Before the abort is complete, because that may take memory. */
+	snprintf(reported, sizeof(reported), "%s", v->ranks[1].stack);
+	/* Let that rank go before the abort completes, which can need
+	 * memory. */
 	atomic_store(&may_go, true);
 	return 0;
 }
@@ -140,15 +143,15 @@ static int go_there(struct cohort_comm *c, void *user)
 }
 
 /*
- * On a busy machine a thread may not answer in time, or its names may not be
- * found in time: try again, but not for ever.
+ * Number of attempts. On a busy machine, a thread might not answer in time, or
+ * its names might not be found in time.
  */
 #define ATTEMPTS 30
 
 static bool is_late(void)
 {
-	return strstr(told, "it does not answer") ||
-	       strstr(told, "no names in time");
+	return strstr(reported, "the thread does not answer") ||
+	       strstr(reported, "its functions were not named in time");
 }
 
 static int stall(struct cohort_cause *cause)
@@ -162,7 +165,6 @@ static int stall(struct cohort_cause *cause)
 	atomic_store(&may_go, false);
 	cohort_group_options_init(&o);
 	o.deadlines.join_ns = 100 * MS;
-	o.warn_percent = 100;
 	o.stack_signal = SIGRTMIN + 3;
 	o.on_verdict = keep_stack;
 	group = ranks_open(2, &o);
@@ -178,11 +180,12 @@ int main(void)
 
 	for (i = 1; i < ATTEMPTS && rc == COHORT_STALLED && is_late(); i++)
 		rc = stall(&cause);
-	if (rc == COHORT_STALLED && strstr(told, "stuck_with_the_lock+0x") &&
-	    strstr(told, " < malloc+0x") &&
-	    strstr(told, " < waiting_for_memory+0x"))
+	if (rc == COHORT_STALLED &&
+	    strstr(reported, "stuck_with_the_lock+0x") &&
+	    strstr(reported, " < malloc+0x") &&
+	    strstr(reported, " < waiting_for_memory+0x"))
 		return 0;
-	fprintf(stderr, "%d: %s\nstack: %s\n", rc, cause.text, told);
+	fprintf(stderr, "%d: %s\nstack: %s\n", rc, cause.text, reported);
 	return 1;
 }
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The watchdog's deadline against ranks that are late or never come, against
- * aborts, and against the answer of on_verdict
+ * Races the watchdog's deadline with late ranks, with ranks that never call,
+ * with aborts, and with the result of on_verdict
  *
- * Every round two ranks sum numbers under a deadline of a millisecond or so,
- * and one of them stays away for about as long, or for good.  In some rounds an
- * abort falls into that time, in some the policy is to ask.  Checked: a rank
- * that never comes is always found; the cause is of whatever came first; every
- * ticket has one answer; the close succeeds; each native communicator was
- * released once.
+ * In every round, two ranks sum numbers with a deadline of about a millisecond,
+ * and one of them pauses for about as long, or forever. In some rounds, the
+ * group is aborted during the pause. In some, the policy asks on_verdict.
+ * Checks that a rank that never calls is always found, that the cause is what
+ * happened first, that every ticket has one status, that the close succeeds,
+ * and that each native communicator was released once.
  */
 
 #include <sched.h>
@@ -32,16 +32,16 @@ struct round {
 	struct contest contest;
 	uint64_t deadline_ns;
 	int odd_rank, odd_sum;
-	uint64_t away_ns;  /* before that sum */
-	bool is_asked;     /* on_verdict is asked */
-	bool is_aborted;   /* at about the time of the deadline */
-	uint64_t abort_ns; /* after the rank stays away */
+	uint64_t away_ns;  /* pause of the rank before that sum */
+	bool is_asked;     /* whether the policy asks on_verdict */
+	bool is_aborted;   /* whether it is aborted near the deadline */
+	uint64_t abort_ns; /* time of the abort after the pause began */
 	atomic_bool is_away;
 };
 
 static struct crew ranks, aborter;
 
-/* Spin for @ns, which may be shorter than any sleep. */
+/* Spin for @ns, which may be shorter than the shortest sleep. */
 static void spin_for(uint64_t ns)
 {
 	uint64_t end = clock_now() + ns;
@@ -61,7 +61,7 @@ static int sum_once(struct cohort_comm *c, int i)
 		return rc;
 	rc = cohort_wait(c, ticket, RANKS_SOON);
 	if (cohort_wait(c, ticket, 0) != rc)
-		stress_fail("a ticket answers %d, then not", rc);
+		stress_fail("a ticket returned %d, then another status", rc);
 	if (rc == COHORT_OK && value != RANKS * i + 1)
 		stress_fail("sum %d is %d", i, value);
 	return rc;
@@ -81,7 +81,7 @@ static void rank_main(void *arg, int rank)
 		}
 		rc = sum_once(round->comms[rank], i);
 	}
-	/* the rank will not call any more */
+	/* the abort need not wait for a pause */
 	atomic_store(&round->is_away, true);
 	if (rc != COHORT_OK && rc != COHORT_STALLED && rc != COHORT_ABORTED)
 		stress_fail("rank %d: %d: %s", rank, rc, cohort_last_error());
@@ -99,7 +99,7 @@ static void aborter_main(void *arg, int i)
 	contest_fire(&round->contest, i);
 }
 
-/* On the notifier's thread. */
+/* Let only an expired deadline count. Runs on the notifier's thread. */
 static int on_verdict(const struct cohort_verdict *verdict, void *user)
 {
 	(void)user;
@@ -121,7 +121,7 @@ static struct cohort_group *open_round(struct round *round)
 	return ranks_split(RANKS, &o, round->comms);
 }
 
-/* Returns what has ended the round. */
+/* Run a round. Return the status that ended it. */
 static int one_round(struct round *round)
 {
 	struct cohort_group *group = open_round(round);
@@ -142,7 +142,7 @@ static int one_round(struct round *round)
 	return status;
 }
 
-/* A random time of up to twice @ns. */
+/* Return a random time of up to twice @ns. */
 static uint64_t random_time_around(uint64_t ns, uint64_t *seed)
 {
 	return stress_random(seed) % (2 * ns);
@@ -157,7 +157,7 @@ int main(int argc, char **argv)
 	ledger_open();
 	crew_start(&ranks, RANKS, rank_main);
 	crew_start(&aborter, 1, aborter_main);
-	for (n = 0; stress_go_on(argc, argv); n++) {
+	for (n = 0; stress_continue(argc, argv); n++) {
 		struct round round = { .number = n };
 
 		round.deadline_ns = 1000000 + stress_random(&seed) % 1000000;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Streams of the host platform against each other: host functions, copies,
- * events and waits across streams, queued by several threads, while streams are
- * made and destroyed
+ * Races streams of the host platform with each other
  *
- * Each thread carries a token from stream to stream: work on one stream reads
- * the token, adds one and writes it, and the next stream waits for that by
- * event or by mark.  At the end the token has counted every hop.  One of the
- * streams is the thread's own default stream, and some hops are a graph that
- * was captured on the spot: a fork and a join, which count two.
+ * Several threads queue host functions, copies, events and waits across
+ * streams, while streams are created and destroyed. Each thread carries a token
+ * from stream to stream: work on one stream reads the token, adds one and
+ * writes it, and the next stream waits for this work by an event or a mark. At
+ * the end the token must equal the number of hops. One of the streams is the
+ * thread's own default stream. Some hops are a graph with a fork and a join,
+ * which count two.
  */
 
 #include <pthread.h>
@@ -29,11 +29,11 @@ static const struct platform *p;
 
 struct token {
 	uint64_t seed;
-	uint64_t value; /* plain: only stream order protects it */
+	uint64_t value; /* not atomic: protected only by stream order */
 	uint64_t copies[HOPS];
-	uint32_t *word; /* pinned */
-	int device;     /* the device of the token's stream */
-	uint64_t extra; /* hops that count two */
+	uint32_t *word; /* in pinned host memory */
+	int device;     /* device of the stream that the token is on */
+	uint64_t extra; /* number of hops that have added 2 instead of 1 */
 };
 
 static void add_one(void *arg)
@@ -48,7 +48,7 @@ static void must(cudaError_t error)
 	native_must((int)error, "native call");
 }
 
-/* Make @to wait for the work that @from, on @device, has now. */
+/* Make @to wait for the work now on @from, which is a stream of @device. */
 static void link_streams(struct token *t, cudaStream_t from, int device,
                          cudaStream_t to, uint32_t hop)
 {
@@ -68,8 +68,8 @@ static void link_streams(struct token *t, cudaStream_t from, int device,
 }
 
 /*
- * Queue two hops on @at as a graph: one on @at, one on a stream that forks from
- * it.
+ * Queue two hops on @at as a graph: one on @at, and one on a stream that forks
+ * from @at and joins it again.
  */
 static void hop_in_graph(struct token *t, cudaStream_t at)
 {
@@ -161,7 +161,7 @@ int main(int argc, char **argv)
 		*tokens[i].word = 0;
 		tokens[i].seed = (uint64_t)i << 40;
 	}
-	for (rounds = 0; stress_go_on(argc, argv); rounds++) {
+	for (rounds = 0; stress_continue(argc, argv); rounds++) {
 		for (i = 0; i < THREADS; i++) {
 			tokens[i].value = 0;
 			tokens[i].extra = 0;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Ranks that launch together, against aborts at random moments
+ * Races ranks that launch together with aborts at random moments
  *
- * Each rank makes calls at its own pace, in every third round one of them stops
- * calling, and the group is aborted at some time.  Checked: all ranks have
- * launched the same number of collectives; a rank has not launched a call that
- * it was refused, and that call's output is unchanged; outputs are freed at
- * once.
+ * Each rank calls at its own pace. In every third round, one rank stops
+ * calling. The group is aborted at some time. Checks that all ranks launched
+ * the same number of collectives, that a rank did not launch a call that was
+ * refused, and that the output of such a call is unchanged. Outputs are freed
+ * immediately.
  */
 
 #include <pthread.h>
@@ -25,8 +25,8 @@
 
 struct round {
 	unsigned long number;
-	int quits;    /* the rank that quits, or -1 */
-	int quits_at; /* at which call */
+	int quits;    /* the rank that stops calling; -1 if none */
+	int quits_at; /* number of the call at which it stops */
 	struct cohort_abort *handle;
 	atomic_int called;
 	atomic_bool fired, ended;
@@ -42,7 +42,7 @@ static ncclResult_t all_reduce(const void *send, void *recv, size_t count,
 	int rank;
 
 	if (real->ncclCommUserRank(comm, &rank) != ncclSuccess)
-		stress_fail("a launch of no rank");
+		stress_fail("a launch without a rank");
 	atomic_fetch_add(&launched[rank], 1);
 	return real->ncclAllReduce(send, recv, count, type, op, comm, stream);
 }
@@ -74,8 +74,8 @@ static int32_t *make_number(int32_t value)
 }
 
 /*
- * One call with host memory, whose caller may time out; returns its answer, or
- * that of the wait for it.
+ * Make a call on host memory that can time out. Return its status, or the
+ * status of the wait for it.
  */
 static int make_timed(struct cohort_comm *c, int i, uint64_t timeout_ns)
 {
@@ -95,7 +95,7 @@ static int make_timed(struct cohort_comm *c, int i, uint64_t timeout_ns)
 	return rc;
 }
 
-/* One call with an output of its own; returns its answer, or its wait's. */
+/* Make a call with its own output. Return its status or the wait's. */
 static int make(struct cohort_comm *c, int i)
 {
 	const int rank = cohort_comm_rank(c);
@@ -135,18 +135,20 @@ static int worker(struct cohort_comm *c, void *user)
 		rc = i % 4 == 1 ? make_timed(c, i, stress_random(&seed) % 50000)
 		                : make(c, i);
 	}
-	/* A rank that returns while others wait for it is to blame. */
+	/*
+	 * Stay until the abort, because the library blames a rank that returns.
+	 */
 	while (rc == COHORT_OK && !atomic_load(&round->fired))
 		sched_yield();
 	if (rc != COHORT_OK && rc != COHORT_ABORTED)
-		stress_fail("rank %d is told %d: %s", rank, rc,
+		stress_fail("rank %d got status %d: %s", rank, rc,
 		            cohort_last_error());
 	return 0;
 }
 
 /*
- * Now and then hold the last rank between being counted in and opening the
- * launch.
+ * Sometimes delay the last rank after the others count it and before it opens
+ * the launch window.
  */
 static void *hold(void *arg)
 {
@@ -163,8 +165,8 @@ static void *hold(void *arg)
 }
 
 /*
- * Fire while ranks are in a call, on their way, or waiting for the one that has
- * quit.
+ * Fire while ranks are in a call, between calls, or waiting for the rank that
+ * has stopped.
  */
 static void *fire(void *arg)
 {
@@ -206,7 +208,8 @@ static void run(struct round *round)
 	pthread_join(holder, NULL);
 	ranks_must(cohort_group_close(group), "close");
 	cohort_abort_put(round->handle);
-	/* All ranks, or none: now also for calls whose callers timed out. */
+	/* All ranks or none have launched each call, even if its callers timed
+	 * out. */
 	for (r = 1; r < RANKS; r++)
 		if (atomic_load(&launched[r]) != atomic_load(&launched[0]))
 			stress_fail("rank 0 has launched %d, rank %d %d",
@@ -224,7 +227,7 @@ int main(int argc, char **argv)
 	table = *real;
 	table.ncclAllReduce = all_reduce;
 	platform_override(&table);
-	for (n = 0; stress_go_on(argc, argv); n++) {
+	for (n = 0; stress_continue(argc, argv); n++) {
 		struct round round = {
 			.number = n,
 			.quits = n % 3 ? -1

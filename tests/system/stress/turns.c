@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Launches of one communicator that take turns on two streams, against its
- * abort
+ * Races an abort with launches that alternate between two streams
  *
- * A held stream holds the first launch, and the second one, on another stream,
- * waits for the first.  The communicator is aborted just as the first goes on:
- * each launch ends, whichever of the two comes first.
+ * A held stream delays the first launch of a communicator. The second launch,
+ * on another stream, waits for the first. The communicator is aborted just when
+ * the first launch continues. Each launch must end, in either order.
  */
 
 #include <stdio.h>
@@ -39,7 +38,7 @@ static void run_round(cudaStream_t other, uint64_t *seed)
 	native_must((int)p->cudaStreamSynchronize(other), "other stream");
 }
 
-/* Loads the kernel, which would wait for a held stream. */
+/* Load the kernel in advance, because loading would wait for a held stream. */
 static void warm_up(void)
 {
 	struct native_clique c;
@@ -58,7 +57,7 @@ int main(int argc, char **argv)
 	p = native_open(2);
 	warm_up();
 	other = native_stream(p, 0);
-	for (; stress_go_on(argc, argv); rounds++)
+	for (; stress_continue(argc, argv); rounds++)
 		run_round(other, &seed);
 	printf("%lu rounds\n", rounds);
 	return 0;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Launch windows of many cliques against memory sections, while the cliques are
- * ended: none overlaps a section, nor a window of a clique on the same device; all
- * end, and no thread is left inside
+ * Races launch windows of many cliques with memory sections, while the cliques
+ * end
  *
- * In each round every clique has a thread that opens the clique's window again
- * and again, and one that ends the clique at some time and closes its window as
- * the reaper does.
+ * In each round, every clique has a thread that repeatedly opens the clique's
+ * window, and a thread that ends the clique at some time and closes its window
+ * as the reaper does. Checks that no window overlaps a memory section or a
+ * window of another clique on the same device, and that all threads end and
+ * leave no window or section open.
  */
 
 #include <pthread.h>
@@ -21,12 +22,12 @@
 #include "support/stress.h"
 
 #define CLIQUES 3
-#define SECTIONS 3 /* threads that begin sections */
+#define SECTIONS 3 /* number of threads that begin sections */
 #define PER_ROUND 200
 
 static struct clique *cliques[CLIQUES];
-static atomic_bool launches[CLIQUES]; /* the clique's window is open */
-static atomic_int sections;           /* sections that last */
+static atomic_bool launches[CLIQUES]; /* whether the window is open */
+static atomic_int sections;           /* number of open sections */
 static atomic_ulong opened, ended, begun;
 
 static struct clique *make_clique(void)
@@ -68,7 +69,7 @@ static void *launcher(void *arg)
 	while (launch_lock_open(q) == COHORT_OK) {
 		atomic_store(&launches[k], true);
 		/*
-		 * Once the clique has ended, its window may have been closed.
+		 * The end of the clique can close its window at any time.
 		 */
 		if (atomic_load(&sections) && !clique_cause(q))
 			stress_fail("a window is open in a memory section");
@@ -105,26 +106,26 @@ static void look_inside(uint64_t *seed)
 		if (atomic_load(&launches[k]) && !clique_cause(cliques[k]))
 			stress_fail("a memory section lasts in a window");
 	stress_spin(stress_random(seed) % 500);
-	memory_section_begin(); /* never waits */
+	memory_section_begin(); /* does not block here */
 	memory_section_end();
 	atomic_fetch_sub(&sections, 1);
 	atomic_fetch_add(&begun, 1);
 }
 
 /*
- * One section of one of three kinds: the thread's, a rank's call's, or no
- * one's.
+ * Run a section of one of three kinds: of the thread, of a rank's call, or of
+ * neither.
  */
 static void have_section(unsigned way, struct clique *q, uint64_t *seed)
 {
 	unsigned taken;
 
 	if (way == 0) {
-		taken = launch_lock_take();
+		taken = launch_lock_begin_section();
 		atomic_fetch_add(&sections, 1);
 		stress_spin(stress_random(seed) % 500);
 		atomic_fetch_sub(&sections, 1);
-		launch_lock_give(taken);
+		launch_lock_end(taken);
 		return;
 	}
 	if (way == 1)
@@ -161,7 +162,8 @@ static void round_of_all(void)
 		cliques[k] = make_clique();
 	for (k = 0; k < CLIQUES; k++)
 		cliques[k]->devices = UINT64_C(3)
-		                      << k; /* one is the next one's */
+		                      /* it shares a device with the next one */
+		                      << k;
 	for (k = 0; k < SECTIONS; k++)
 		start(&threads[n++], allocator, k);
 	for (k = 0; k < CLIQUES; k++) {
@@ -171,10 +173,10 @@ static void round_of_all(void)
 	while (n--)
 		pthread_join(threads[n], NULL);
 	if (launch_lock_waiting() || launch_lock_sections())
-		stress_fail("a thread is left inside");
+		stress_fail("a thread was left inside");
 	for (k = 0; k < CLIQUES; k++) {
 		if (cliques[k]->window || cliques[k]->has_turn)
-			stress_fail("a window is left open");
+			stress_fail("a window was left open");
 		free_clique(cliques[k]);
 	}
 }
@@ -183,9 +185,9 @@ int main(int argc, char **argv)
 {
 	unsigned long rounds = 0;
 
-	launch_lock_set_limit(
-		1000 * LAUNCH_LOCK_LIMIT_NS); /* on a busy machine, too */
-	while (stress_go_on(argc, argv)) {
+	atomic_store(&launch_lock_limit_ns,
+	             1000 * LAUNCH_LOCK_NS); /* long enough on a busy machine */
+	while (stress_continue(argc, argv)) {
 		round_of_all();
 		rounds++;
 	}

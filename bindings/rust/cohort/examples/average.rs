@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Average a gradient over all ranks, and go on without a rank that fails
+//! Average a gradient over all ranks, and continue without a rank that fails
 
 use cohort::{Comm, Group, Op, Options};
 
-/// Runs on every rank, each on a thread of its own.
+/// Average the rank's gradient; runs on every rank, each on its own thread.
 fn worker(comm: &Comm) -> cohort::Result<()> {
     let gradient = comm.buffer_of(&vec![1.0 + comm.rank() as f32; 1000])?;
     let gradient = comm.all_reduce(gradient, Op::Avg)?.wait()?;
@@ -14,7 +14,7 @@ fn worker(comm: &Comm) -> cohort::Result<()> {
 
 fn main() -> cohort::Result<()> {
     let mut group = Group::open(Options::new())?;
-    // A supervisor: while a rank is to blame, go on without it.
+    // A supervisor loop: while a rank is to blame, continue without it.
     while let Err(error) = group.run(worker) {
         eprintln!("{}", error);
         match error.rank() {

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A framework's shape: the main thread opens the group and splits it, each worker thread gets a
-//! communicator, and a supervisor thread ends all of them once one does not come
+//! Supervise threads as a framework would: the main thread opens and splits the group, each
+//! worker thread gets a communicator, and a supervisor thread ends the group if a rank hangs
 //!
-//! In the first generation rank 2 waits for data that never comes, in its tenth step. The
-//! supervisor sees that from a snapshot, ends the generation, and the others go on from there
-//! without that rank.
+//! In the first generation, rank 2 waits in step 10 for data that never arrives. The supervisor
+//! detects the hang in a snapshot and ends the generation; the other ranks continue without rank 2.
 
 use std::sync::mpsc::{channel, Receiver};
 use std::sync::{Arc, Condvar, Mutex};
@@ -17,16 +16,16 @@ use cohort::{AbortHandle, Comm, Group, Observer, Op, Options};
 const STEPS: u64 = 20;
 const PATIENCE: Duration = Duration::from_millis(300);
 
-/// What a rank has come to.
+/// Progress of a rank's training.
 #[derive(Clone, Copy)]
 struct State {
     step: u64,
     weight: f64,
 }
 
-/// A rank's steps. Its state is what it came to, also after an error.
+/// Train on a rank. `state` holds the progress, even after an error.
 fn train(comm: &Comm, state: &mut State, data: Option<Receiver<()>>) -> cohort::Result<()> {
-    // Some ranks may have done a step more than others before the end of a generation.
+    // Start from rank 0's state, because ranks may be one step apart after a generation ended.
     let mut begin = [state.step as f64, state.weight];
     comm.broadcast_host(&mut begin, 0, Duration::MAX)?;
     *state = State { step: begin[0] as u64, weight: begin[1] };
@@ -43,18 +42,18 @@ fn train(comm: &Comm, state: &mut State, data: Option<Receiver<()>>) -> cohort::
     Ok(())
 }
 
-/// How many workers are at work.
+/// Number of workers that are running, and a signal that it changed.
 type Working = Arc<(Mutex<usize>, Condvar)>;
 
-/// Wait until no worker is at work. If a rank does not come meanwhile, end the generation, and
-/// tell which.
+/// Wait until no worker is running. If a rank hangs before that, end the generation and return
+/// that rank.
 fn supervise(working: &Working, observer: &Observer, handle: &AbortHandle) -> Option<usize> {
     let mut lost = None;
     let mut count = working.0.lock().unwrap();
     while *count > 0 && lost.is_none() {
         count = working.1.wait_timeout(count, PATIENCE).unwrap().0;
         let ranks = observer.snapshot().unwrap_or_default();
-        // While some ranks wait in a collective, it is the others that do not come.
+        // If some ranks wait in a collective, the ranks that have not called it are late.
         let late = ranks.iter().find(|rank| !rank.joined && rank.age > PATIENCE);
         if let (Some(late), true) = (late, ranks.iter().any(|rank| rank.joined)) {
             handle.fire(&late.text);
@@ -88,14 +87,14 @@ fn main() -> cohort::Result<()> {
             }));
         }
         let lost = supervisor.join().unwrap();
-        drop(sender); // lets the lost rank go
+        drop(sender); // makes the hung rank return
         let ends: Vec<_> = workers.into_iter().map(|worker| worker.join().unwrap()).collect();
         states = ends.iter().map(|end| end.0).collect();
         if let Some(rank) = lost {
-            println!("rank {} does not come to step {}", rank, states[rank].step);
+            println!("rank {} has not reached step {}", rank, states[rank].step);
             states.remove(rank);
             group.respawn(&[rank])?;
-            println!("generation {}: {} ranks go on", group.generation(), group.size());
+            println!("generation {}: {} ranks continue", group.generation(), group.size());
             continue;
         }
         for (_, result) in ends {

@@ -11,10 +11,10 @@ use crate::shared::c_text;
 
 struct Raw(*mut sys::cohort_abort);
 
-// SAFETY: C's functions on a handle may be called by any thread, but for the one that gives it
-// back, which is called once nobody has it.
+// SAFETY: any thread may call C's functions on a handle. Only the function that releases the
+// handle must be the last call, and this crate makes it once no other thread has the handle.
 unsafe impl Send for Raw {}
-// SAFETY: as above.
+// SAFETY: as for `Send` above.
 unsafe impl Sync for Raw {}
 
 impl Drop for Raw {
@@ -24,21 +24,21 @@ impl Drop for Raw {
     }
 }
 
-/// A right to end all ranks of a generation, from any thread, also while the group is being
-/// opened, and after it is closed
+/// A handle that can end all ranks of a generation, from any thread, even while the group is
+/// being opened or after it is closed
 ///
-/// It does not keep the group open. Take a new one after
-/// [`Group::respawn`](crate::Group::respawn).
+/// The handle does not keep the group open. After [`Group::respawn`](crate::Group::respawn),
+/// create a new handle.
 #[derive(Clone)]
 pub struct AbortHandle(Arc<Raw>);
 
 impl AbortHandle {
-    /// A handle for a group that is still to be opened, or for ranks that join: see
+    /// Create a handle for a group that is not open yet, or for ranks that have not joined: see
     /// [`Options::abort`](crate::Options::abort)
     ///
     /// # Errors
     ///
-    /// [`Status::NO_MEMORY`](crate::Status::NO_MEMORY), also in the child of a fork.
+    /// [`Status::NO_MEMORY`](crate::Status::NO_MEMORY), including in the child of a fork.
     pub fn new() -> Result<AbortHandle> {
         // SAFETY: any thread may call it.
         let handle = unsafe { sys::cohort_abort_create() };
@@ -50,9 +50,9 @@ impl AbortHandle {
 
     /// # Safety
     ///
-    /// `comm` is valid, or NULL.
+    /// `comm` is valid or NULL.
     pub(crate) unsafe fn of(comm: *mut sys::cohort_comm) -> AbortHandle {
-        // SAFETY: the caller's promise; without a communicator the handle is NULL, too.
+        // SAFETY: the caller's promise; without a communicator the handle is NULL.
         let handle = match comm.is_null() {
             true => ptr::null_mut(),
             false => unsafe { sys::cohort_comm_abort_handle(comm) },
@@ -60,24 +60,24 @@ impl AbortHandle {
         AbortHandle(Arc::new(Raw(handle)))
     }
 
-    /// End every operation and communicator: `cohort_abort_fire()`; true if this call did
+    /// End every operation and communicator (`cohort_abort_fire()`); return true if this call did
     ///
-    /// `reason` is for people, 200 bytes of it. Does not block. It allocates, so it is not for
-    /// signal handlers: [`AbortHandle::as_ptr`] and the function of C are.
+    /// The first 200 bytes of `reason` are kept, for diagnostics only. The call does not block, but
+    /// it allocates: signal handlers must use [`AbortHandle::as_ptr`] and the C function instead.
     pub fn fire(&self, reason: &str) -> bool {
         let reason = c_text(reason);
-        // SAFETY: a handle that this keeps, or NULL; the reason is copied.
+        // SAFETY: a handle that this object owns, or NULL; the reason is copied.
         unsafe { sys::cohort_abort_fire(self.0 .0, reason.as_ptr()) == sys::COHORT_OK }
     }
 
-    /// Whether the generation has a cause, whoever set it.
+    /// Return whether the generation has a cause, from this handle or otherwise.
     pub fn fired(&self) -> bool {
         // SAFETY: as in `fire()`.
         unsafe { sys::cohort_abort_fired(self.0 .0) == 1 }
     }
 
-    /// The handle as C has it, valid as long as this one or a clone; NULL if it was taken after
-    /// the group was closed.
+    /// Return the C handle, which is valid as long as this object or a clone; NULL if the object
+    /// was created after the close of the group.
     pub fn as_ptr(&self) -> *mut sys::cohort_abort {
         self.0 .0
     }

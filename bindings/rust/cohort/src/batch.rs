@@ -17,20 +17,20 @@ use crate::element::Reduction;
 use crate::error::{Error, Failed, Result, Status};
 use crate::ticket::Ticket;
 
-/// A number of its own for each batch, so that no slot is taken for another's.
+/// Source of batch ids, which keep a slot from being used with another batch.
 static BATCHES: AtomicU64 = AtomicU64::new(0);
 
 type Held = Option<Box<dyn Any + Send>>;
 
 /// Several collectives, sends and receives as one operation: `cohort_batch_begin()`
 ///
-/// Each call takes its buffers, and gives a [`Slot`] for them. [`Batch::end`] launches all of
-/// them, or nothing. Until then the communicator's own collectives and copies
-/// answer [`Status::STATE`](crate::Status::STATE). The calls may be carried out in any order, and at the
-/// same time. A call that is refused gives its buffers back, and the end launches nothing.
+/// Each call takes its buffers and returns a [`Slot`] for them. [`Batch::end`] launches all of the
+/// calls, or none. Until then the communicator's own collectives and copies return
+/// [`Status::STATE`](crate::Status::STATE). The calls may run in any order and concurrently. If a
+/// call is refused, it returns its buffers, and [`Batch::end`] launches nothing.
 ///
-/// A batch that is dropped launches nothing. So it takes no buffers that are in flight, which it
-/// could not give back:
+/// Dropping a batch launches nothing. A batch does not accept tickets, because a batch that is
+/// dropped could not return buffers that are still in flight:
 ///
 /// ```compile_fail,E0271
 /// fn f(batch: &mut cohort::Batch, ticket: cohort::Ticket<cohort::Buffer<f32>>) {
@@ -45,25 +45,25 @@ pub struct Batch<'c> {
     is_refused: bool,
 }
 
-/// The buffers of one call of a batch, for [`BatchBuffers::take`]
+/// The buffers of one call of a batch, returned by [`BatchBuffers::take`]
 pub struct Slot<K> {
     id: u64,
     index: usize,
     kept: PhantomData<fn() -> K>,
 }
 
-/// The buffers of a batch whose ticket was waited for
+/// The buffers of a batch whose ticket is done
 pub struct BatchBuffers {
     id: u64,
     held: Vec<Held>,
 }
 
 impl BatchBuffers {
-    /// The buffers of a call.
+    /// Return the buffers of a call.
     ///
     /// # Panics
     ///
-    /// If the slot is of another batch.
+    /// If the slot belongs to another batch.
     pub fn take<K: 'static>(&mut self, slot: Slot<K>) -> K {
         assert_eq!(slot.id, self.id, "the slot is of another batch");
         let held = self.held[slot.index].take().and_then(|held| held.downcast().ok());
@@ -74,15 +74,15 @@ impl BatchBuffers {
 type Taken<B> = std::result::Result<Slot<B>, Failed<B>>;
 
 impl Comm {
-    /// Begin a batch: what is called on it belongs together
+    /// Begin a batch, whose calls are launched as one operation
     ///
     /// # Errors
     ///
-    /// [`Status::STATE`] if one is open; [`Status::NO_MEMORY`]; the cause.
+    /// [`Status::STATE`] if a batch is open; [`Status::NO_MEMORY`]; the cause.
     pub fn batch(&self) -> Result<Batch<'_>> {
         let call = "cohort_batch_begin";
         let inside = self.submit(call)?;
-        // SAFETY: a communicator that is valid while the gate is passed.
+        // SAFETY: the communicator is valid while this thread is inside its gate.
         let rc = unsafe { sys::cohort_batch_begin(inside.comm()) };
         inside.check(call, rc)?;
         self.has_batch.set(true);
@@ -103,7 +103,7 @@ impl Batch<'_> {
             inside.check(call, rc)
         });
         if let Err(error) = queued {
-            // Checks of this crate's own are not known to C: the end must launch nothing.
+            // C does not know about errors that this crate found, so `end()` must check this flag.
             self.is_refused = true;
             return Err(Failed::new(error, Some(operands)));
         }
@@ -134,8 +134,8 @@ impl Batch<'_> {
         })
     }
 
-    // SAFETY, of each call below: the batch keeps the operands until it is dropped, which
-    // launches nothing, or launched, and then its ticket does.
+    // SAFETY, of each call below: the batch keeps the operands until it is dropped, which launches
+    // nothing, or launched; after a launch its ticket keeps them.
 
     /// [`Comm::all_reduce`]
     pub fn all_reduce<B: Target<Kept = B>>(
@@ -144,8 +144,8 @@ impl Batch<'_> {
         op: impl Reduction<B::Element>,
     ) -> Taken<B> {
         self.one("cohort_all_reduce", data, |at, data| {
-            // SAFETY: see above.
-            unsafe { calls::all_reduce::<B::Element>(at, data, data, op.code()) }
+            // SAFETY: the batch, and then its ticket, keeps the operands alive.
+            unsafe { calls::all_reduce(at, data, data, op.code()) }
         })
     }
 
@@ -153,8 +153,8 @@ impl Batch<'_> {
     pub fn broadcast<B: Target<Kept = B>>(&mut self, data: B, root: usize) -> Taken<B> {
         let call = "cohort_broadcast";
         self.one(call, data, |at, data| {
-            // SAFETY: see above.
-            unsafe { calls::broadcast::<B::Element>(at, data, number(call, "root", root)?) }
+            // SAFETY: the batch, and then its ticket, keeps the operands alive.
+            unsafe { calls::broadcast(at, data, number(call, "root", root)?) }
         })
     }
 
@@ -168,8 +168,8 @@ impl Batch<'_> {
         let call = "cohort_reduce";
         self.one(call, data, |at, data| {
             let root = number(call, "root", root)?;
-            // SAFETY: see above.
-            unsafe { calls::reduce::<B::Element>(at, data, op.code(), root) }
+            // SAFETY: the batch, and then its ticket, keeps the operands alive.
+            unsafe { calls::reduce(at, data, op.code(), root) }
         })
     }
 
@@ -180,8 +180,8 @@ impl Batch<'_> {
         recv: R,
     ) -> Taken<(S, R)> {
         self.two("cohort_all_gather", send, recv, |at, send, recv| {
-            // SAFETY: see above.
-            unsafe { calls::all_gather::<S::Element>(at, send, recv) }
+            // SAFETY: the batch, and then its ticket, keeps the operands alive.
+            unsafe { calls::all_gather(at, send, recv) }
         })
     }
 
@@ -193,8 +193,8 @@ impl Batch<'_> {
         op: impl Reduction<S::Element>,
     ) -> Taken<(S, R)> {
         self.two("cohort_reduce_scatter", send, recv, |at, send, recv| {
-            // SAFETY: see above.
-            unsafe { calls::reduce_scatter::<S::Element>(at, send, recv, op.code()) }
+            // SAFETY: the batch, and then its ticket, keeps the operands alive.
+            unsafe { calls::reduce_scatter(at, send, recv, op.code()) }
         })
     }
 
@@ -205,8 +205,8 @@ impl Batch<'_> {
         recv: R,
     ) -> Taken<(S, R)> {
         self.two("cohort_all_to_all", send, recv, |at, send, recv| {
-            // SAFETY: see above.
-            unsafe { calls::all_to_all::<S::Element>(at, send, recv) }
+            // SAFETY: the batch, and then its ticket, keeps the operands alive.
+            unsafe { calls::all_to_all(at, send, recv) }
         })
     }
 
@@ -214,8 +214,8 @@ impl Batch<'_> {
     pub fn send<B: Source<Kept = B>>(&mut self, data: B, peer: usize) -> Taken<B> {
         let call = "cohort_send";
         self.one(call, data, |at, data| {
-            // SAFETY: see above.
-            unsafe { calls::send::<B::Element>(at, data, number(call, "peer", peer)?) }
+            // SAFETY: the batch, and then its ticket, keeps the operands alive.
+            unsafe { calls::send(at, data, number(call, "peer", peer)?) }
         })
     }
 
@@ -223,17 +223,17 @@ impl Batch<'_> {
     pub fn recv<B: Target<Kept = B>>(&mut self, data: B, peer: usize) -> Taken<B> {
         let call = "cohort_recv";
         self.one(call, data, |at, data| {
-            // SAFETY: see above.
-            unsafe { calls::recv::<B::Element>(at, data, number(call, "peer", peer)?) }
+            // SAFETY: the batch, and then its ticket, keeps the operands alive.
+            unsafe { calls::recv(at, data, number(call, "peer", peer)?) }
         })
     }
 
-    /// Launch it: all or nothing, with one ticket
+    /// Launch all calls, or none, with one ticket
     ///
     /// # Errors
     ///
-    /// As a collective; and those of the first call that was refused. Nothing was launched
-    /// then, and the batch is closed.
+    /// The errors of a collective, or the error of the first refused call. On an error nothing
+    /// was launched, and the batch is closed.
     pub fn end(mut self) -> std::result::Result<Ticket<BatchBuffers>, Failed<BatchBuffers>> {
         let ended = self.closed();
         let buffers = BatchBuffers { id: self.id, held: mem::take(&mut self.held) };
@@ -252,8 +252,8 @@ impl Batch<'_> {
         let inside = self.comm.turn(call)?;
         let mut number = 0;
         self.comm.has_batch.set(false);
-        // SAFETY: the communicator's own stream; a call of C with a wrong type is refused, and
-        // looks at no buffer.
+        // SAFETY: the communicator's own stream. C refuses a call with an invalid type before it
+        // uses any buffer.
         let rc = unsafe {
             let (comm, none) = (inside.comm(), ptr::null_mut());
             let stream = sys::cohort_comm_stream(comm);
@@ -272,8 +272,8 @@ impl Batch<'_> {
             sys::cohort_batch_end(comm, stream, &mut number)
         };
         if rc == sys::COHORT_BUSY || rc == sys::COHORT_OWNER {
-            // It is still open in C, with pointers to the buffers: no other thread than this
-            // one can have begun it, so this is not to be.
+            // The batch is still open in C, with pointers to the buffers. This cannot happen,
+            // because only this thread can have begun the batch.
             return Err(Error::new(Status::WEDGED, call, Status(rc).text()));
         }
         inside.check(call, rc)?;
@@ -284,7 +284,7 @@ impl Batch<'_> {
 impl Drop for Batch<'_> {
     fn drop(&mut self) {
         if !self.comm.has_batch.get() {
-            return; // it was ended
+            return; // end() was called
         }
         self.is_refused = true;
         match self.closed() {

@@ -3,12 +3,13 @@
 use std::ffi::c_void;
 use std::fmt;
 use std::marker::PhantomData;
-use std::mem;
+use std::mem::{self, ManuallyDrop};
+use std::os::raw::c_int;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
-use crate::element::Element;
+use crate::element::{DType, Element};
 use crate::error::{Error, Result, Status};
 use crate::shared::Link;
 use crate::ticket::Ticket;
@@ -17,35 +18,36 @@ use crate::ticket::Ticket;
 enum Owner {
     /// Freed by `cohort_free()`.
     Cohort,
-    /// The program's own: never freed here.
+    /// The program's own memory, never freed here.
     Program,
 }
 
 /// Elements on a rank's device
 ///
-/// From [`Comm::alloc`](crate::Comm::alloc) and its siblings; for communicators of the same
-/// device ([`Status::INVALID`]). No operation uses a `Buffer`
-/// that the program has: a call takes its buffers, and the [`Ticket`] gives them back once
-/// nothing can touch them any more.
+/// [`Comm::alloc`](crate::Comm::alloc) and related functions create a `Buffer`. All communicators
+/// of its device accept it; others return [`Status::INVALID`]. No operation uses a `Buffer` that
+/// the program holds: a call takes its buffers, and the [`Ticket`] returns them once nothing uses
+/// them.
 ///
-/// Dropping it frees the memory by `cohort_free()`, from any thread, which blocks as
+/// Dropping a `Buffer`, on any thread, frees the memory by `cohort_free()`, which may block as
 /// `cudaFree()` may. If another thread is inside the communicator, the memory is freed by the
-/// communicator's next allocation, or when the group closes. Memory that is still held when
-/// [`Group::close`](crate::Group::close) has closed the group stays allocated.
+/// communicator's next allocation, or when the group closes. If the program still has the `Buffer`
+/// when [`Group::close`](crate::Group::close) closes the group, the memory stays allocated.
 pub struct Buffer<T: Element> {
     link: Link,
     memory: *mut c_void,
     len: usize,
     owner: Owner,
-    /// An operation that was given up may still touch it: it is never freed, nor used.
+    /// Whether an abandoned operation may still use the memory, which is then never freed or used
+    /// again.
     is_lost: AtomicBool,
     element: PhantomData<T>,
 }
 
-// SAFETY: the pointer is to memory of a device, which only C's functions touch; a link may be
-// used by any thread.
+// SAFETY: the pointer is to device memory, which only C's functions access; any thread may use a
+// link.
 unsafe impl<T: Element> Send for Buffer<T> {}
-// SAFETY: a shared buffer can only be read from by operations.
+// SAFETY: operations can only read a shared buffer.
 unsafe impl<T: Element> Sync for Buffer<T> {}
 
 impl<T: Element> Buffer<T> {
@@ -60,40 +62,49 @@ impl<T: Element> Buffer<T> {
         buffer
     }
 
-    /// How many elements.
+    /// Return the number of elements.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there is no element.
+    /// Return whether the buffer has no elements.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Where it is on the device: for kernels. On the host platform, memory of the process.
+    /// Return the address on the device, for kernels. On the host platform it is host memory.
     pub fn as_ptr(&self) -> *mut T {
         self.memory.cast()
+    }
+
+    /// Return the same memory as `len` elements of another type.
+    pub(crate) fn retyped<U: Element>(self, len: usize) -> Buffer<U> {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: the link moves out of a value that is never dropped.
+        let link = unsafe { ptr::read(&this.link) };
+        let is_lost = AtomicBool::new(this.is_lost.load(Ordering::SeqCst));
+        Buffer { link, memory: this.memory, len, owner: this.owner, is_lost, element: PhantomData }
     }
 
     pub(crate) fn lose(&self) {
         self.is_lost.store(true, Ordering::SeqCst);
     }
 
-    /// Where it is, for `call` on a communicator of `link`.
+    /// Return the address, for `call` on a communicator of `link`.
     pub(crate) fn place(&self, link: &Link, call: &'static str) -> Result<Place> {
         let (own, wanted) = (self.link.location(), link.location());
         if own != wanted {
             let text = format!(
-                "the buffer is on device {} of platform {:?}, not {} of {:?}",
+                "the buffer is on device {} of platform {:?}, but the communicator on {} of {:?}",
                 own.1, own.0, wanted.1, wanted.0
             );
             return Err(Error::new(Status::INVALID, call, text));
         }
         if self.is_lost.load(Ordering::SeqCst) {
-            let text = "an operation that could not be aborted may still use the buffer";
+            let text = "the buffer may be in use by an operation whose abort did not complete";
             return Err(Error::new(Status::STATE, call, text));
         }
-        Ok(Place { memory: self.memory, len: self.len })
+        Ok(Place { memory: self.memory, len: self.len, dtype: Some(T::DTYPE) })
     }
 }
 
@@ -112,16 +123,25 @@ impl<T: Element> fmt::Debug for Buffer<T> {
     }
 }
 
-/// Where an operand is.
+/// The address of an operand, and the number and type of its elements.
 #[derive(Clone, Copy)]
 pub struct Place {
     pub(crate) memory: *mut c_void,
     pub(crate) len: usize,
+    /// `None` if the operand is missing on this rank, or if its type is checked elsewhere.
+    pub(crate) dtype: Option<DType>,
 }
 
 impl Place {
-    pub(crate) fn at<T: Element>(self, first: usize) -> *mut c_void {
-        self.memory.cast::<T>().wrapping_add(first).cast()
+    /// Return the address of an element.
+    pub(crate) fn at(self, index: usize) -> *mut c_void {
+        let size = self.dtype.map_or(0, DType::size);
+        self.memory.cast::<u8>().wrapping_add(index.wrapping_mul(size)).cast()
+    }
+
+    /// Return the element type as a number of C; the number is not valid if there is no type.
+    pub(crate) fn code(self) -> c_int {
+        self.dtype.map_or(-1, DType::code)
     }
 }
 
@@ -129,11 +149,11 @@ pub(crate) mod sealed {
     pub trait Sealed {}
 }
 
-/// What an operation may read: a [`Buffer`], an [`Arc`] of one, or one that is still in
-/// flight, as the [`Ticket`] of an operation before it on the same communicator
+/// An operand that an operation may read: a [`Buffer`], an [`Arc`] of one, or the [`Ticket`] of
+/// an operation in flight on the same communicator
 ///
-/// An operation that takes a ticket is queued behind that ticket's, so that a program need not
-/// wait in between. Only such an operation, or waiting, gets the buffer out of the ticket:
+/// An operation that takes a ticket is queued after that ticket's operation, so the program need
+/// not wait in between. Only an operation or a wait can get the buffer out of the ticket:
 ///
 /// ```compile_fail,E0133
 /// fn out_of_flight<S: cohort::Source>(ticket: S) -> S::Kept {
@@ -141,30 +161,30 @@ pub(crate) mod sealed {
 /// }
 /// ```
 pub trait Source: sealed::Sealed + Send + Sized + 'static {
-    /// The type of its elements.
-    type Element: Element;
-    /// What the ticket of the operation gives back.
+    /// The element type, or [`Untyped`](crate::Untyped).
+    type Element;
+    /// The type that the operation's ticket returns.
     type Kept: Send + 'static;
 
-    /// Where the elements are, if an operation of `link` for `call` may use them.
+    /// Return the address of the elements, or an error if `call` on `link` must not use them.
     #[doc(hidden)]
     fn place(&self, link: &Link, call: &'static str) -> Result<Place>;
 
-    /// What the ticket is to give back.
+    /// Return the operand, for the ticket to hold.
     ///
     /// # Safety
     ///
-    /// The operation that `self` was given to is queued, behind those that use it already, and
-    /// its ticket keeps the result.
+    /// The operation that takes `self` must be queued after the operations that already use the
+    /// elements, and its ticket must hold the result.
     #[doc(hidden)]
     unsafe fn kept(self) -> Self::Kept;
 
-    /// Something may still use it: never free it.
+    /// Leak the memory, because something may still use it.
     #[doc(hidden)]
     fn lose(self);
 }
 
-/// What an operation may write: a [`Source`] but an [`Arc`]
+/// An operand that an operation may write: every [`Source`] except an [`Arc`]
 pub trait Target: Source {}
 
 impl<T: Element> sealed::Sealed for Buffer<T> {}
@@ -209,7 +229,7 @@ impl<T: Element> Source for Arc<Buffer<T>> {
 
 impl<O: Source> sealed::Sealed for Option<O> {}
 
-/// An operand that only some ranks have.
+/// An operand that exists only on some ranks.
 impl<O: Source> Source for Option<O> {
     type Element = O::Element;
     type Kept = Option<O::Kept>;
@@ -217,7 +237,7 @@ impl<O: Source> Source for Option<O> {
     fn place(&self, link: &Link, call: &'static str) -> Result<Place> {
         match self {
             Some(operand) => operand.place(link, call),
-            None => Ok(Place { memory: ptr::null_mut(), len: 0 }),
+            None => Ok(Place { memory: ptr::null_mut(), len: 0, dtype: None }),
         }
     }
 
@@ -245,7 +265,7 @@ macro_rules! in_flight {
 
             fn place(&self, link: &Link, call: &'static str) -> Result<Place> {
                 if !self.is_of(link) {
-                    let text = "the buffer is in flight on another communicator: wait for it";
+                    let text = "the buffer is in flight on another communicator; wait for it";
                     return Err(Error::new(Status::INVALID, call, text));
                 }
                 let $held = self.held();
@@ -268,12 +288,12 @@ macro_rules! in_flight {
 in_flight!(Buffer<T>, buffer => buffer);
 in_flight!((Buffer<T>, Vec<T>), both => &both.0);
 
-/// Whether the buffers of a call with this error may still be in use.
+/// Return whether the buffers of a call with this error may still be in use.
 pub(crate) fn is_wedged(error: &Error) -> bool {
     error.status() == Status::WEDGED
 }
 
-/// Check that `what` has `wanted` elements, before `call`.
+/// Return an error of `call` unless `what` has `wanted` elements.
 pub(crate) fn want(call: &'static str, what: &str, len: usize, wanted: usize) -> Result<()> {
     if len == wanted {
         return Ok(());

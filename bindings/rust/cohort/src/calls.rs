@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The calls of C on device memory, with counts from their operands
+//! C calls on device memory, with counts taken from their operands
 //!
-//! A `Comm` makes them at once, a `Batch` keeps them: `At` says which.
+//! A `Comm` makes the calls at once, and a `Batch` queues them; `At` selects which.
 
 use std::ffi::c_void;
 use std::os::raw::c_int;
@@ -10,19 +10,19 @@ use std::os::raw::c_int;
 use cohort_sys as sys;
 
 use crate::buffer::{want, Place};
-use crate::element::{DType, Element};
+use crate::element::Element;
 use crate::error::{Error, Result, Status};
 use crate::shared::Inside;
 
-/// What a call of C needs beside its own arguments.
+/// The arguments that all C calls have in common.
 pub(crate) struct At<'a> {
     pub(crate) inside: &'a Inside<'a>,
     pub(crate) call: &'static str,
-    /// Where the ticket goes; NULL in a batch.
+    /// Receives the ticket; NULL in a batch.
     pub(crate) number: *mut u64,
 }
 
-/// A reduction or a root, as C has it.
+/// A reduction or a root, as a number of C.
 pub(crate) type Code = c_int;
 
 impl At<'_> {
@@ -31,23 +31,23 @@ impl At<'_> {
     }
 
     fn stream(&self) -> *mut c_void {
-        // SAFETY: a communicator that is valid while the gate is passed.
+        // SAFETY: the communicator is valid while this thread is inside its gate.
         unsafe { sys::cohort_comm_stream(self.comm()) }
     }
 
     pub(crate) fn is(&self, rank: Code) -> bool {
-        // SAFETY: as above.
+        // SAFETY: the communicator is valid while this thread is inside its gate.
         unsafe { sys::cohort_comm_rank(self.comm()) == rank }
     }
 
     fn rank(&self) -> usize {
-        // SAFETY: as above.
+        // SAFETY: the communicator is valid while this thread is inside its gate.
         usize::try_from(unsafe { sys::cohort_comm_rank(self.comm()) }).unwrap_or(0)
     }
 
-    /// At least 1, as it is a divisor.
+    /// Return the number of ranks, at least 1 because it is used as a divisor.
     fn ranks(&self) -> usize {
-        // SAFETY: as above.
+        // SAFETY: the communicator is valid while this thread is inside its gate.
         usize::try_from(unsafe { sys::cohort_comm_size(self.comm()) }).unwrap_or(0).max(1)
     }
 
@@ -55,73 +55,73 @@ impl At<'_> {
         want(self.call, what, place.len, wanted)
     }
 
-    /// Check that `place` has `one` elements for each rank.
+    /// Return an error unless `place` has `one` elements for each rank.
     pub(crate) fn want_all(&self, what: &str, place: Place, one: usize) -> Result<()> {
         self.want(what, place, one.saturating_mul(self.ranks()))
     }
 
-    /// How many elements of `place` are a rank's.
+    /// Return the type of both operands, one of which may be missing on this rank.
+    fn dtype(&self, send: Place, recv: Place) -> Result<Code> {
+        match (send.dtype, recv.dtype) {
+            (Some(from), Some(to)) if from != to => {
+                let text = format!("recv has {}, but send has {}", to.name(), from.name());
+                Err(Error::new(Status::INVALID, self.call, text))
+            }
+            (Some(_), _) => Ok(send.code()),
+            _ => Ok(recv.code()),
+        }
+    }
+
+    /// Return the number of elements of `place` per rank.
     pub(crate) fn share(&self, what: &str, place: Place) -> Result<usize> {
         let ranks = self.ranks();
         if place.len % ranks == 0 {
             return Ok(place.len / ranks);
         }
         let text =
-            format!("{} has {} elements, which is no multiple of {} ranks", what, place.len, ranks);
+            format!("{} has {} elements, not a multiple of {} ranks", what, place.len, ranks);
         Err(Error::new(Status::INVALID, self.call, text))
     }
 }
 
 pub(crate) fn code<T: Element>() -> c_int {
-    DType::code(T::DTYPE)
+    T::DTYPE.code()
 }
 
-// Each function below checks the sizes, and makes the call of its name.
+// Each function below checks sizes and makes the C call of the same name.
 //
-// SAFETY, of each: the communicator is valid. The places have as many elements of `T` as is
-// said to C, since their lengths were compared, or are ignored by this rank as C says. The
-// caller of each function keeps what they are in until the ticket is answered, or the batch
-// is launched and its ticket answered.
+// SAFETY, of each: the communicator is valid. Each place has at least as many elements as C
+// expects, because the lengths were compared, or C ignores the place on this rank. The caller of
+// each function keeps the operands alive until the ticket is done or, in a batch, until the batch's
+// ticket is done.
 
 /// # Safety
 ///
-/// As said above, which holds for all of these functions.
-pub(crate) unsafe fn all_reduce<T: Element>(
-    at: &At<'_>,
-    send: Place,
-    recv: Place,
-    op: Code,
-) -> Result<c_int> {
+/// The caller must keep the operands alive until the ticket is done or, in a batch, until the
+/// batch's ticket is done.
+pub(crate) unsafe fn all_reduce(at: &At<'_>, send: Place, recv: Place, op: Code) -> Result<c_int> {
     at.want("recv", recv, send.len)?;
+    let dtype = at.dtype(send, recv)?;
     let (comm, stream, count) = (at.comm(), at.stream(), send.len);
-    // SAFETY: see above.
+    // SAFETY: the lengths were checked, and the caller keeps the operands alive.
     Ok(unsafe {
-        sys::cohort_all_reduce(
-            comm,
-            send.memory,
-            recv.memory,
-            count,
-            code::<T>(),
-            op,
-            stream,
-            at.number,
-        )
+        sys::cohort_all_reduce(comm, send.memory, recv.memory, count, dtype, op, stream, at.number)
     })
 }
 
 /// # Safety
 ///
-/// See above.
-pub(crate) unsafe fn broadcast<T: Element>(at: &At<'_>, data: Place, root: Code) -> Result<c_int> {
+/// The caller must keep the operands alive, as described above.
+pub(crate) unsafe fn broadcast(at: &At<'_>, data: Place, root: Code) -> Result<c_int> {
     let (comm, stream, count) = (at.comm(), at.stream(), data.len);
-    // SAFETY: see above.
+    // SAFETY: the lengths were checked, and the caller keeps the operands alive.
     Ok(unsafe {
         sys::cohort_broadcast(
             comm,
             data.memory,
             data.memory,
             count,
-            code::<T>(),
+            data.code(),
             root,
             stream,
             at.number,
@@ -131,22 +131,17 @@ pub(crate) unsafe fn broadcast<T: Element>(at: &At<'_>, data: Place, root: Code)
 
 /// # Safety
 ///
-/// See above.
-pub(crate) unsafe fn reduce<T: Element>(
-    at: &At<'_>,
-    data: Place,
-    op: Code,
-    root: Code,
-) -> Result<c_int> {
+/// The caller must keep the operands alive, as described above.
+pub(crate) unsafe fn reduce(at: &At<'_>, data: Place, op: Code, root: Code) -> Result<c_int> {
     let (comm, stream, count) = (at.comm(), at.stream(), data.len);
-    // SAFETY: see above.
+    // SAFETY: the lengths were checked, and the caller keeps the operands alive.
     Ok(unsafe {
         sys::cohort_reduce(
             comm,
             data.memory,
             data.memory,
             count,
-            code::<T>(),
+            data.code(),
             op,
             root,
             stream,
@@ -157,57 +152,47 @@ pub(crate) unsafe fn reduce<T: Element>(
 
 /// # Safety
 ///
-/// See above.
-pub(crate) unsafe fn all_gather<T: Element>(
-    at: &At<'_>,
-    send: Place,
-    recv: Place,
-) -> Result<c_int> {
+/// The caller must keep the operands alive, as described above.
+pub(crate) unsafe fn all_gather(at: &At<'_>, send: Place, recv: Place) -> Result<c_int> {
     at.want_all("recv", recv, send.len)?;
+    let dtype = at.dtype(send, recv)?;
     let (comm, stream, count) = (at.comm(), at.stream(), send.len);
-    // SAFETY: see above.
+    // SAFETY: the lengths were checked, and the caller keeps the operands alive.
     Ok(unsafe {
-        sys::cohort_all_gather(
-            comm,
-            send.memory,
-            recv.memory,
-            count,
-            code::<T>(),
-            stream,
-            at.number,
-        )
+        sys::cohort_all_gather(comm, send.memory, recv.memory, count, dtype, stream, at.number)
     })
 }
 
 /// # Safety
 ///
-/// See above.
-pub(crate) unsafe fn all_gather_in_place<T: Element>(at: &At<'_>, data: Place) -> Result<c_int> {
+/// The caller must keep the operands alive, as described above.
+pub(crate) unsafe fn all_gather_in_place(at: &At<'_>, data: Place) -> Result<c_int> {
     let len = at.share("data", data)?;
-    let own = Place { memory: data.at::<T>(at.rank() * len), len };
-    // SAFETY: the own block is within the data.
-    unsafe { all_gather::<T>(at, own, data) }
+    let own = Place { memory: data.at(at.rank() * len), len, ..data };
+    // SAFETY: this rank's block is part of the data.
+    unsafe { all_gather(at, own, data) }
 }
 
 /// # Safety
 ///
-/// See above.
-pub(crate) unsafe fn reduce_scatter<T: Element>(
+/// The caller must keep the operands alive, as described above.
+pub(crate) unsafe fn reduce_scatter(
     at: &At<'_>,
     send: Place,
     recv: Place,
     op: Code,
 ) -> Result<c_int> {
     at.want_all("send", send, recv.len)?;
+    let dtype = at.dtype(send, recv)?;
     let (comm, stream, count) = (at.comm(), at.stream(), recv.len);
-    // SAFETY: see above.
+    // SAFETY: the lengths were checked, and the caller keeps the operands alive.
     Ok(unsafe {
         sys::cohort_reduce_scatter(
             comm,
             send.memory,
             recv.memory,
             count,
-            code::<T>(),
+            dtype,
             op,
             stream,
             at.number,
@@ -217,165 +202,106 @@ pub(crate) unsafe fn reduce_scatter<T: Element>(
 
 /// # Safety
 ///
-/// See above.
-pub(crate) unsafe fn reduce_scatter_in_place<T: Element>(
-    at: &At<'_>,
-    data: Place,
-    op: Code,
-) -> Result<c_int> {
+/// The caller must keep the operands alive, as described above.
+pub(crate) unsafe fn reduce_scatter_in_place(at: &At<'_>, data: Place, op: Code) -> Result<c_int> {
     let len = at.share("data", data)?;
-    let own = Place { memory: data.at::<T>(at.rank() * len), len };
-    // SAFETY: the own block is within the data.
-    unsafe { reduce_scatter::<T>(at, data, own, op) }
+    let own = Place { memory: data.at(at.rank() * len), len, ..data };
+    // SAFETY: this rank's block is part of the data.
+    unsafe { reduce_scatter(at, data, own, op) }
 }
 
 /// # Safety
 ///
-/// See above.
-pub(crate) unsafe fn gather<T: Element>(
-    at: &At<'_>,
-    send: Place,
-    recv: Place,
-    root: Code,
-) -> Result<c_int> {
+/// The caller must keep the operands alive, as described above.
+pub(crate) unsafe fn gather(at: &At<'_>, send: Place, recv: Place, root: Code) -> Result<c_int> {
     if at.is(root) {
         at.want_all("recv", recv, send.len)?;
     }
+    let dtype = at.dtype(send, recv)?;
     let (comm, stream, count) = (at.comm(), at.stream(), send.len);
-    // SAFETY: see above.
+    // SAFETY: the lengths were checked, and the caller keeps the operands alive.
     Ok(unsafe {
-        sys::cohort_gather(
-            comm,
-            send.memory,
-            recv.memory,
-            count,
-            code::<T>(),
-            root,
-            stream,
-            at.number,
-        )
+        sys::cohort_gather(comm, send.memory, recv.memory, count, dtype, root, stream, at.number)
     })
 }
 
 /// # Safety
 ///
-/// See above.
-pub(crate) unsafe fn scatter<T: Element>(
-    at: &At<'_>,
-    send: Place,
-    recv: Place,
-    root: Code,
-) -> Result<c_int> {
+/// The caller must keep the operands alive, as described above.
+pub(crate) unsafe fn scatter(at: &At<'_>, send: Place, recv: Place, root: Code) -> Result<c_int> {
     if at.is(root) {
         at.want_all("send", send, recv.len)?;
     }
+    let dtype = at.dtype(send, recv)?;
     let (comm, stream, count) = (at.comm(), at.stream(), recv.len);
-    // SAFETY: see above.
+    // SAFETY: the lengths were checked, and the caller keeps the operands alive.
     Ok(unsafe {
-        sys::cohort_scatter(
-            comm,
-            send.memory,
-            recv.memory,
-            count,
-            code::<T>(),
-            root,
-            stream,
-            at.number,
-        )
+        sys::cohort_scatter(comm, send.memory, recv.memory, count, dtype, root, stream, at.number)
     })
 }
 
 /// # Safety
 ///
-/// See above.
-pub(crate) unsafe fn all_to_all<T: Element>(
-    at: &At<'_>,
-    send: Place,
-    recv: Place,
-) -> Result<c_int> {
+/// The caller must keep the operands alive, as described above.
+pub(crate) unsafe fn all_to_all(at: &At<'_>, send: Place, recv: Place) -> Result<c_int> {
     at.want("recv", recv, send.len)?;
+    let dtype = at.dtype(send, recv)?;
     let (comm, stream, count) = (at.comm(), at.stream(), at.share("send", send)?);
-    // SAFETY: see above.
+    // SAFETY: the lengths were checked, and the caller keeps the operands alive.
     Ok(unsafe {
-        sys::cohort_all_to_all(
-            comm,
-            send.memory,
-            recv.memory,
-            count,
-            code::<T>(),
-            stream,
-            at.number,
-        )
+        sys::cohort_all_to_all(comm, send.memory, recv.memory, count, dtype, stream, at.number)
     })
 }
 
 /// # Safety
 ///
-/// See above.
-pub(crate) unsafe fn send<T: Element>(at: &At<'_>, data: Place, peer: Code) -> Result<c_int> {
+/// The caller must keep the operands alive, as described above.
+pub(crate) unsafe fn send(at: &At<'_>, data: Place, peer: Code) -> Result<c_int> {
     let (comm, stream) = (at.comm(), at.stream());
-    // SAFETY: see above.
+    // SAFETY: the lengths were checked, and the caller keeps the operands alive.
     Ok(unsafe {
-        sys::cohort_send(comm, data.memory, data.len, code::<T>(), peer, stream, at.number)
+        sys::cohort_send(comm, data.memory, data.len, data.code(), peer, stream, at.number)
     })
 }
 
 /// # Safety
 ///
-/// See above.
-pub(crate) unsafe fn recv<T: Element>(at: &At<'_>, data: Place, peer: Code) -> Result<c_int> {
+/// The caller must keep the operands alive, as described above.
+pub(crate) unsafe fn recv(at: &At<'_>, data: Place, peer: Code) -> Result<c_int> {
     let (comm, stream) = (at.comm(), at.stream());
-    // SAFETY: see above.
+    // SAFETY: the lengths were checked, and the caller keeps the operands alive.
     Ok(unsafe {
-        sys::cohort_recv(comm, data.memory, data.len, code::<T>(), peer, stream, at.number)
+        sys::cohort_recv(comm, data.memory, data.len, data.code(), peer, stream, at.number)
     })
 }
 
 pub(crate) fn barrier(at: &At<'_>) -> c_int {
-    // SAFETY: a communicator that is valid, and its stream.
+    // SAFETY: the communicator is valid, and the stream is its own.
     unsafe { sys::cohort_barrier(at.comm(), at.stream(), at.number) }
 }
 
-/// A call on a list of tensors.
+/// A call on a list of tensors, and its argument.
 #[derive(Clone, Copy)]
 pub(crate) enum Many {
     AllReduce(Code),
     Broadcast(Code),
-    AllGather,
-    ReduceScatter(Code),
 }
 
-/// A tensor of such a list.
+/// Make a call on a list of tensors.
 ///
 /// # Safety
 ///
-/// See above.
-pub(crate) unsafe fn many<T: Element>(
-    at: &At<'_>,
-    what: Many,
-    places: &[(Place, Place)],
-) -> Result<c_int> {
+/// The caller must keep the operands alive, as described above.
+pub(crate) unsafe fn many(at: &At<'_>, what: Many, places: &[(Place, Place)]) -> Result<c_int> {
     let tensors = places.iter().map(|&(send, recv)| {
-        let count = match what {
-            Many::AllReduce(_) | Many::Broadcast(_) => {
-                at.want("recv", recv, send.len)?;
-                send.len
-            }
-            Many::AllGather => {
-                at.want_all("recv", recv, send.len)?;
-                send.len
-            }
-            Many::ReduceScatter(_) => {
-                at.want_all("send", send, recv.len)?;
-                recv.len
-            }
-        };
-        let (send, recv) = (send.memory as *const c_void, recv.memory);
-        Ok(sys::cohort_tensor { send, recv, count, r#type: code::<T>() })
+        let dtype = at.dtype(send, recv)?;
+        at.want("recv", recv, send.len)?;
+        let (count, send, recv) = (send.len, send.memory as *const c_void, recv.memory);
+        Ok(sys::cohort_tensor { send, recv, count, r#type: dtype })
     });
     let tensors = tensors.collect::<Result<Vec<_>>>()?;
     let (comm, list, n, stream) = (at.comm(), tensors.as_ptr(), tensors.len(), at.stream());
-    // SAFETY: see above; the array is borrowed for the call.
+    // SAFETY: the lengths were checked, and the caller keeps the operands alive; the array is borrowed for the call.
     Ok(unsafe {
         match what {
             Many::AllReduce(op) => {
@@ -383,10 +309,6 @@ pub(crate) unsafe fn many<T: Element>(
             }
             Many::Broadcast(root) => {
                 sys::cohort_broadcast_many(comm, list, n, root, stream, at.number)
-            }
-            Many::AllGather => sys::cohort_all_gather_many(comm, list, n, stream, at.number),
-            Many::ReduceScatter(op) => {
-                sys::cohort_reduce_scatter_many(comm, list, n, op, stream, at.number)
             }
         }
     })

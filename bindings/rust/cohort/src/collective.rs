@@ -12,24 +12,24 @@ use crate::element::{sealed, DType, Element, Reduction};
 use crate::error::{Failed, Result};
 use crate::ticket::Ticket;
 
-/// The ticket of a call that was given `B`, or the error, with `B`.
+/// The result of a call that takes `B`: its ticket, or its error with `B`.
 pub type Queued<B, K> = std::result::Result<Ticket<K>, Failed<B>>;
 
-/// Two operands, as one.
+/// Two operands, returned as a pair.
 type Both<S, R> = (<S as Source>::Kept, <R as Source>::Kept);
 
 /// Collectives, sends and receives
 ///
-/// All are queued on the communicator's own stream, and return without waiting for that; what
-/// they may wait for is said in `cohort/collective.h`. The counts are those of the buffers.
+/// Each call is queued on the communicator's own stream and returns without waiting for its
+/// completion; `cohort/collective.h` says what else it may wait for. Buffers determine the counts.
 ///
 /// # Errors
 ///
-/// Each answers [`INVALID`] for sizes, roots and peers that do not fit, [`STATE`] if the
+/// Each returns [`INVALID`] for sizes, roots and peers that do not fit, [`STATE`] if the
 /// communicator is closed or a batch is open, [`STALE`] if its group was respawned or closed,
-/// and the cause if the group has one. Nothing was queued then, and the buffers come back with
-/// the error. [`NCCL`], [`CUDA`] and [`MISMATCH`] end the group; the buffers come back, too, but
-/// not with [`WEDGED`]. What goes wrong later is the ticket's answer.
+/// and the cause if the group has one. On these errors nothing was queued, and the error returns
+/// the buffers. [`NCCL`], [`CUDA`] and [`MISMATCH`] end the group; these errors also return the
+/// buffers. [`WEDGED`] does not return them. The ticket reports later failures.
 ///
 /// [`INVALID`]: crate::Status::INVALID
 /// [`STATE`]: crate::Status::STATE
@@ -75,7 +75,7 @@ impl Comm {
         make: impl FnOnce(&At<'_>, Place) -> Result<c_int>,
     ) -> Queued<B, B::Kept> {
         let queued = self.launch(call, |at| make(at, data.place(&self.link, call)?));
-        // SAFETY: the ticket keeps the data; likewise below.
+        // SAFETY: the ticket keeps the data alive.
         self.ticket(queued, data, |data| unsafe { data.kept() }, B::lose)
     }
 
@@ -92,7 +92,7 @@ impl Comm {
         self.ticket(
             queued,
             (send, recv),
-            // SAFETY: see above.
+            // SAFETY: the ticket keeps the operands alive.
             |(send, recv)| unsafe { (send.kept(), recv.kept()) },
             |(send, recv)| {
                 send.lose();
@@ -101,8 +101,8 @@ impl Comm {
         )
     }
 
-    // SAFETY, of each call below: the ticket keeps the operands until it is answered, and so
-    // does `ticket()` after an error that leaves them in use.
+    // SAFETY, of each call below: the ticket keeps the operands until it is done, and `ticket()`
+    // keeps them after an error that leaves them in use.
 
     /// Combine `data` across ranks, with the result on every rank: `cohort_all_reduce()`.
     pub fn all_reduce<B: Target>(
@@ -111,12 +111,12 @@ impl Comm {
         op: impl Reduction<B::Element>,
     ) -> Queued<B, B::Kept> {
         self.one("cohort_all_reduce", data, |at, data| {
-            // SAFETY: see above.
-            unsafe { calls::all_reduce::<B::Element>(at, data, data, op.code()) }
+            // SAFETY: the ticket keeps the operands alive.
+            unsafe { calls::all_reduce(at, data, data, op.code()) }
         })
     }
 
-    /// As [`Comm::all_reduce`], from one buffer into another.
+    /// Combine `send` as [`Comm::all_reduce`] does, with the result in `recv`.
     pub fn all_reduce_into<S: Source, R: Target<Element = S::Element>>(
         &self,
         send: S,
@@ -124,8 +124,8 @@ impl Comm {
         op: impl Reduction<S::Element>,
     ) -> Queued<(S, R), Both<S, R>> {
         self.two("cohort_all_reduce", send, recv, |at, send, recv| {
-            // SAFETY: see above.
-            unsafe { calls::all_reduce::<S::Element>(at, send, recv, op.code()) }
+            // SAFETY: the ticket keeps the operands alive.
+            unsafe { calls::all_reduce(at, send, recv, op.code()) }
         })
     }
 
@@ -133,13 +133,13 @@ impl Comm {
     pub fn broadcast<B: Target>(&self, data: B, root: usize) -> Queued<B, B::Kept> {
         let call = "cohort_broadcast";
         self.one(call, data, |at, data| {
-            // SAFETY: see above.
-            unsafe { calls::broadcast::<B::Element>(at, data, number(call, "root", root)?) }
+            // SAFETY: the ticket keeps the operands alive.
+            unsafe { calls::broadcast(at, data, number(call, "root", root)?) }
         })
     }
 
-    /// Combine `data` across ranks, with the result on rank `root`, and undefined contents
-    /// elsewhere: `cohort_reduce()`.
+    /// Combine `data` across ranks, with the result on rank `root` and undefined contents on the
+    /// other ranks: `cohort_reduce()`.
     pub fn reduce<B: Target>(
         &self,
         data: B,
@@ -149,34 +149,33 @@ impl Comm {
         let call = "cohort_reduce";
         self.one(call, data, |at, data| {
             let root = number(call, "root", root)?;
-            // SAFETY: see above.
-            unsafe { calls::reduce::<B::Element>(at, data, op.code(), root) }
+            // SAFETY: the ticket keeps the operands alive.
+            unsafe { calls::reduce(at, data, op.code(), root) }
         })
     }
 
-    /// Collect every rank's `send` on every rank: `cohort_all_gather()`. `recv` is as long as
-    /// all of them, in rank order.
+    /// Gather every rank's `send` into `recv` on every rank, in rank order: `cohort_all_gather()`.
     pub fn all_gather<S: Source, R: Target<Element = S::Element>>(
         &self,
         send: S,
         recv: R,
     ) -> Queued<(S, R), Both<S, R>> {
         self.two("cohort_all_gather", send, recv, |at, send, recv| {
-            // SAFETY: see above.
-            unsafe { calls::all_gather::<S::Element>(at, send, recv) }
+            // SAFETY: the ticket keeps the operands alive.
+            unsafe { calls::all_gather(at, send, recv) }
         })
     }
 
-    /// As [`Comm::all_gather`], of the block with the number of this rank in `data`.
+    /// Gather as [`Comm::all_gather`] does, in place; this rank's input is its block of `data`.
     pub fn all_gather_in_place<B: Target>(&self, data: B) -> Queued<B, B::Kept> {
         self.one("cohort_all_gather", data, |at, data| {
-            // SAFETY: see above.
-            unsafe { calls::all_gather_in_place::<B::Element>(at, data) }
+            // SAFETY: the ticket keeps the operands alive.
+            unsafe { calls::all_gather_in_place(at, data) }
         })
     }
 
-    /// Combine `send` across ranks, of which each rank gets the block with its number:
-    /// `cohort_reduce_scatter()`. `send` has a block as long as `recv` for each rank.
+    /// Combine `send` across ranks, and keep this rank's block of the result:
+    /// `cohort_reduce_scatter()`. `send` has one block of the length of `recv` for each rank.
     pub fn reduce_scatter<S: Source, R: Target<Element = S::Element>>(
         &self,
         send: S,
@@ -184,25 +183,26 @@ impl Comm {
         op: impl Reduction<S::Element>,
     ) -> Queued<(S, R), Both<S, R>> {
         self.two("cohort_reduce_scatter", send, recv, |at, send, recv| {
-            // SAFETY: see above.
-            unsafe { calls::reduce_scatter::<S::Element>(at, send, recv, op.code()) }
+            // SAFETY: the ticket keeps the operands alive.
+            unsafe { calls::reduce_scatter(at, send, recv, op.code()) }
         })
     }
 
-    /// As [`Comm::reduce_scatter`], into the block with the number of this rank in `data`.
+    /// Combine as [`Comm::reduce_scatter`] does, in place; this rank's result is its block of
+    /// `data`.
     pub fn reduce_scatter_in_place<B: Target>(
         &self,
         data: B,
         op: impl Reduction<B::Element>,
     ) -> Queued<B, B::Kept> {
         self.one("cohort_reduce_scatter", data, |at, data| {
-            // SAFETY: see above.
-            unsafe { calls::reduce_scatter_in_place::<B::Element>(at, data, op.code()) }
+            // SAFETY: the ticket keeps the operands alive.
+            unsafe { calls::reduce_scatter_in_place(at, data, op.code()) }
         })
     }
 
-    /// Collect every rank's `send` on rank `root`: `cohort_gather()`. `recv` is as long as all of
-    /// them on the root, and may be `None::<Buffer<T>>` elsewhere.
+    /// Gather every rank's `send` into `recv` on rank `root`: `cohort_gather()`. On other ranks,
+    /// `recv` may be `None::<Buffer<T>>`.
     pub fn gather<S: Source, R: Target<Element = S::Element>>(
         &self,
         send: S,
@@ -212,13 +212,14 @@ impl Comm {
         let call = "cohort_gather";
         self.two(call, send, recv, |at, send, recv| {
             let root = number(call, "root", root)?;
-            // SAFETY: see above.
-            unsafe { calls::gather::<S::Element>(at, send, recv, root) }
+            // SAFETY: the ticket keeps the operands alive.
+            unsafe { calls::gather(at, send, recv, root) }
         })
     }
 
-    /// Give every rank its block of rank `root`'s `send`: `cohort_scatter()`. `send` has a block
-    /// as long as `recv` for each rank on the root, and may be `None::<Buffer<T>>` elsewhere.
+    /// Distribute the blocks of rank `root`'s `send`, one to each rank: `cohort_scatter()`. On
+    /// root, `send` has one block of the length of `recv` for each rank; on other ranks it may be
+    /// `None::<Buffer<T>>`.
     pub fn scatter<S: Source<Element = R::Element>, R: Target>(
         &self,
         send: Option<S>,
@@ -228,45 +229,47 @@ impl Comm {
         let call = "cohort_scatter";
         self.two(call, send, recv, |at, send, recv| {
             let root = number(call, "root", root)?;
-            // SAFETY: see above.
-            unsafe { calls::scatter::<R::Element>(at, send, recv, root) }
+            // SAFETY: the ticket keeps the operands alive.
+            unsafe { calls::scatter(at, send, recv, root) }
         })
     }
 
-    /// Every rank gives every rank a block: `cohort_all_to_all()`. Both have a block for each
-    /// rank: block r of `send` is for rank r, block r of `recv` is from it.
+    /// Send one block to every rank and receive one from every rank: `cohort_all_to_all()`. Block
+    /// r of `send` goes to rank r, and block r of `recv` is from rank r.
     pub fn all_to_all<S: Source, R: Target<Element = S::Element>>(
         &self,
         send: S,
         recv: R,
     ) -> Queued<(S, R), Both<S, R>> {
         self.two("cohort_all_to_all", send, recv, |at, send, recv| {
-            // SAFETY: see above.
-            unsafe { calls::all_to_all::<S::Element>(at, send, recv) }
+            // SAFETY: the ticket keeps the operands alive.
+            unsafe { calls::all_to_all(at, send, recv) }
         })
     }
 
-    /// A ticket that is done only when every rank has come: `cohort_barrier()`.
+    /// Return a ticket that is done once every rank has called this: `cohort_barrier()`.
     pub fn barrier(&self) -> Result<Ticket<()>> {
         let queued = self.launch("cohort_barrier", |at| Ok(calls::barrier(at)))?;
         Ok(Ticket::new(self.link.clone(), queued, ()))
     }
 
-    /// Give `data` to rank `peer`, which receives as many elements: `cohort_send()`.
+    /// Send `data` to rank `peer`, which must receive the same number of elements:
+    /// `cohort_send()`.
     pub fn send<B: Source>(&self, data: B, peer: usize) -> Queued<B, B::Kept> {
         let call = "cohort_send";
         self.one(call, data, |at, data| {
-            // SAFETY: see above.
-            unsafe { calls::send::<B::Element>(at, data, number(call, "peer", peer)?) }
+            // SAFETY: the ticket keeps the operands alive.
+            unsafe { calls::send(at, data, number(call, "peer", peer)?) }
         })
     }
 
-    /// Get `data` from rank `peer`, which sends as many elements: `cohort_recv()`.
+    /// Receive `data` from rank `peer`, which must send the same number of elements:
+    /// `cohort_recv()`.
     pub fn recv<B: Target>(&self, data: B, peer: usize) -> Queued<B, B::Kept> {
         let call = "cohort_recv";
         self.one(call, data, |at, data| {
-            // SAFETY: see above.
-            unsafe { calls::recv::<B::Element>(at, data, number(call, "peer", peer)?) }
+            // SAFETY: the ticket keeps the operands alive.
+            unsafe { calls::recv(at, data, number(call, "peer", peer)?) }
         })
     }
 
@@ -281,19 +284,19 @@ impl Comm {
     ) -> Queued<Vec<B>, Vec<B::Kept>> {
         let queued = self.launch(call, |at| {
             let places = list.iter().map(both).collect::<Result<Vec<_>>>()?;
-            // SAFETY: as for the calls above.
-            unsafe { calls::many::<B::Element>(at, what, &places) }
+            // SAFETY: the ticket keeps the operands alive.
+            unsafe { calls::many(at, what, &places) }
         });
         self.ticket(
             queued,
             list,
-            // SAFETY: see above.
+            // SAFETY: the ticket keeps the operands alive.
             |list| list.into_iter().map(|data| unsafe { data.kept() }).collect(),
             |list| list.into_iter().for_each(B::lose),
         )
     }
 
-    /// [`Comm::all_reduce`] of a list of tensors as one operation: `cohort_all_reduce_many()`.
+    /// Call [`Comm::all_reduce`] on a list of tensors as one operation: `cohort_all_reduce_many()`.
     pub fn all_reduce_many<B: Target>(
         &self,
         list: Vec<B>,
@@ -305,7 +308,7 @@ impl Comm {
         })
     }
 
-    /// [`Comm::broadcast`] of a list of tensors as one operation: `cohort_broadcast_many()`.
+    /// Call [`Comm::broadcast`] on a list of tensors as one operation: `cohort_broadcast_many()`.
     pub fn broadcast_many<B: Target>(
         &self,
         list: Vec<B>,
@@ -321,63 +324,14 @@ impl Comm {
         })
     }
 
-    fn many_pairs<S: Source, R: Target<Element = S::Element>>(
-        &self,
-        call: &'static str,
-        what: Many,
-        list: Vec<(S, R)>,
-    ) -> Queued<Vec<(S, R)>, Vec<Both<S, R>>> {
-        let queued = self.launch(call, |at| {
-            let place = |(send, recv): &(S, R)| {
-                Ok((send.place(&self.link, call)?, recv.place(&self.link, call)?))
-            };
-            let places = list.iter().map(place).collect::<Result<Vec<_>>>()?;
-            // SAFETY: as for the calls above.
-            unsafe { calls::many::<S::Element>(at, what, &places) }
-        });
-        self.ticket(
-            queued,
-            list,
-            |list| {
-                // SAFETY: see above.
-                let kept = |(send, recv): (S, R)| unsafe { (send.kept(), recv.kept()) };
-                list.into_iter().map(kept).collect()
-            },
-            |list| {
-                for (send, recv) in list {
-                    send.lose();
-                    recv.lose();
-                }
-            },
-        )
-    }
-
-    /// [`Comm::all_gather`] of a list of tensors as one operation: `cohort_all_gather_many()`.
-    pub fn all_gather_many<S: Source, R: Target<Element = S::Element>>(
-        &self,
-        list: Vec<(S, R)>,
-    ) -> Queued<Vec<(S, R)>, Vec<Both<S, R>>> {
-        self.many_pairs("cohort_all_gather_many", Many::AllGather, list)
-    }
-
-    /// [`Comm::reduce_scatter`] of a list of tensors as one operation:
-    /// `cohort_reduce_scatter_many()`.
-    pub fn reduce_scatter_many<S: Source, R: Target<Element = S::Element>>(
-        &self,
-        list: Vec<(S, R)>,
-        op: impl Reduction<S::Element>,
-    ) -> Queued<Vec<(S, R)>, Vec<Both<S, R>>> {
-        self.many_pairs("cohort_reduce_scatter_many", Many::ReduceScatter(op.code()), list)
-    }
-
-    /// A sum for which each rank multiplies its input by its own `factor` first:
+    /// Create a sum that multiplies each rank's input by the rank's `factor` first:
     /// `cohort_premul_sum_create()`
     ///
-    /// A communicator has room for 64 at a time. Dropping it destroys it.
+    /// A communicator can have 64 of these sums at a time. Dropping the object destroys the sum.
     ///
     /// # Errors
     ///
-    /// [`Status::NO_MEMORY`](crate::Status::NO_MEMORY) if there are 64;
+    /// [`Status::NO_MEMORY`](crate::Status::NO_MEMORY) if there are 64 already;
     /// [`Status::UNSUPPORTED`](crate::Status::UNSUPPORTED) for 8-bit floats on one rank; the
     /// cause.
     pub fn premul_sum<T: Element>(&self, factor: T) -> Result<PremulSum<'_, T>> {
@@ -385,7 +339,7 @@ impl Comm {
         let inside = self.turn(call)?;
         let (mut op, scalar) = (0, (&factor as *const T).cast());
         let (dtype, residence) = (DType::code(T::DTYPE), sys::COHORT_SCALAR_HOST);
-        // SAFETY: one element of the host, which is read by the call.
+        // SAFETY: a pointer to one element of host memory, which C reads during the call.
         let rc = unsafe {
             sys::cohort_premul_sum_create(inside.comm(), scalar, dtype, residence, &mut op)
         };
@@ -394,7 +348,7 @@ impl Comm {
     }
 }
 
-/// A sum of inputs that were multiplied by a factor of each rank
+/// A sum that multiplies each rank's input by a factor first
 pub struct PremulSum<'c, T: Element> {
     comm: &'c Comm,
     op: c_int,
@@ -412,8 +366,8 @@ impl<T: Element> Reduction<T> for &PremulSum<'_, T> {}
 impl<T: Element> Drop for PremulSum<'_, T> {
     fn drop(&mut self) {
         if let Ok(inside) = self.comm.turn("") {
-            // SAFETY: a sum of this communicator, which is destroyed once. What used it was
-            // queued, or is in a batch, whose end then answers with an error.
+            // SAFETY: a sum of this communicator, destroyed once. Calls that use it were queued,
+            // or are in a batch, whose end then returns an error.
             unsafe { sys::cohort_op_destroy(inside.comm(), self.op) };
         }
     }

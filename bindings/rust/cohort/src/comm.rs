@@ -21,33 +21,42 @@ use crate::shared::{c_text, Inside, Link};
 use crate::ticket::Ticket;
 use crate::watch::{Cause, RankReport};
 
-/// What ranks that join have in common: bytes that can be sent to other processes
+/// An id that ranks share in order to join one communicator; its bytes can be sent to processes
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct UniqueId([u8; 192]);
 
 impl UniqueId {
-    /// `cohort_unique_id()`: a new id, for one communicator
+    /// Create an id for one communicator: `cohort_unique_id()`
     ///
     /// # Errors
     ///
-    /// [`Status::NCCL`], and what [`Group::open`](crate::Group::open) answers about the
+    /// [`Status::NCCL`], and the errors of [`Group::open`](crate::Group::open) about the
     /// platform.
     pub fn new() -> Result<UniqueId> {
+        UniqueId::on(Platform::Auto)
+    }
+
+    /// Create an id for one communicator of a platform: `cohort_unique_id()`
+    ///
+    /// # Errors
+    ///
+    /// Those of [`UniqueId::new`].
+    pub fn on(platform: Platform) -> Result<UniqueId> {
         let mut id = sys::cohort_unique_id { bytes: [0; 192] };
-        // SAFETY: room for an id.
-        let rc = unsafe { sys::cohort_unique_id(&mut id) };
+        // SAFETY: a pointer to room for an id.
+        let rc = unsafe { sys::cohort_unique_id(platform as c_int, &mut id) };
         if rc < 0 {
             return Err(Error::of(rc, "cohort_unique_id"));
         }
         Ok(UniqueId(id.bytes))
     }
 
-    /// An id that another process has made.
+    /// Create an id from bytes that another process sent.
     pub fn from_bytes(bytes: [u8; 192]) -> UniqueId {
         UniqueId(bytes)
     }
 
-    /// Its bytes.
+    /// Return the bytes of the id.
     pub fn to_bytes(self) -> [u8; 192] {
         self.0
     }
@@ -59,38 +68,36 @@ impl fmt::Debug for UniqueId {
     }
 }
 
-/// Counters of a rank, and of its group's generation
+/// Counters of a rank and of its group's generation
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Operations of the rank that were queued.
+    /// Number of operations that the rank has queued.
     pub operations: u64,
-    /// Collectives of the rank.
+    /// Number of the rank's collectives.
     pub collectives: u64,
-    /// Its sends and receives.
+    /// Number of the rank's sends and receives.
     pub transfers: u64,
-    /// Bytes of its operations' tensors.
+    /// Total bytes of the tensors of the rank's operations.
     pub bytes: u64,
-    /// Waits for operations that were not done when asked about.
+    /// Number of waits for operations that were not done yet.
     pub waits: u64,
-    /// Records of the flight recorder that newer ones have overwritten.
+    /// Number of flight recorder records overwritten by newer ones.
     pub lost_records: u64,
-    /// The generation's operations that took longer than [`Options::slow`] says.
+    /// Number of the generation's operations that took longer than [`Options::slow`] allows.
     pub slow: u64,
-    /// The generation's warnings of the watchdog.
-    pub warnings: u64,
     /// 1 if the generation has a cause, else 0.
     pub aborts: u64,
 }
 
-/// A rank's end of its group
+/// A rank's handle to its group
 ///
-/// From [`Group::split`](crate::Group::split), [`Group::run`](crate::Group::run), [`Comm::join`]
-/// or [`Comm::split`]. It can be sent to another thread, and cannot be shared: one thread at a
-/// time may call, which is for the compiler to see to.
+/// [`Group::split`](crate::Group::split), [`Group::run`](crate::Group::run), [`Comm::join`] and
+/// [`Comm::split`] create it. It can be sent to another thread but not shared: the compiler makes
+/// sure that only one thread at a time calls.
 ///
-/// Calls with buffers are asynchronous on the communicator's own stream, in order. Each takes
-/// its buffers, and the [`Ticket`] gives them back. Every rank must make the same sequence of
+/// Calls with buffers are asynchronous and run in order on the communicator's own stream. A call
+/// takes its buffers, and its [`Ticket`] returns them. Every rank must make the same sequence of
 /// collectives.
 ///
 /// ```
@@ -103,17 +110,17 @@ pub struct Stats {
 /// is_sync::<cohort::Comm>();
 /// ```
 ///
-/// Dropping a `Comm` leaves the group as it is: other ranks that wait for this one are told
-/// when a deadline passes. [`Comm::close`] leaves in peace. If a panic drops it, its rank gives
-/// up ([`Comm::fail`]), so that no other rank waits. A communicator that has joined, or was
-/// split from another, is closed with the last of its handles, buffers and tickets: that waits
-/// up to the close deadline, and then up to the abort deadline.
+/// Dropping a `Comm` does not change the group: ranks that wait for this rank get an error when a
+/// deadline expires. To leave the group in an orderly way, call [`Comm::close`]. If a panic drops
+/// the `Comm`, its rank fails ([`Comm::fail`]), so that no other rank waits for it. A communicator
+/// from [`Comm::join`] or [`Comm::split`] is closed with the last of its handles, buffers and
+/// tickets; that close waits up to the close deadline, and then up to the abort deadline.
 pub struct Comm {
     pub(crate) link: Link,
-    /// Borrowed by a worker of `Group::run()`.
+    /// Whether this is lent to a worker of `Group::run()`.
     is_worker: bool,
     pub(crate) has_batch: Cell<bool>,
-    /// What drops it then is no news.
+    /// Whether the thread was already panicking at creation; the drop then reports nothing.
     was_panicking: bool,
     is_left: Cell<bool>,
 }
@@ -126,8 +133,8 @@ impl Comm {
 
     /// # Safety
     ///
-    /// Only the worker that the communicator is given to may have it, and only by reference,
-    /// as long as it runs.
+    /// Only the worker that gets the communicator may use it, only by reference, and only while
+    /// it runs.
     pub(crate) unsafe fn of_worker(link: Link) -> Comm {
         Comm::of(link, true)
     }
@@ -143,25 +150,25 @@ impl Comm {
         }
     }
 
-    /// Enter for `call`, which any thread may make.
+    /// Enter the gate for `call`, which any thread may make.
     pub(crate) fn enter(&self, call: &'static str) -> Result<Inside<'_>> {
         if self.is_worker {
-            // SAFETY: by `of_worker()` only the worker has it, by a reference, which cannot
-            // leave its thread, as a `Comm` is not `Sync`.
+            // SAFETY: by the contract of `of_worker()`, only the worker uses this, by reference.
+            // The reference cannot leave its thread, because `Comm` is not `Sync`.
             return Ok(unsafe { self.link.enter_as_worker() });
         }
         self.link.enter(call)
     }
 
-    /// Enter for `call`, which submits.
+    /// Enter the gate and take the turn for `call`, which submits.
     pub(crate) fn turn(&self, call: &'static str) -> Result<Inside<'_>> {
         Ok(self.enter(call)?.in_turn())
     }
 
-    /// Enter for a call that would become part of a batch.
+    /// Enter the gate and take the turn for `call`, which an open batch would absorb.
     pub(crate) fn submit(&self, call: &'static str) -> Result<Inside<'_>> {
         if self.has_batch.get() {
-            return Err(Error::new(Status::STATE, call, "a batch is open: end it first"));
+            return Err(Error::new(Status::STATE, call, "a batch is open; end it first"));
         }
         self.turn(call)
     }
@@ -176,16 +183,16 @@ impl Comm {
         inside.check(call, rc)
     }
 
-    /// Be one rank of a communicator, a thread or a process per rank: `cohort_comm_join()`
+    /// Join a communicator as one rank: `cohort_comm_join()`
     ///
-    /// Every rank joins, each from a thread of its own; blocks until all have, or the init
-    /// deadline has passed. Within a process the options of the first rank to join count; their
-    /// callbacks are kept as long as the process lives.
+    /// Every rank must join, each from its own thread or process. Blocks until all have joined or
+    /// the init deadline expires. Within a process, the options of the first rank to join apply,
+    /// and their callbacks live as long as the process.
     ///
     /// # Errors
     ///
-    /// [`Status::INVALID`] with the argument and its value; [`Status::INIT_TIMEOUT`]; as
-    /// [`Group::open`](crate::Group::open). No rank of this process has joined then.
+    /// [`Status::INVALID`], naming the argument and its value; [`Status::INIT_TIMEOUT`]; the errors
+    /// of [`Group::open`](crate::Group::open). On an error no rank of this process has joined.
     pub fn join(
         id: &UniqueId,
         ranks: usize,
@@ -205,23 +212,23 @@ impl Comm {
             }
             Ok(comm)
         })?;
-        // SAFETY: the communicator has just been made.
+        // SAFETY: the join has just returned this communicator.
         let platform = Platform::of(unsafe { sys::cohort_comm_platform(comm) });
         Ok(Comm::new(Link::joined(comm, platform)))
     }
 
-    /// Communicators of some of this one's ranks: `cohort_comm_split()`
+    /// Create communicators from subsets of this one's ranks: `cohort_comm_split()`
     ///
-    /// Those that give the same color are together, in the order of `key`; with `None` a rank
-    /// is in none. Every rank calls it, in the sequence of calls that all make, from a thread
-    /// of its own; blocks until all have, and all before it is done. When this communicator
-    /// ends, so does the new one; the reverse does not hold.
+    /// Ranks that pass the same color share a new communicator, ordered by `key`; a rank that
+    /// passes `None` gets none. Every rank must call this, at the same point of its sequence of
+    /// collectives and from its own thread. Blocks until all ranks have called and their earlier
+    /// operations are done. If this communicator ends, so does the new one, but not vice versa.
     ///
     /// # Errors
     ///
-    /// [`Status::INVALID`] for a color or a key that C does not take; [`Status::STATE`] while a
-    /// batch is open; the cause. [`Status::MISMATCH`], [`Status::STALLED`],
-    /// [`Status::INIT_TIMEOUT`] and others if it fails, which end this communicator.
+    /// [`Status::INVALID`] for a color or a key that C does not accept; [`Status::STATE`] while a
+    /// batch is open; the cause. If the split fails, it ends this communicator with
+    /// [`Status::MISMATCH`], [`Status::STALLED`], [`Status::INIT_TIMEOUT`] or another status.
     pub fn split(&self, color: Option<i32>, key: i32) -> Result<Option<Comm>> {
         let call = "cohort_comm_split";
         let mut child = ptr::null_mut();
@@ -229,26 +236,55 @@ impl Comm {
             let text = format!("color is {}, not 0 or more", color.unwrap_or(0));
             return Err(Error::new(Status::INVALID, call, text));
         }
-        // Inside until the child is known to this one's close, in a worker, too.
+        // Stay inside, even as a worker, until a close of this one can find the child.
         let inside = self.link.enter(call)?.in_turn();
         let color = color.unwrap_or(sys::COHORT_NO_COLOR);
-        // SAFETY: a valid communicator, and room for another one.
+        // SAFETY: a valid communicator, and a pointer to room for another one.
         let rc = unsafe { sys::cohort_comm_split(inside.comm(), color, key, &mut child) };
         inside.check(call, rc)?;
         Ok((!child.is_null()).then(|| Comm::new(self.link.child(child))))
     }
 
-    /// Leave early: `cohort_comm_close()`
+    /// Create a communicator of some of this one's ranks; only these call:
+    /// `cohort_comm_subset()`
     ///
-    /// Waits for this rank's tickets, up to the close deadline. Afterwards the communicator
-    /// takes no operations. It frees no memory either: that waits for the group's close.
+    /// `id` is used only for this, and `ranks` are the members in the order of their new ranks.
+    /// Blocks until all members have called, or the init deadline has passed. If this
+    /// communicator ends, so does the new one, but not vice versa.
     ///
     /// # Errors
     ///
-    /// [`Status::TIMED_OUT`] if a ticket was not answered in time, and nothing has changed;
-    /// [`Status::STATE`] if it was closed, or, for one that has joined or was split off, if
-    /// there are tickets, buffers or other handles of it; the cause, or [`Status::WEDGED`], if
-    /// that is what its tickets answered: closed all the same.
+    /// [`Status::INVALID`], naming the argument and its value; [`Status::INIT_TIMEOUT`] if a
+    /// member does not call; the cause.
+    pub fn subset(&self, id: &UniqueId, ranks: &[usize]) -> Result<Comm> {
+        let call = "cohort_comm_subset";
+        let id = sys::cohort_unique_id { bytes: id.0 };
+        let ranks: Vec<_> =
+            ranks.iter().map(|&rank| number(call, "ranks", rank)).collect::<Result<_>>()?;
+        let n = number(call, "n", ranks.len())?;
+        let mut child = ptr::null_mut();
+        // Stay inside, even as a worker, until a close of this one can find the child.
+        let inside = self.link.enter(call)?.in_turn();
+        // SAFETY: the arguments are borrowed for the call.
+        let rc = unsafe {
+            let name = ptr::null();
+            sys::cohort_comm_subset(inside.comm(), &id, ranks.as_ptr(), n, name, &mut child)
+        };
+        inside.check(call, rc)?;
+        Ok(Comm::new(self.link.child(child)))
+    }
+
+    /// Leave the group early: `cohort_comm_close()`
+    ///
+    /// Waits for this rank's tickets, up to the close deadline. After that the communicator
+    /// accepts no operations. Its memory is freed only when the group closes.
+    ///
+    /// # Errors
+    ///
+    /// [`Status::TIMED_OUT`] if a ticket was not done in time; the call then had no effect.
+    /// [`Status::STATE`] if the communicator was already closed or, for a communicator from
+    /// [`Comm::join`] or [`Comm::split`], while tickets, buffers or other handles of it exist. The
+    /// cause or [`Status::WEDGED`] if its tickets ended with it; the communicator is then closed.
     pub fn close(&self) -> Result<()> {
         let closed = self.link.close();
         let is_open = closed.as_ref().err().map_or(false, |error| {
@@ -260,60 +296,61 @@ impl Comm {
     }
 
     fn fact(&self, ask: unsafe extern "C" fn(*const sys::cohort_comm) -> c_int) -> c_int {
-        // SAFETY: a communicator that is valid while the gate is passed.
+        // SAFETY: the communicator is valid while this thread is inside its gate.
         self.enter("").map_or(-1, |inside| unsafe { ask(inside.comm()) })
     }
 
-    /// This rank, from 0; 0 if the group was closed.
+    /// Return this rank's number, from 0; 0 if the group was closed.
     pub fn rank(&self) -> usize {
         usize::try_from(self.fact(sys::cohort_comm_rank)).unwrap_or(0)
     }
 
-    /// The number of ranks; 0 if the group was closed.
+    /// Return the number of ranks; 0 if the group was closed.
     pub fn size(&self) -> usize {
         usize::try_from(self.fact(sys::cohort_comm_size)).unwrap_or(0)
     }
 
-    /// Its device; -1 if the group was closed.
+    /// Return the rank's device; -1 if the group was closed.
     pub fn device(&self) -> i32 {
         self.fact(sys::cohort_comm_device)
     }
 
-    /// The group's generation, from 1; 0 if the group was closed.
+    /// Return the group's generation, from 1; 0 if the group was closed.
     pub fn generation(&self) -> u32 {
         u32::try_from(self.fact(sys::cohort_comm_generation)).unwrap_or(0)
     }
 
-    /// The number that its rank had in generation 1.
+    /// Return the number that this rank had in generation 1.
     pub fn origin(&self) -> usize {
         usize::try_from(self.fact(sys::cohort_comm_origin)).unwrap_or(0)
     }
 
-    /// The number that rank `rank` of this communicator has in the group that it was split
-    /// from; `None` if that is not known, or the group was closed.
+    /// Return the number that `rank` has in the group that this communicator was split from;
+    /// `None` if that is unknown or the group was closed.
     pub fn group_rank(&self, rank: usize) -> Option<usize> {
         let rank = c_int::try_from(rank).ok()?;
         let inside = self.enter("").ok()?;
-        // SAFETY: a communicator that is valid while the gate is passed.
+        // SAFETY: the communicator is valid while this thread is inside its gate.
         usize::try_from(unsafe { sys::cohort_comm_group_rank(inside.comm(), rank) }).ok()
     }
 
-    /// Its own stream, a `cudaStream_t`, valid until the group is closed; NULL after that.
+    /// Return the communicator's own stream, a `cudaStream_t` that is valid until the group closes;
+    /// NULL after that.
     pub fn stream(&self) -> *mut c_void {
         // SAFETY: as in `fact()`.
         self.enter("")
             .map_or(ptr::null_mut(), |inside| unsafe { sys::cohort_comm_stream(inside.comm()) })
     }
 
-    /// What has ended the group, if anything has.
+    /// Return the cause that ended the group, or `None`.
     pub fn cause(&self) -> Option<Cause> {
         self.enter("cohort_comm_cause").ok()?.cause()
     }
 
-    /// This rank gives up: `cohort_comm_fail()`; true if this call ended the group
+    /// Report that this rank cannot continue, and end the group: `cohort_comm_fail()`
     ///
-    /// The other ranks are told [`Status::WORKER`], this rank, the code and the text (200 bytes
-    /// of it).
+    /// Returns true if this call ended the group. Calls of the other ranks return
+    /// [`Status::WORKER`], with this rank, the code, and the first 200 bytes of the text.
     ///
     /// # Errors
     ///
@@ -325,15 +362,15 @@ impl Comm {
         Ok(inside.check(call, rc)? == sys::COHORT_OK)
     }
 
-    /// A handle that ends all ranks of this generation, from any thread.
+    /// Return a handle that can end all ranks of this generation, from any thread.
     pub fn abort_handle(&self) -> AbortHandle {
         let inside = self.enter("").ok();
         let comm = inside.as_ref().map_or(ptr::null_mut(), Inside::comm);
-        // SAFETY: a communicator that is valid while the gate is passed, or NULL.
+        // SAFETY: valid while this thread is inside its gate, or NULL.
         unsafe { AbortHandle::of(comm) }
     }
 
-    /// A label for this rank's calls from now on, which verdicts show; 47 bytes of it.
+    /// Label this rank's later calls; verdicts show the first 47 bytes of the label.
     ///
     /// # Errors
     ///
@@ -347,7 +384,7 @@ impl Comm {
         .map(drop)
     }
 
-    /// What this rank and the others of its group are doing now.
+    /// Return the state of every rank of this process.
     ///
     /// # Errors
     ///
@@ -356,14 +393,14 @@ impl Comm {
         let call = "cohort_comm_snapshot";
         let inside = self.enter(call)?;
         let room = self.fact(sys::cohort_comm_size);
-        // SAFETY: room for as many reports.
+        // SAFETY: room for `room` reports.
         RankReport::ask(room, |reports, room, size| unsafe {
             sys::cohort_comm_snapshot(inside.comm(), reports, room, size)
         })
         .map_err(|rc| inside.error(call, rc))
     }
 
-    /// Its counters: `cohort_stats()`.
+    /// Return the counters of this rank: `cohort_stats()`.
     ///
     /// # Errors
     ///
@@ -371,7 +408,7 @@ impl Comm {
     pub fn stats(&self) -> Result<Stats> {
         let call = "cohort_stats";
         let inside = self.enter(call)?;
-        // SAFETY: plain data, of which zeros are values.
+        // SAFETY: plain data, for which all zeros is a valid value.
         let mut stats: sys::cohort_stats = unsafe { MaybeUninit::zeroed().assume_init() };
         stats.size = size_of::<sys::cohort_stats>();
         // SAFETY: the size is set.
@@ -385,12 +422,11 @@ impl Comm {
             waits: stats.waits,
             lost_records: stats.lost_records,
             slow: stats.slow,
-            warnings: stats.warnings,
             aborts: stats.aborts,
         })
     }
 
-    /// Wait until all that this rank has queued is done, at most for `limit`; false: not done.
+    /// Wait until everything that this rank queued is done; return false if `limit` passed first.
     ///
     /// # Errors
     ///
@@ -398,20 +434,21 @@ impl Comm {
     pub fn synchronize(&self, limit: Duration) -> Result<bool> {
         let call = "cohort_synchronize";
         let inside = self.enter(call)?;
-        // SAFETY: a communicator that is valid while the gate is passed.
+        // SAFETY: the communicator is valid while this thread is inside its gate.
         let rc = unsafe { sys::cohort_synchronize(inside.comm(), nanoseconds(limit)) };
         Ok(inside.check(call, rc)? == sys::COHORT_OK)
     }
 
-    /// `cohort_after_stream()`: what is queued from now on starts after what `stream` has now
+    /// Make later operations wait for the work that is already queued on `stream`:
+    /// `cohort_after_stream()`
     ///
     /// # Errors
     ///
-    /// Those of the function of C.
+    /// The errors of the C function.
     ///
     /// # Safety
     ///
-    /// `stream` is a `cudaStream_t` of the rank's device, or one of the platform's.
+    /// `stream` is a `cudaStream_t` of the rank's device, or a stream of the host platform.
     pub unsafe fn after_stream(&self, stream: *mut c_void) -> Result<()> {
         self.plain("cohort_after_stream", |comm| {
             // SAFETY: the caller's promise.
@@ -432,53 +469,54 @@ impl Comm {
         let mut memory = ptr::null_mut();
         self.link.core().free_unfreed();
         let bytes = len.checked_mul(size_of::<T>()).ok_or_else(|| {
-            let text = format!("{} elements have more bytes than there can be", len);
+            let text = format!("{} elements are too many bytes for memory", len);
             Error::new(Status::INVALID, call, text)
         })?;
         if bytes > 0 {
-            // SAFETY: room for a pointer.
+            // SAFETY: a pointer to room for a pointer.
             let rc = unsafe { allocate(inside.comm(), bytes, &mut memory) };
             inside.check(call, rc)?;
         }
         Ok(Buffer::new(self.link.clone(), memory, len))
     }
 
-    /// Memory for `len` elements on the rank's device, with any contents: `cohort_alloc()`
+    /// Allocate uninitialized memory for `len` elements on the rank's device: `cohort_alloc()`
     ///
     /// # Errors
     ///
-    /// [`Status::NO_MEMORY`]; [`Status::CUDA`]; [`Status::INVALID`] for too large a `len`.
+    /// [`Status::NO_MEMORY`]; [`Status::CUDA`]; [`Status::INVALID`] if `len` is too large.
     pub fn alloc<T: Element>(&self, len: usize) -> Result<Buffer<T>> {
         self.allocate("cohort_alloc", len, sys::cohort_alloc)
     }
 
-    /// Memory of NCCL's own, registered with the communicator: `cohort_alloc_registered()`
+    /// Allocate NCCL memory that is registered with the communicator: `cohort_alloc_registered()`
     ///
-    /// Collectives on it may go without copies in between. Dropping it deregisters it.
+    /// Collectives can use this memory without intermediate copies. Dropping the buffer deregisters
+    /// the memory.
     ///
     /// # Errors
     ///
-    /// As [`Comm::alloc`]; [`Status::NCCL`]; the cause.
+    /// The errors of [`Comm::alloc`]; [`Status::NCCL`]; the cause.
     pub fn alloc_registered<T: Element>(&self, len: usize) -> Result<Buffer<T>> {
         self.allocate("cohort_alloc_registered", len, sys::cohort_alloc_registered)
     }
 
-    /// A buffer of memory that the program has, and frees
+    /// Wrap memory that the program owns and frees in a buffer
     ///
     /// # Safety
     ///
-    /// `memory` is `len` elements on the rank's device, aligned for them. It lives, and nothing
-    /// else uses it, as long as the buffer, and any operation that the buffer is given to: for
-    /// ever, if a ticket answers [`Status::WEDGED`] or is forgotten.
+    /// `memory` is `len` elements on the rank's device, aligned for them. It must stay valid, and
+    /// nothing else may use it, until the buffer is dropped and all operations that took it are
+    /// done. If a ticket returns [`Status::WEDGED`] or is forgotten, that is forever.
     pub unsafe fn buffer_at<T: Element>(&self, memory: *mut T, len: usize) -> Buffer<T> {
         Buffer::borrowed(self.link.clone(), memory.cast(), len)
     }
 
-    /// A new buffer with these elements; waits for the copy.
+    /// Allocate a buffer with these elements; waits for the copy.
     ///
     /// # Errors
     ///
-    /// As [`Comm::alloc`] and [`Comm::write`].
+    /// The errors of [`Comm::alloc`] and [`Comm::write`].
     pub fn buffer_of<T: Element>(&self, elements: &[T]) -> Result<Buffer<T>> {
         let buffer = self.alloc(elements.len())?;
         Ok(self.upload(buffer, elements.to_vec())?.wait()?.0)
@@ -488,30 +526,30 @@ impl Comm {
     ///
     /// # Errors
     ///
-    /// [`Status::INVALID`] for another number of elements; [`Status::CUDA`]; the cause, after
-    /// which the contents are undefined. After [`Status::WEDGED`] the buffer cannot be used any
-    /// more, and stays allocated.
+    /// [`Status::INVALID`] if the number of elements differs; [`Status::CUDA`]; the cause, after
+    /// which the contents are undefined. After [`Status::WEDGED`] the buffer is unusable and stays
+    /// allocated.
     pub fn write<T: Element>(&self, buffer: &mut Buffer<T>, elements: &[T]) -> Result<()> {
         self.copy_blocking(buffer, elements.to_vec(), Direction::Up).map(drop)
     }
 
-    /// The buffer's elements, copied in stream order; waits for the copy.
+    /// Return the buffer's elements, copied in stream order; waits for the copy.
     ///
     /// # Errors
     ///
-    /// As [`Comm::write`].
+    /// The errors of [`Comm::write`].
     pub fn read<T: Element>(&self, buffer: &Buffer<T>) -> Result<Vec<T>> {
         self.copy_blocking(buffer, zeros(buffer.len()), Direction::Down)
     }
 
     /// Queue a copy of these elements into a buffer
     ///
-    /// As memory of a `Vec` is pageable, the call may block until the stream comes to the copy,
-    /// as `cudaMemcpyAsync()` does.
+    /// Because the memory of a `Vec` is pageable, the call may block until the stream reaches the
+    /// copy, as `cudaMemcpyAsync()` does.
     ///
     /// # Errors
     ///
-    /// As [`Comm::write`]; nothing was copied then.
+    /// The errors of [`Comm::write`]; on an error nothing was copied.
     pub fn upload<B, T>(
         &self,
         buffer: B,
@@ -524,13 +562,13 @@ impl Comm {
         self.copy(buffer, elements, Direction::Up)
     }
 
-    /// Queue a copy of a buffer's elements into these, which are overwritten
+    /// Queue a copy of a buffer's elements into `elements`, overwriting them
     ///
-    /// Blocks as [`Comm::upload`].
+    /// Blocks as [`Comm::upload`] does.
     ///
     /// # Errors
     ///
-    /// As [`Comm::write`]; nothing was copied then.
+    /// The errors of [`Comm::write`]; on an error nothing was copied.
     pub fn download<B, T>(
         &self,
         buffer: B,
@@ -556,12 +594,12 @@ impl Comm {
         let place = buffer.place(&self.link, "cohort_copy");
         let copied = place.and_then(|place| {
             want("cohort_copy", "the slice of the host", elements.len(), place.len)?;
-            // SAFETY: both have as many elements, and both are kept until the copy is done.
+            // SAFETY: both have the same number of elements and are kept until the copy is done.
             unsafe { self.copied(place.memory, &mut elements, direction) }
         });
         match copied {
             Ok(number) => {
-                // SAFETY: the ticket keeps both.
+                // SAFETY: the ticket keeps both alive.
                 let held = (unsafe { buffer.kept() }, elements);
                 Ok(Ticket::new(self.link.clone(), number, held))
             }
@@ -582,8 +620,8 @@ impl Comm {
     ) -> Result<Vec<T>> {
         let place = buffer.place(&self.link, "cohort_copy")?;
         want("cohort_copy", "the slice of the host", elements.len(), place.len)?;
-        // SAFETY: both have as many elements. The ticket is waited for here; if it is wedged,
-        // the elements are leaked by it, and the buffer is lost.
+        // SAFETY: both have the same number of elements. The ticket is waited for here; if it is
+        // wedged, it leaks the elements, and the buffer is marked as lost.
         let copied = unsafe { self.copied(place.memory, &mut elements, direction) };
         let done = match copied {
             Ok(number) => Ticket::new(self.link.clone(), number, elements).wait(),
@@ -602,13 +640,13 @@ impl Comm {
         })
     }
 
-    /// Queue a copy and, as C gives no ticket for that, an empty batch behind it, whose ticket
-    /// is done when the stream comes to it.
+    /// Queue a copy and then an empty batch, whose ticket is done once the copy is done, because C
+    /// returns no ticket for a copy
     ///
     /// # Safety
     ///
-    /// `device` has as many elements as `host`. Both are kept until the ticket is answered;
-    /// after WEDGED, for ever.
+    /// `device` has as many elements as `host`. Both must be kept until the ticket is done, or
+    /// forever after WEDGED.
     unsafe fn copied<T: Element>(
         &self,
         device: *mut c_void,
@@ -631,7 +669,7 @@ impl Comm {
         };
         inside.check(call, rc)?;
         let mut number = 0;
-        // SAFETY: a batch without calls; no other is open, by `submit()`.
+        // SAFETY: an empty batch; no other is open, which `submit()` has checked.
         let rc = unsafe {
             match sys::cohort_batch_begin(comm) {
                 sys::COHORT_OK => sys::cohort_batch_end(comm, stream, &mut number),
@@ -641,8 +679,8 @@ impl Comm {
         if rc == sys::COHORT_OK {
             return Ok(number);
         }
-        // There is a cause, or no memory. The copy is on its way; nothing may touch the buffers
-        // after this call.
+        // There is a cause, or no memory. The copy is in flight, but the caller expects that
+        // nothing uses the buffers after this call, so wait for the copy.
         let error = inside.error(call, rc);
         // SAFETY: a valid communicator.
         match unsafe { sys::cohort_synchronize(comm, sys::COHORT_FOREVER) } {
@@ -655,17 +693,17 @@ impl Comm {
 }
 
 #[derive(Clone, Copy)]
-enum Direction {
+pub(crate) enum Direction {
     Up,
     Down,
 }
 
 pub(crate) fn zeros<T: Element>(len: usize) -> Vec<T> {
-    // SAFETY: any bytes are a value of an element.
+    // SAFETY: any bytes are a valid value of an element.
     vec![unsafe { MaybeUninit::<T>::zeroed().assume_init() }; len]
 }
 
-/// A number as C has it, or an error that names it.
+/// Convert a number to a C int, or return an error that names it.
 pub(crate) fn number(call: &'static str, what: &str, value: usize) -> Result<c_int> {
     c_int::try_from(value).map_err(|_| {
         Error::new(Status::INVALID, call, format!("{} is {}, which is too large", what, value))
@@ -679,7 +717,7 @@ impl Drop for Comm {
         }
         if let Ok(inside) = self.link.enter("") {
             if thread::panicking() && !self.was_panicking && !self.is_left.get() {
-                inside.fail(sys::COHORT_WORKER, "a panic has dropped its communicator");
+                inside.fail(sys::COHORT_WORKER, "a panic dropped its communicator");
             }
             if let Some(_turn) = inside.try_turn() {
                 self.link.core().free_unfreed();

@@ -33,6 +33,16 @@ pub enum DType {
     F8E4M3 = sys::COHORT_F8E4M3,
     /// [`F8E5M2`]
     F8E5M2 = sys::COHORT_F8E5M2,
+    /// A byte of 0 or 1, which is moved but not reduced
+    Bool = sys::COHORT_BOOL,
+    /// `i16`, which is moved but not reduced
+    I16 = sys::COHORT_I16,
+    /// `u16`, which is moved but not reduced
+    U16 = sys::COHORT_U16,
+    /// Two `f32`, which are moved but not reduced
+    C64 = sys::COHORT_C64,
+    /// Two `f64`, which are moved but not reduced
+    C128 = sys::COHORT_C128,
 }
 
 impl DType {
@@ -40,48 +50,54 @@ impl DType {
         self as c_int
     }
 
-    /// The bytes of one element.
+    /// Return the size of one element in bytes.
     pub fn size(self) -> usize {
         // SAFETY: the function takes any value.
         unsafe { sys::cohort_type_size(self.code()) }
     }
 
-    /// The spelling of the type: "float32".
+    /// Return the name of the type, for example "float32".
     pub fn name(self) -> &'static str {
         // SAFETY: the function takes any value, and returns a string that is never freed.
         unsafe { crate::error::static_text(sys::cohort_type_name(self.code())) }
     }
 }
 
-/// Types whose values collectives work on
+/// A type whose values collectives can work on
 ///
 /// # Safety
 ///
-/// A value is plain bytes, of which any are a value, without padding; its size is
-/// `DTYPE.size()`, its alignment no more than that, and the bytes mean what `DTYPE` says.
+/// A value is plain bytes without padding, and any bytes are a valid value. Its size is
+/// `DTYPE.size()`, its alignment is at most that, and the bytes are encoded as `DTYPE` says.
 pub unsafe trait Element: Copy + Send + Sync + 'static {
-    /// The type that the library is told.
+    /// The element type that C functions get.
     const DTYPE: DType;
 }
 
 macro_rules! elements {
     ($($type:ty = $dtype:ident;)*) => {
-        // SAFETY: each is a number, or a newtype of one, of that size.
+        // SAFETY: each is a number of that size, or a newtype of one.
         $(unsafe impl Element for $type { const DTYPE: DType = DType::$dtype; })*
     };
 }
 
 elements! {
-    i8 = I8; u8 = U8; i32 = I32; u32 = U32; i64 = I64; u64 = U64; f32 = F32; f64 = F64;
-    F16 = F16; Bf16 = Bf16; F8E4M3 = F8E4M3; F8E5M2 = F8E5M2;
+    i8 = I8; u8 = U8; i16 = I16; u16 = U16; i32 = I32; u32 = U32; i64 = I64; u64 = U64;
+    f32 = F32; f64 = F64; F16 = F16; Bf16 = Bf16; F8E4M3 = F8E4M3; F8E5M2 = F8E5M2;
+}
+
+#[cfg(feature = "half")]
+elements! {
+    half::f16 = F16; half::bf16 = Bf16;
 }
 
 macro_rules! bits {
     ($($name:ident: $bits:ty, $text:literal;)*) => {$(
         #[doc = $text]
         ///
-        /// Only its bits: this crate does no arithmetic. For a type of your own with these
-        /// bits, implement [`Element`].
+        /// The type only holds bits; this crate does no arithmetic on them. To use your own type
+        /// with the same bits, implement [`Element`] for it. The feature `half` does so for
+        /// `half::f16` and `half::bf16`.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         #[repr(transparent)]
         pub struct $name(pub $bits);
@@ -95,27 +111,27 @@ bits! {
     F8E5M2: u8, "An 8-bit float of OCP with 5 bits of exponent.";
 }
 
-/// Reductions; the arithmetic is described in `cohort/types.h`
+/// A reduction; `cohort/types.h` describes its arithmetic
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(i32)]
 #[non_exhaustive]
 pub enum Op {
-    /// The sum; integers wrap.
+    /// Sum; integers wrap.
     Sum = sys::COHORT_SUM,
-    /// The product; integers wrap.
+    /// Product; integers wrap.
     Prod = sys::COHORT_PROD,
-    /// The largest value.
+    /// Largest value.
     Max = sys::COHORT_MAX,
-    /// The smallest value.
+    /// Smallest value.
     Min = sys::COHORT_MIN,
-    /// The sum divided by the number of ranks.
+    /// Sum divided by the number of ranks.
     Avg = sys::COHORT_AVG,
 }
 
-/// What may be the reduction of elements of type `T`: an [`Op`], or a `&`[`PremulSum<T>`]
+/// A reduction of elements of type `T`: an [`Op`], or a `&`[`PremulSum<T>`]
 ///
 /// [`PremulSum<T>`]: crate::PremulSum
-pub trait Reduction<T: Element>: sealed::Reduction {}
+pub trait Reduction<T>: sealed::Reduction {}
 
 pub(crate) mod sealed {
     use std::os::raw::c_int;
@@ -131,4 +147,4 @@ impl sealed::Reduction for Op {
     }
 }
 
-impl<T: Element> Reduction<T> for Op {}
+impl<T> Reduction<T> for Op {}

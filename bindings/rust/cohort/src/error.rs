@@ -9,11 +9,10 @@ use cohort_sys as sys;
 
 use crate::watch::{Cause, VerdictKind};
 
-/// What a call has answered: a value of C's `enum cohort_status`
+/// The result of a call: a value of C's `enum cohort_status`
 ///
-/// 0 is success, a negative value an error, and a positive one no error, but not all that was
-/// asked for. The set is open: a newer library may answer values that this crate has no name
-/// for.
+/// 0 is success, a negative value is an error, and a positive value is an outcome that is neither
+/// an error nor full success. A newer library may return values that this crate has no name for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Status(pub(crate) c_int);
 
@@ -26,42 +25,42 @@ macro_rules! statuses {
 }
 
 statuses! {
-    JOINED = COHORT_JOINED: "Every rank has joined: there is no step left.";
-    SKIP = COHORT_SKIP: "There is nothing to update the weights by.";
-    TIMED_OUT = COHORT_TIMED_OUT: "Not done when the caller's timeout passed.";
-    ALREADY = COHORT_ALREADY: "Already so, nothing was changed.";
+    JOINED = COHORT_JOINED: "Every rank has joined; no step is left.";
+    SKIP = COHORT_SKIP: "There are no gradients to update the weights with.";
+    TIMED_OUT = COHORT_TIMED_OUT: "The caller's timeout expired; the operation continues.";
+    ALREADY = COHORT_ALREADY: "It was already so; nothing has changed.";
     OK = COHORT_OK: "Success.";
     INVALID = COHORT_INVALID: "An argument is invalid.";
-    STATE = COHORT_STATE: "Not possible in the object's state.";
+    STATE = COHORT_STATE: "The object's state does not allow this call.";
     NO_MEMORY = COHORT_NO_MEMORY: "Out of memory.";
     BUSY = COHORT_BUSY: "Another thread is inside this communicator.";
     OWNER = COHORT_OWNER: "The communicator is bound to another thread.";
-    UNSUPPORTED = COHORT_UNSUPPORTED: "Not supported here.";
-    NO_LIBRARY = COHORT_NO_LIBRARY: "A library was not found.";
-    NO_SYMBOL = COHORT_NO_SYMBOL: "A library lacks a function.";
+    UNSUPPORTED = COHORT_UNSUPPORTED: "Not supported by this platform, library version or configuration.";
+    NO_LIBRARY = COHORT_NO_LIBRARY: "NCCL, CUDA or PMIx was not found.";
+    NO_SYMBOL = COHORT_NO_SYMBOL: "NCCL, CUDA or PMIx lacks a function.";
     NO_DEVICE = COHORT_NO_DEVICE: "There is no usable device.";
-    CUDA = COHORT_CUDA: "A call of the CUDA runtime has failed.";
-    NCCL = COHORT_NCCL: "A call of NCCL has failed.";
-    SYSTEM = COHORT_SYSTEM: "The operating system has failed.";
-    ABORTED = COHORT_ABORTED: "Aborted.";
+    CUDA = COHORT_CUDA: "A CUDA call failed.";
+    NCCL = COHORT_NCCL: "An NCCL call failed.";
+    SYSTEM = COHORT_SYSTEM: "A system call failed.";
+    ABORTED = COHORT_ABORTED: "The group was aborted.";
     WORKER = COHORT_WORKER: "A rank's worker returned an error, panicked, or gave up.";
-    WEDGED = COHORT_WEDGED: "An abort could not be completed.";
+    WEDGED = COHORT_WEDGED: "An abort did not complete; buffers may still be in use.";
     MISMATCH = COHORT_MISMATCH: "Ranks made different calls.";
-    FORKED = COHORT_FORKED: "In the child of a fork.";
-    THREAD_EXITED = COHORT_THREAD_EXITED: "The thread of a bound rank has exited.";
-    STALLED = COHORT_STALLED: "A collective was not done in its time.";
-    INIT_TIMEOUT = COHORT_INIT_TIMEOUT: "Ranks did not connect in time.";
-    STALE = COHORT_STALE: "The communicator is of the past.";
-    PROCESS_EXITED = COHORT_PROCESS_EXITED: "A process of the group has exited.";
+    FORKED = COHORT_FORKED: "Cohort cannot be used in the child of a fork.";
+    THREAD_EXITED = COHORT_THREAD_EXITED: "The thread of a bound rank exited.";
+    STALLED = COHORT_STALLED: "A collective missed its deadline.";
+    INIT_TIMEOUT = COHORT_INIT_TIMEOUT: "Ranks did not connect before the init deadline.";
+    STALE = COHORT_STALE: "The communicator belongs to an earlier generation, or was closed.";
+    PROCESS_EXITED = COHORT_PROCESS_EXITED: "A process of the group exited.";
 }
 
 impl Status {
-    /// The number that C has for it.
+    /// Return the number of the status in C.
     pub fn code(self) -> i32 {
         self.0
     }
 
-    /// The text of C's `cohort_status_text()`: "ranks made different calls".
+    /// Return the text of C's `cohort_status_text()`, for example "ranks made different calls".
     pub fn text(self) -> &'static str {
         // SAFETY: the function takes any value, and returns a string that is never freed.
         unsafe { static_text(sys::cohort_status_text(self.0)) }
@@ -82,17 +81,17 @@ impl fmt::Display for Status {
     }
 }
 
-/// A text of the library that lasts as long as the process.
+/// Return a text of the library that is valid as long as the process.
 ///
 /// # Safety
 ///
-/// `text` must be such a string, with a NUL at its end.
+/// `text` must be such a string, terminated by NUL.
 pub(crate) unsafe fn static_text(text: *const c_char) -> &'static str {
     // SAFETY: the caller's promise.
     unsafe { CStr::from_ptr(text) }.to_str().unwrap_or("")
 }
 
-/// A call that failed: its status, which call it was, why, and what has ended the group
+/// The error of a failed call: its status, its name, the reason, and the cause that ended the group
 #[derive(Clone, Debug)]
 pub struct Error {
     inner: Box<Inner>,
@@ -117,10 +116,10 @@ impl Error {
         }
     }
 
-    /// The error of a call that has just returned `rc` on this thread.
+    /// Create the error of a call that has just returned `rc` on this thread.
     pub(crate) fn of(rc: c_int, call: &'static str) -> Error {
         let text = if rc < 0 {
-            // SAFETY: the text lasts until this thread's next call, and is copied here.
+            // SAFETY: the text is valid until this thread's next call, and is copied here.
             unsafe { CStr::from_ptr(sys::cohort_last_error()) }.to_string_lossy().into_owned()
         } else {
             Status(rc).text().to_string()
@@ -146,32 +145,33 @@ impl Error {
         self
     }
 
-    /// What kind of error it is.
+    /// Return the status.
     pub fn status(&self) -> Status {
         self.inner.status
     }
 
-    /// The function of C that failed: "cohort_all_reduce".
+    /// Return the C function that failed, for example "cohort_all_reduce".
     pub fn call(&self) -> &'static str {
         self.inner.call
     }
 
-    /// Why, for people: it names the argument and its value, or is the text of the cause.
+    /// Return the reason, for diagnostics only: the argument and its value, or the cause's text.
     pub fn text(&self) -> &str {
         &self.inner.text
     }
 
-    /// What has ended the group; `None` if nothing has.
+    /// Return the cause that ended the group, or `None`.
     pub fn cause(&self) -> Option<&Cause> {
         self.inner.cause.as_ref()
     }
 
-    /// The rank to blame for the end of the group; `None` if it has not ended, or no rank is.
+    /// Return the rank to blame for the end of the group; `None` if the group has not ended, or if
+    /// no rank is to blame.
     pub fn rank(&self) -> Option<usize> {
         self.cause().and_then(|cause| cause.rank)
     }
 
-    /// What the watchdog has found; `None` while nothing has ended the group.
+    /// Return the kind of the verdict; `None` if the group has not ended.
     pub fn verdict(&self) -> Option<VerdictKind> {
         self.cause().map(|cause| cause.kind)
     }
@@ -189,9 +189,9 @@ impl StdError for Error {
     }
 }
 
-/// An error of a call that was given buffers, with those that are free again
+/// An error of a call that took buffers, with the buffers if they are no longer in use
 ///
-/// `?` turns it into an [`Error`], and drops what it holds.
+/// The `?` operator converts it to an [`Error`] and drops the buffers.
 pub struct Failed<B> {
     error: Error,
     back: Option<B>,
@@ -202,13 +202,13 @@ impl<B> Failed<B> {
         Failed { error, back }
     }
 
-    /// The error.
+    /// Return the error.
     pub fn error(&self) -> &Error {
         &self.error
     }
 
-    /// The error, and what the call was given. `None`: an abort could not be completed
-    /// ([`Status::WEDGED`]), something may still use the memory, and it is never freed.
+    /// Return the error and the buffers that the call took; `None` if an abort did not complete
+    /// ([`Status::WEDGED`]), so that the memory may still be in use and is never freed.
     pub fn into_parts(self) -> (Error, Option<B>) {
         (self.error, self.back)
     }

@@ -20,51 +20,54 @@ use crate::options::{Options, Platform};
 use crate::shared::{c_text, lock, Link, Shared};
 use crate::watch::{Cause, RankReport};
 
-/// Some of the machine's devices, a rank on each
+/// A group of devices of this machine, with one rank on each
 ///
-/// Dropping it closes the group once every communicator, buffer and ticket of it is gone, too:
-/// with the last of them, on that thread. A close waits for what is in flight up to the close
-/// deadline, then aborts, up to the abort deadline; what goes wrong is told to
-/// [`on_drop_error`](crate::on_drop_error). If a [`Group::run`] has left workers behind, their
-/// handles may never go, so that dropping the group closes it as [`Group::close`] does.
+/// If this object is dropped, the group is closed by the thread that drops the group's last
+/// communicator, buffer or ticket. A close waits for operations in flight up to the close deadline,
+/// then aborts them, up to the abort deadline; errors go to
+/// [`on_drop_error`](crate::on_drop_error). If a [`Group::run`] has abandoned workers, their
+/// handles may never be dropped, so dropping this object closes the group immediately, as
+/// [`Group::close`] does.
 #[derive(Debug)]
 pub struct Group {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
+    /// Serializes group-level calls, which C allows one thread at a time to make.
+    pub(crate) turn: Mutex<()>,
     has_left_behind: bool,
 }
 
 impl Group {
     /// Open a group over all devices: `cohort_group_open()`
     ///
-    /// Blocks until the ranks are connected, or the init deadline has passed.
+    /// Blocks until the ranks are connected or the init deadline expires.
     ///
     /// # Errors
     ///
-    /// [`Status::INVALID`] with the option and its value; [`Status::INIT_TIMEOUT`];
-    /// [`Status::NO_LIBRARY`], [`Status::NO_DEVICE`] and others of the platform. Nothing is
-    /// open then.
+    /// [`Status::INVALID`], naming the option and its value; [`Status::INIT_TIMEOUT`];
+    /// [`Status::NO_LIBRARY`], [`Status::NO_DEVICE`] and other errors of the platform. On an error
+    /// no group is open.
     pub fn open(options: Options) -> Result<Group> {
         Group::open_c(ptr::null(), 0, options)
     }
 
-    /// Open a group over the first `n` devices, 1 or more.
+    /// Open a group over the first `n` devices; `n` is at least 1.
     ///
     /// # Errors
     ///
-    /// As [`Group::open`].
+    /// The errors of [`Group::open`].
     pub fn open_first(n: usize, options: Options) -> Result<Group> {
         let call = "cohort_group_open";
         if n == 0 {
-            return Err(Error::new(Status::INVALID, call, "n is 0, not 1 or more"));
+            return Err(Error::new(Status::INVALID, call, "n is 0; it must be at least 1"));
         }
         Group::open_c(ptr::null(), number(call, "n", n)?, options)
     }
 
-    /// Open a group with rank r on `devices[r]`, each at most once.
+    /// Open a group with rank r on `devices[r]`; each device may appear once.
     ///
     /// # Errors
     ///
-    /// As [`Group::open`].
+    /// The errors of [`Group::open`].
     pub fn open_devices(devices: &[i32], options: Options) -> Result<Group> {
         let call = "cohort_group_open";
         if devices.is_empty() {
@@ -77,21 +80,22 @@ impl Group {
         let call = "cohort_group_open";
         let (group, callbacks) = options.open(call, |options| {
             let mut group = ptr::null_mut();
-            // SAFETY: `n` devices, or none; all is borrowed for the call.
+            // SAFETY: `n` devices, or none; all arguments are borrowed for the call.
             let rc = unsafe { sys::cohort_group_open(devices, n, options, &mut group) };
             if rc < 0 {
                 return Err(Error::of(rc, call));
             }
             Ok(group)
         })?;
-        Ok(Group { shared: Shared::of_group(group, callbacks), has_left_behind: false })
+        let shared = Shared::of_group(group, callbacks);
+        Ok(Group { shared, turn: Mutex::default(), has_left_behind: false })
     }
 
-    /// One communicator per rank: `cohort_group_split()`, once in a generation
+    /// Return one communicator per rank, once per generation: `cohort_group_split()`
     ///
     /// # Errors
     ///
-    /// [`Status::STATE`] if the group was split or run before, or has a cause.
+    /// [`Status::STATE`] if the group was split or run before in this generation, or has a cause.
     pub fn split(&mut self) -> Result<Vec<Comm>> {
         let mut comms = vec![ptr::null_mut(); self.size()];
         // SAFETY: room for a pointer per rank.
@@ -101,13 +105,13 @@ impl Group {
         Ok(comms.into_iter().map(comm).collect())
     }
 
-    /// Run a function on every rank, a thread per rank: `cohort_group_run()`
+    /// Run a function on every rank, with one thread per rank: `cohort_group_run()`
     ///
-    /// Returns what the workers have returned, in the order of the ranks. A worker that returns
-    /// an error, or panics, ends the group: no other rank goes on waiting for it.
+    /// Returns the results of this process's workers, in rank order. A worker that returns an error
+    /// or panics ends the group, so that no other rank keeps waiting for it.
     ///
-    /// Blocks until every worker has returned; once the group has a cause, no longer than the
-    /// abort deadline. Workers that have not returned then are left behind
+    /// Blocks until every worker has returned or, once the group has a cause, until the abort
+    /// deadline expires. Workers that have not returned by then are abandoned
     /// ([`Group::abandoned`]), which is why `worker` must not borrow:
     ///
     /// ```compile_fail,E0373
@@ -119,7 +123,7 @@ impl Group {
     /// # Ok::<(), Error>(())
     /// ```
     ///
-    /// Nor does its communicator leave it:
+    /// Nor can the communicator leave its worker:
     ///
     /// ```compile_fail,E0277
     /// use cohort::{Comm, Error, Group, Options};
@@ -136,10 +140,10 @@ impl Group {
     ///
     /// # Errors
     ///
-    /// The cause's; its text is the worker's error, or the panic's message (200 bytes of it),
-    /// and [`source()`](StdError::source) has the error itself, or a [`Panic`].
-    /// [`Status::STATE`] if the group has a cause already, or a communicator of
-    /// [`Group::split`] is alive; [`Status::SYSTEM`] if threads cannot be started.
+    /// The cause's error. Its text is the worker's error or the panic's message (the first 200
+    /// bytes); [`source()`](StdError::source) returns the error itself, or a [`Panic`].
+    /// [`Status::STATE`] if the group has a cause already, or a communicator from [`Group::split`]
+    /// is alive; [`Status::SYSTEM`] if threads cannot be started.
     pub fn run<F, R, E>(&mut self, worker: F) -> Result<Vec<R>>
     where
         F: Fn(&Comm) -> std::result::Result<R, E> + Send + Sync + 'static,
@@ -148,39 +152,39 @@ impl Group {
     {
         let call = "cohort_group_run";
         if self.shared.is_out() {
-            let text = "a communicator of the group's split is alive: drop it first";
+            let text = "a communicator from split() is alive; drop it first";
             return Err(Error::new(Status::STATE, call, text));
         }
         let job = Arc::new(Job {
             worker,
             shared: self.shared.clone(),
             started: AtomicUsize::new(0),
-            results: Mutex::new((0..self.size()).map(|_| None).collect()),
+            results: Mutex::default(),
             failure: Mutex::default(),
         });
         let user = Arc::as_ptr(&job);
         for _ in 0..self.size() {
-            // SAFETY: from an Arc. Each worker that starts takes one of these references.
+            // SAFETY: `user` is from an Arc. Each worker that starts takes one reference.
             unsafe { Arc::increment_strong_count(user) };
         }
         let group = self.shared.group();
         let mut rc = sys::COHORT_OK;
         let cause = Cause::ask(|cause| {
             let user = user as *mut c_void;
-            // SAFETY: `work` takes what `user` points to, which its references keep alive.
+            // SAFETY: `work` gets `user`, which its references keep alive.
             rc = unsafe { sys::cohort_group_run(group, Some(work::<F, R, E>), user, cause) };
             rc
         });
         let error = (rc < 0).then(|| Error::of(rc, call));
-        // With STATE they are those of the run before.
+        // After STATE, abandoned workers are those of an earlier run.
         // SAFETY: an open group; room for none.
         let left = rc != sys::COHORT_STATE
             && unsafe { sys::cohort_group_abandoned(group, ptr::null_mut(), 0) } > 0;
         self.has_left_behind |= left;
         if !left {
-            // None is running, so these have not started, and never will.
+            // No worker is running, so the remaining ones have not started and never will.
             for _ in job.started.load(Ordering::SeqCst)..self.size() {
-                // SAFETY: a reference from above that nobody has taken.
+                // SAFETY: a reference from above that no worker has taken.
                 unsafe { Arc::decrement_strong_count(user) };
             }
         }
@@ -194,19 +198,21 @@ impl Group {
                 cause => error.with_cause(cause),
             });
         }
-        let results = std::mem::take(&mut *lock(&job.results));
-        Ok(results.into_iter().flatten().collect())
+        let mut results = std::mem::take(&mut *lock(&job.results));
+        results.sort_by_key(|(rank, _)| *rank);
+        Ok(results.into_iter().map(|(_, result)| result).collect())
     }
 
-    /// A new generation without these ranks: `cohort_group_respawn()`
+    /// Start a new generation without these ranks: `cohort_group_respawn()`
     ///
-    /// Blocks until the former generation is reclaimed, then as [`Group::open`]. Communicators
-    /// of the former generation answer [`Status::STALE`].
+    /// Blocks until the previous generation is reclaimed, and then until the new one is connected,
+    /// up to the abort and init deadlines. Communicators of the previous generation return
+    /// [`Status::STALE`].
     ///
     /// # Errors
     ///
-    /// [`Status::STATE`] while there is no cause, or the former generation is not reclaimed;
-    /// [`Status::INVALID`]; as [`Group::open`]. The group is as before.
+    /// [`Status::STATE`] if the group has no cause, or the previous generation is not reclaimed;
+    /// [`Status::INVALID`]; the errors of [`Group::open`]. On an error the group is unchanged.
     pub fn respawn(&mut self, lost: &[usize]) -> Result<()> {
         let call = "cohort_group_respawn";
         let lost = lost.iter().map(|rank| number(call, "rank", *rank));
@@ -220,61 +226,62 @@ impl Group {
         Ok(())
     }
 
-    /// End every operation and communicator: `cohort_group_abort()`; true if this call did.
+    /// End every operation and communicator: `cohort_group_abort()`; returns true if this call
+    /// ended the group.
     pub fn abort(&self, reason: &str) -> bool {
         let reason = c_text(reason);
         // SAFETY: an open group; the reason is copied.
         unsafe { sys::cohort_group_abort(self.shared.group(), reason.as_ptr()) == sys::COHORT_OK }
     }
 
-    /// Close the group now, whoever has handles: `cohort_group_close()`
+    /// Close the group now, even if other handles of it exist: `cohort_group_close()`
     ///
-    /// All other handles answer [`Status::STALE`] from now on; buffers that are still held stay
-    /// allocated. If a thread is inside a call, the group is aborted, which brings it out.
-    /// Blocks up to the close deadline, then up to the abort deadline.
+    /// Afterwards all other handles return [`Status::STALE`], and buffers that the program still
+    /// has stay allocated. If a thread is inside a call, the group is aborted to make the call
+    /// return. Blocks up to the close deadline, then up to the abort deadline.
     ///
     /// # Errors
     ///
-    /// [`Status::ABORTED`] if work in flight was cut short; [`Status::WEDGED`] if something
-    /// did not end in its time: closed all the same. [`Status::STATE`] if a thread did not come
-    /// out of a call: the group is open until its handles are gone.
+    /// [`Status::ABORTED`] if work in flight was cut short; [`Status::WEDGED`] if an abort did not
+    /// complete. The group is closed in both cases. [`Status::STATE`] if a thread did not return
+    /// from a call; then the group stays open until its handles are dropped.
     pub fn close(self) -> Result<()> {
         self.shared.close()
     }
 
-    /// The number of ranks in this process.
+    /// Return the number of ranks in this process.
     pub fn size(&self) -> usize {
         // SAFETY: an open group.
         usize::try_from(unsafe { sys::cohort_group_size(self.shared.group()) }).unwrap_or(0)
     }
 
-    /// What it runs on.
+    /// Return the platform that the group runs on.
     pub fn platform(&self) -> Platform {
         self.shared.platform()
     }
 
-    /// 1, and 1 more with each respawn.
+    /// Return the number of the generation: 1 at first, plus 1 for each respawn.
     pub fn generation(&self) -> u32 {
         // SAFETY: an open group.
         let generation = unsafe { sys::cohort_group_generation(self.shared.group()) };
         u32::try_from(generation).unwrap_or(0)
     }
 
-    /// Its devices, in the order of the ranks.
+    /// Return the device of each rank, in rank order.
     pub fn devices(&self) -> Vec<i32> {
         let mut devices = vec![-1; self.size()];
-        // SAFETY: room for as many numbers as there are ranks.
+        // SAFETY: room for one number per rank.
         unsafe { sys::cohort_group_devices(self.shared.group(), devices.as_mut_ptr()) };
         devices
     }
 
-    /// The ranks that the last run of this generation has left behind.
+    /// Return the ranks whose workers the last run of this generation has abandoned.
     pub fn abandoned(&self) -> Vec<usize> {
         self.ranks(sys::cohort_group_abandoned)
     }
 
-    /// The ranks that a supervisor gives to [`Group::respawn`] after the group has ended.
-    /// There are none if no rank is to blame.
+    /// Return the ranks to pass to [`Group::respawn`] after the group has ended; empty if no rank
+    /// is to blame.
     pub fn lost(&self) -> Vec<usize> {
         self.ranks(sys::cohort_group_lost)
     }
@@ -284,18 +291,18 @@ impl Group {
         ask: unsafe extern "C" fn(*const sys::cohort_group, *mut c_int, c_int) -> c_int,
     ) -> Vec<usize> {
         let mut ranks = vec![0; sys::COHORT_MAX_RANKS as usize];
-        // SAFETY: an open group, and room for as many numbers as a group can have ranks.
+        // SAFETY: an open group, and room for the largest number of ranks.
         let n = unsafe { ask(self.shared.group(), ranks.as_mut_ptr(), sys::COHORT_MAX_RANKS) };
         ranks.truncate(usize::try_from(n).unwrap_or(0));
         ranks.into_iter().filter_map(|rank| usize::try_from(rank).ok()).collect()
     }
 
-    /// What has ended the generation, if anything has.
+    /// Return the cause that ended the generation, or `None`.
     pub fn cause(&self) -> Option<Cause> {
         self.shared.cause()
     }
 
-    /// What any thread may ask of the group, and do to it, while it runs.
+    /// Return a handle with which any thread can query or abort the group while it runs.
     pub fn observer(&self) -> Observer {
         Observer(Arc::downgrade(&self.shared))
     }
@@ -317,10 +324,10 @@ impl fmt::Debug for Shared {
     }
 }
 
-/// A group for supervisors: from [`Group::observer`], for any thread
+/// A handle for supervisors, for use on any thread, from [`Group::observer`]
 ///
-/// It does not keep the group open. After its close, [`Observer::abort`] does nothing and the
-/// others answer [`Status::STALE`].
+/// The handle does not keep the group open. After the close, [`Observer::abort`] does nothing and
+/// the other methods return [`Status::STALE`] or `None`.
 #[derive(Clone, Debug)]
 pub struct Observer(Weak<Shared>);
 
@@ -341,7 +348,7 @@ impl Observer {
         rc.unwrap_or_else(|| Err(Error::new(Status::STALE, call, "the group was closed")))
     }
 
-    /// [`Group::abort`]; false, too, after the close.
+    /// Call [`Group::abort`]; return false after the close.
     pub fn abort(&self, reason: &str) -> bool {
         let reason = c_text(reason);
         // SAFETY: an open group; the reason is copied.
@@ -349,13 +356,13 @@ impl Observer {
         self.ask(abort) == Some(sys::COHORT_OK)
     }
 
-    /// [`Group::cause`]; `None`, too, after the close.
+    /// Call [`Group::cause`]; return `None` after the close.
     pub fn cause(&self) -> Option<Cause> {
         // SAFETY: an open group, and room for a cause.
         self.ask(|group| Cause::ask(|cause| unsafe { sys::cohort_group_cause(group, cause) }))?
     }
 
-    /// What each rank is doing now: `cohort_group_snapshot()`.
+    /// Return the state of each rank: `cohort_group_snapshot()`.
     ///
     /// # Errors
     ///
@@ -365,7 +372,7 @@ impl Observer {
         self.check("cohort_group_snapshot", |group| {
             // SAFETY: an open group.
             let room = unsafe { sys::cohort_group_size(group) };
-            // SAFETY: room for as many reports.
+            // SAFETY: room for that many reports.
             let asked = RankReport::ask(room, |reports, room, size| unsafe {
                 sys::cohort_group_snapshot(group, reports, room, size)
             });
@@ -380,23 +387,23 @@ impl Observer {
         Ok(reports)
     }
 
-    /// Write the flight recorder's files into this folder: `cohort_dump()`.
+    /// Write the flight recorder's files into this directory: `cohort_dump()`.
     ///
     /// # Errors
     ///
-    /// [`Status::SYSTEM`] with the file's name; [`Status::STALE`] after the close.
+    /// [`Status::SYSTEM`], naming the file; [`Status::STALE`] after the close.
     pub fn dump(&self, directory: impl AsRef<Path>) -> Result<()> {
         use std::os::unix::ffi::OsStrExt;
 
         let call = "cohort_dump";
         let directory = CString::new(directory.as_ref().as_os_str().as_bytes())
-            .map_err(|_| Error::new(Status::INVALID, call, "directory has a NUL in it"))?;
+            .map_err(|_| Error::new(Status::INVALID, call, "directory contains a NUL"))?;
         // SAFETY: an open group; the text is borrowed for the call.
         self.check(call, |group| unsafe { sys::cohort_dump(group, directory.as_ptr()) })
     }
 }
 
-/// A worker's panic: the [`source()`](StdError::source) of [`Group::run`]'s error
+/// A worker's panic, as the [`source()`](StdError::source) of [`Group::run`]'s error
 #[derive(Debug)]
 pub struct Panic(String);
 
@@ -412,16 +419,17 @@ impl Panic {
     fn of(payload: &(dyn Any + Send)) -> Panic {
         let text = payload.downcast_ref::<&str>().copied();
         let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-        Panic(text.unwrap_or("with a value that is no text").to_string())
+        Panic(text.unwrap_or("with a value that is not text").to_string())
     }
 }
 
-/// What a run's workers share; workers that are left behind keep it.
+/// State shared by a run's workers; abandoned workers keep it alive.
 struct Job<F, R> {
     worker: F,
     shared: Arc<Shared>,
     started: AtomicUsize,
-    results: Mutex<Vec<Option<R>>>,
+    /// Results with their ranks, which may be any ranks of the group.
+    results: Mutex<Vec<(usize, R)>>,
     failure: Mutex<Option<Arc<dyn StdError + Send + Sync>>>,
 }
 
@@ -432,13 +440,11 @@ impl<F, R> Job<F, R> {
         E: Into<Box<dyn StdError + Send + Sync>>,
     {
         let link = Link::new(self.shared.core(comm), self.shared.clone());
-        // SAFETY: it goes before the worker returns, and the worker gets a reference.
+        // SAFETY: it is dropped before the worker returns, and the worker gets only a reference.
         let comm = unsafe { Comm::of_worker(link) };
         let failure = match catch_unwind(AssertUnwindSafe(|| (self.worker)(&comm))) {
             Ok(Ok(result)) => {
-                if let Some(slot) = lock(&self.results).get_mut(comm.rank()) {
-                    *slot = Some(result);
-                }
+                lock(&self.results).push((comm.rank(), result));
                 return 0;
             }
             Ok(Err(error)) => error.into(),
@@ -446,7 +452,7 @@ impl<F, R> Job<F, R> {
         };
         let code = failure.downcast_ref::<Error>().map_or(0, |error| error.status().code());
         let code = if code == 0 { sys::COHORT_WORKER } else { code };
-        // The first cause counts: it may be a destructor's, of this rank.
+        // Only the first cause counts, and a destructor of this rank may have set it already.
         let is_first = comm.fail(code, &failure.to_string()).unwrap_or(false);
         let cause = comm.cause();
         let is_of_this = cause.map_or(false, |cause| {
@@ -459,17 +465,17 @@ impl<F, R> Job<F, R> {
     }
 }
 
-/// A `cohort_worker_fn`: no panic leaves it.
+/// A `cohort_worker_fn` that catches every panic.
 unsafe extern "C" fn work<F, R, E>(comm: *mut sys::cohort_comm, user: *mut c_void) -> c_int
 where
     F: Fn(&Comm) -> std::result::Result<R, E> + Send + Sync + 'static,
     R: Send + 'static,
     E: Into<Box<dyn StdError + Send + Sync>>,
 {
-    // SAFETY: one of the references that `Group::run()` has made for its workers.
+    // SAFETY: one of the references that `Group::run()` made for its workers.
     let job = unsafe { Arc::from_raw(user as *const Job<F, R>) };
     job.started.fetch_add(1, Ordering::SeqCst);
-    // What is dropped here is the program's, and may panic, too.
+    // Dropping the program's values here may also panic.
     contained(move || {
         let code = job.run(comm);
         drop(job);

@@ -14,26 +14,26 @@ use crate::error::Result;
 use crate::options::nanoseconds;
 
 fn read_from<T>(slice: &[T]) -> Place {
-    Place { memory: slice.as_ptr() as *mut _, len: slice.len() }
+    Place { memory: slice.as_ptr() as *mut _, len: slice.len(), dtype: None }
 }
 
 fn written_to<T>(slice: &mut [T]) -> Place {
-    Place { memory: slice.as_mut_ptr().cast(), len: slice.len() }
+    Place { memory: slice.as_mut_ptr().cast(), len: slice.len(), dtype: None }
 }
 
-/// The collectives, sends and receives on memory of the process, which wait for their end
+/// Collectives, sends and receives on host memory, which block until they are done
 ///
-/// They go to the communicator's own stream, in order with what is queued there. `limit` is how
-/// long to wait; [`Duration::MAX`]: until the end, or a deadline of the watchdog's. The library
-/// works on a copy in memory of its own, so that nothing touches the slices after the call,
-/// whatever it answers.
+/// They run on the communicator's own stream, in order with the operations queued there. `limit`
+/// is the longest time to wait; with [`Duration::MAX`] a call waits until the operation is done or
+/// a deadline of the watchdog expires. The library works on a copy in its own memory, so nothing
+/// uses the slices after the call, even after an error.
 ///
 /// # Errors
 ///
-/// [`TIMED_OUT`]: the operation goes on without the caller, the other ranks get this rank's
-/// input, and the output is undefined. Until it has ended, the next such call answers [`BUSY`].
-/// After the other errors of a call that was made the output is undefined, too. [`INVALID`] for
-/// sizes, roots and peers that do not fit; nothing has happened then.
+/// [`TIMED_OUT`] if `limit` passed: the operation continues without the caller, the other ranks get
+/// this rank's input, and the output is undefined. Until the operation ends, further calls on host
+/// memory return [`BUSY`]. [`INVALID`] for sizes, roots and peers that do not fit; then the call
+/// had no effect. After any other error the output is undefined.
 ///
 /// [`TIMED_OUT`]: crate::Status::TIMED_OUT
 /// [`BUSY`]: crate::Status::BUSY
@@ -46,8 +46,8 @@ impl Comm {
         make: impl FnOnce(&At<'_>, u64) -> Result<c_int>,
     ) -> Result<()> {
         let inside = self.submit(call)?;
-        // Never COHORT_FOREVER, with which the call would work on the slices themselves, and
-        // might still do so after WEDGED. This one is 584 years.
+        // Pass a limit of 584 years rather than COHORT_FOREVER, with which the call would work on
+        // the slices themselves and might still use them after WEDGED.
         let limit = nanoseconds(limit).min(sys::COHORT_FOREVER - 1);
         match make(&At { inside: &inside, call, number: ptr::null_mut() }, limit)? {
             sys::COHORT_OK => Ok(()),
@@ -55,8 +55,8 @@ impl Comm {
         }
     }
 
-    // SAFETY, of each call below: the slices have as many elements as is said to C, and are
-    // borrowed for the call, after which nothing touches them, as `host()` gives a limit.
+    // SAFETY, of each call below: the slices have the number of elements that C is given. They are
+    // borrowed for the call, and nothing uses them afterwards, because `host()` passes a limit.
 
     /// Combine `data` across ranks, with the result on every rank.
     pub fn all_reduce_host<T: Element>(
@@ -69,7 +69,7 @@ impl Comm {
         let place = written_to(data);
         self.host(call, limit, |at, limit| {
             let (comm, data, n) = (at.comm(), place.memory, place.len);
-            // SAFETY: see above.
+            // SAFETY: the slices have these lengths, and are borrowed for the call.
             Ok(unsafe { sys::cohort_all_reduce_host(comm, data, n, code::<T>(), op.code(), limit) })
         })
     }
@@ -86,12 +86,12 @@ impl Comm {
         let root = number(call, "root", root)?;
         self.host(call, limit, |at, limit| {
             let (comm, data, n) = (at.comm(), place.memory, place.len);
-            // SAFETY: see above.
+            // SAFETY: the slices have these lengths, and are borrowed for the call.
             Ok(unsafe { sys::cohort_broadcast_host(comm, data, n, code::<T>(), root, limit) })
         })
     }
 
-    /// Combine `data` across ranks, with the result on rank `root`.
+    /// Combine `data` across ranks, with the result only on rank `root`.
     pub fn reduce_host<T: Element>(
         &self,
         data: &mut [T],
@@ -104,14 +104,14 @@ impl Comm {
         let root = number(call, "root", root)?;
         self.host(call, limit, |at, limit| {
             let (comm, data, n) = (at.comm(), place.memory, place.len);
-            // SAFETY: see above.
+            // SAFETY: the slices have these lengths, and are borrowed for the call.
             Ok(unsafe {
                 sys::cohort_reduce_host(comm, data, n, code::<T>(), op.code(), root, limit)
             })
         })
     }
 
-    /// Collect every rank's `send` on every rank, in rank order.
+    /// Gather every rank's `send` on every rank, in rank order.
     pub fn all_gather_host<T: Element>(
         &self,
         send: &[T],
@@ -123,12 +123,12 @@ impl Comm {
         self.host(call, limit, |at, limit| {
             at.want_all("recv", recv, send.len)?;
             let (comm, from, to, n) = (at.comm(), send.memory, recv.memory, send.len);
-            // SAFETY: see above.
+            // SAFETY: the slices have these lengths, and are borrowed for the call.
             Ok(unsafe { sys::cohort_all_gather_host(comm, from, to, n, code::<T>(), limit) })
         })
     }
 
-    /// Combine `send` across ranks, of which each rank gets the block with its number.
+    /// Combine `send` across ranks, and keep this rank's block of the result.
     pub fn reduce_scatter_host<T: Element>(
         &self,
         send: &[T],
@@ -141,14 +141,14 @@ impl Comm {
         self.host(call, limit, |at, limit| {
             at.want_all("send", send, recv.len)?;
             let (comm, from, to, n) = (at.comm(), send.memory, recv.memory, recv.len);
-            // SAFETY: see above.
+            // SAFETY: the slices have these lengths, and are borrowed for the call.
             Ok(unsafe {
                 sys::cohort_reduce_scatter_host(comm, from, to, n, code::<T>(), op.code(), limit)
             })
         })
     }
 
-    /// Collect every rank's `send` on rank `root`; elsewhere `recv` is ignored, and may be empty.
+    /// Gather every rank's `send` on rank `root`; other ranks' `recv` is ignored and may be empty.
     pub fn gather_host<T: Element>(
         &self,
         send: &[T],
@@ -164,12 +164,13 @@ impl Comm {
                 at.want_all("recv", recv, send.len)?;
             }
             let (comm, from, to, n) = (at.comm(), send.memory, recv.memory, send.len);
-            // SAFETY: see above; elsewhere than on the root C ignores `recv`.
+            // SAFETY: the slices are borrowed for the call; on ranks other than root, C ignores `recv`.
             Ok(unsafe { sys::cohort_gather_host(comm, from, to, n, code::<T>(), root, limit) })
         })
     }
 
-    /// Give every rank its block of rank `root`'s `send`, which is ignored elsewhere.
+    /// Distribute the blocks of rank `root`'s `send`, one to each rank; other ranks' `send` is
+    /// ignored.
     pub fn scatter_host<T: Element>(
         &self,
         send: &[T],
@@ -185,13 +186,13 @@ impl Comm {
                 at.want_all("send", send, recv.len)?;
             }
             let (comm, from, to, n) = (at.comm(), send.memory, recv.memory, recv.len);
-            // SAFETY: see above; elsewhere than on the root C ignores `send`.
+            // SAFETY: the slices are borrowed for the call; on ranks other than root, C ignores `send`.
             Ok(unsafe { sys::cohort_scatter_host(comm, from, to, n, code::<T>(), root, limit) })
         })
     }
 
-    /// Every rank gives every rank a block: block r of `send` is for rank r, block r of `recv` is
-    /// from it.
+    /// Send one block to every rank and receive one from every rank: block r of `send` goes to
+    /// rank r, and block r of `recv` is from rank r.
     pub fn all_to_all_host<T: Element>(
         &self,
         send: &[T],
@@ -204,24 +205,24 @@ impl Comm {
             at.want("recv", recv, send.len)?;
             let (comm, from, to, n) =
                 (at.comm(), send.memory, recv.memory, at.share("send", send)?);
-            // SAFETY: see above.
+            // SAFETY: the slices have these lengths, and are borrowed for the call.
             Ok(unsafe { sys::cohort_all_to_all_host(comm, from, to, n, code::<T>(), limit) })
         })
     }
 
-    /// Give `data` to rank `peer`, which receives as many elements.
+    /// Send `data` to rank `peer`, which must receive the same number of elements.
     pub fn send_host<T: Element>(&self, data: &[T], peer: usize, limit: Duration) -> Result<()> {
         let call = "cohort_send_host";
         let place = read_from(data);
         let peer = number(call, "peer", peer)?;
         self.host(call, limit, |at, limit| {
             let (comm, data, n) = (at.comm(), place.memory, place.len);
-            // SAFETY: see above.
+            // SAFETY: the slices have these lengths, and are borrowed for the call.
             Ok(unsafe { sys::cohort_send_host(comm, data, n, code::<T>(), peer, limit) })
         })
     }
 
-    /// Get `data` from rank `peer`, which sends as many elements.
+    /// Receive `data` from rank `peer`, which must send the same number of elements.
     pub fn recv_host<T: Element>(
         &self,
         data: &mut [T],
@@ -233,7 +234,7 @@ impl Comm {
         let peer = number(call, "peer", peer)?;
         self.host(call, limit, |at, limit| {
             let (comm, data, n) = (at.comm(), place.memory, place.len);
-            // SAFETY: see above.
+            // SAFETY: the slices have these lengths, and are borrowed for the call.
             Ok(unsafe { sys::cohort_recv_host(comm, data, n, code::<T>(), peer, limit) })
         })
     }

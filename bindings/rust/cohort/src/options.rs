@@ -5,27 +5,31 @@ use std::mem::{size_of, MaybeUninit};
 use std::os::raw::{c_char, c_int, c_uint};
 use std::path::{Path, PathBuf};
 use std::ptr;
+use std::slice;
+use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::Duration;
 
 use cohort_sys as sys;
 
 use crate::abort::AbortHandle;
+use crate::comm::number;
 use crate::contained;
 use crate::error::{Error, Result, Status};
 use crate::shared::lock;
-use crate::watch::{Cause, Verdict};
+use crate::watch::Verdict;
 
-/// What a group runs on
+/// The platform that a group runs on
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(i32)]
 pub enum Platform {
-    /// What `COHORT_PLATFORM` says, else [`Gpu`](Platform::Gpu) if the machine has one.
+    /// The value of `COHORT_PLATFORM` if set, else [`Gpu`](Platform::Gpu) if there is a GPU.
     #[default]
     Auto = sys::COHORT_PLATFORM_AUTO,
-    /// NCCL and CUDA.
+    /// GPUs, through NCCL and CUDA.
     Gpu = sys::COHORT_PLATFORM_GPU,
-    /// CPU threads and host memory.
+    /// Simulated devices: CPU threads and host memory.
     Host = sys::COHORT_PLATFORM_HOST,
 }
 
@@ -38,61 +42,61 @@ impl Platform {
     }
 }
 
-/// What the watchdog does about a collective whose deadline has passed
+/// The action of the watchdog when a collective misses its deadline
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(i32)]
 pub enum Policy {
-    /// End the group with [`Status::STALLED`], and tell.
+    /// End the group with [`Status::STALLED`], and call [`Options::on_verdict`].
     #[default]
     Abort = sys::COHORT_POLICY_ABORT,
-    /// Tell [`Options::on_verdict`].
+    /// Only call [`Options::on_verdict`].
     Report = sys::COHORT_POLICY_REPORT,
-    /// Ask [`Options::on_verdict`], which ends the group by returning true.
+    /// Call [`Options::on_verdict`], and end the group if it returns true.
     Ask = sys::COHORT_POLICY_ASK,
 }
 
-/// When a rank's part of a collective is launched: see `cohort/options.h`
+/// The time at which a rank's part of a collective is launched: see `cohort/options.h`
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(i32)]
 pub enum Launch {
-    /// What `COHORT_LAUNCH` says, else what is best for the platform.
+    /// The value of `COHORT_LAUNCH` if set, else the best mode for the platform.
     #[default]
     Default = sys::COHORT_LAUNCH_DEFAULT,
-    /// Once all ranks of this process have called it.
+    /// Once all ranks of this process have called the collective.
     Together = sys::COHORT_LAUNCH_TOGETHER,
-    /// At once.
+    /// Immediately, without waiting for the other ranks.
     Ahead = sys::COHORT_LAUNCH_AHEAD,
 }
 
-/// What is connected when ranks open: see `cohort/options.h`
+/// The connections that are made when a group opens: see `cohort/options.h`
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(i32)]
 pub enum Connect {
-    /// What `COHORT_CONNECT` says, else [`Collectives`](Connect::Collectives).
+    /// The value of `COHORT_CONNECT` if set, else [`Collectives`](Connect::Collectives).
     #[default]
     Default = sys::COHORT_CONNECT_DEFAULT,
-    /// What collectives need.
+    /// The connections that collectives need.
     Collectives = sys::COHORT_CONNECT_COLLECTIVES,
-    /// Also every pair of ranks.
+    /// The connections that collectives need, and one between every pair of ranks.
     All = sys::COHORT_CONNECT_ALL,
-    /// Nothing.
+    /// No connections.
     None = sys::COHORT_CONNECT_NONE,
 }
 
-/// How long things may take; `None`: the default. [`Duration::MAX`]: no limit
+/// Time limits; `None` stands for the default, [`Duration::MAX`] for no limit
 ///
-/// `cohort/deadline.h` says what each limits, and its default.
+/// `cohort/deadline.h` defines each limit and its default.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Deadlines {
-    /// To make and connect the ranks.
+    /// Limit for creating and connecting the ranks.
     pub init: Option<Duration>,
-    /// From a rank's call of a collective until the last rank has called it.
+    /// Limit from a rank's call of a collective until the last rank has called it.
     pub join: Option<Duration>,
-    /// From the last rank's call until the collective is done.
+    /// Limit from the last rank's call until the collective is done.
     pub exec: Option<Duration>,
-    /// How long a close waits for what is in flight before it aborts.
+    /// Limit of a close's wait for operations in flight, after which it aborts them.
     pub close: Option<Duration>,
-    /// How long an abort may take.
+    /// Limit for an abort to complete.
     pub abort: Option<Duration>,
 }
 
@@ -110,91 +114,131 @@ impl Deadlines {
     }
 }
 
-/// What C calls a time; [`Duration::MAX`] and all that is too long is `COHORT_FOREVER`.
+/// Convert a time to nanoseconds; a time that does not fit becomes `COHORT_FOREVER`.
 pub(crate) fn nanoseconds(limit: Duration) -> u64 {
     u64::try_from(limit.as_nanos()).unwrap_or(sys::COHORT_FOREVER)
 }
 
 type OnVerdict = Box<dyn Fn(&Verdict) -> bool + Send + Sync>;
-type OnCause = Box<dyn Fn(&Cause) + Send + Sync>;
-type OnSlow = Box<dyn Fn(&Verdict) + Send + Sync>;
+type Gather = dyn Fn(Vec<u8>) -> Option<Vec<u8>> + Send + Sync;
 
-/// The functions that a group tells.
+/// The callbacks of a group.
 #[derive(Default)]
 struct Functions {
     verdict: Option<OnVerdict>,
-    cause: Option<OnCause>,
-    slow: Option<OnSlow>,
+    gather: Option<Arc<Gather>>,
 }
 
 impl Functions {
     fn is_empty(&self) -> bool {
-        self.verdict.is_none() && self.cause.is_none() && self.slow.is_none()
+        self.verdict.is_none() && self.gather.is_none()
     }
 }
 
-/// What C has as the `user` of the three: the functions, until they are released
+/// The way in which the processes of a group find each other.
+#[derive(Clone, Copy)]
+enum Bootstrap {
+    Launcher,
+    /// `Functions::gather`, the program's own function.
+    Gather {
+        process: usize,
+        processes: usize,
+    },
+}
+
+/// The `user` argument of the C callbacks and the `info` of a bootstrap, which has the program's
+/// functions until they are released
 ///
-/// A thread that C has left behind may come here at any time, also after the close.
+/// A thread that C has abandoned may call them at any time, even after the close.
 pub(crate) struct Callbacks(Mutex<Option<Arc<Functions>>>);
 
 impl Callbacks {
-    /// Call `f`, unless the functions were released, so that no panic gets out of it; `on_panic`
-    /// is then the answer.
+    /// Call `f` unless the functions were released; return `on_panic` if it panics.
     fn call<R: Default>(&self, on_panic: R, f: impl FnOnce(&Functions) -> R) -> R {
         let functions = lock(&self.0).clone();
         contained(move || functions.map_or_else(R::default, |functions| f(&functions)))
             .unwrap_or(on_panic)
     }
 
-    /// From now on nothing is called. False: a thread still is in one of the functions, which go
-    /// when it returns.
+    /// Prevent further calls. Returns false if a thread is still in one of the functions; the
+    /// functions are then dropped when that thread returns.
     pub(crate) fn release(&self) -> bool {
         let functions = lock(&self.0).take();
         functions.map_or(true, |functions| Arc::strong_count(&functions) == 1)
     }
 }
 
-// The `user` of the three below is the group's `Callbacks`, which live until no thread of the
-// library can come any more (see `Shared::release_callbacks`).
+// SAFETY, of the functions below that have it: `user` is the group's `Callbacks`, which live until no
+// thread of the library can call them (see `Shared::release_callbacks`).
 
 unsafe extern "C" fn on_verdict(verdict: *const sys::cohort_verdict, user: *mut c_void) -> c_int {
-    // SAFETY: see above; the verdict is borrowed for the call.
+    // SAFETY: `user` is the live `Callbacks`; the verdict is borrowed for the call.
     let (callbacks, verdict) = unsafe { (&*user.cast::<Callbacks>(), &*verdict) };
-    // Who panics when asked is taken to say that the group cannot go on.
+    // A panic means that the group cannot continue.
     callbacks.call(1, |functions| {
-        // SAFETY: this is the callback.
+        // SAFETY: this is the callback that got the verdict.
         let verdict = unsafe { Verdict::from_c(verdict) };
         functions.verdict.as_ref().map_or(0, |tell| c_int::from(tell(&verdict)))
     })
 }
 
-unsafe extern "C" fn on_abort(cause: *const sys::cohort_cause, user: *mut c_void) {
-    // SAFETY: see above; the cause is borrowed for the call.
-    let (callbacks, cause) = unsafe { (&*user.cast::<Callbacks>(), &*cause) };
-    callbacks.call((), |functions| {
-        if let (Some(tell), Some(cause)) = (&functions.cause, Cause::from_c(cause)) {
-            tell(&cause);
-        }
-    })
+/// An allgather that runs on its own thread, because the callback of the C API must not block.
+struct Request {
+    result: Receiver<Option<Vec<u8>>>,
+    recv: *mut c_void,
 }
 
-unsafe extern "C" fn on_slow(verdict: *const sys::cohort_verdict, user: *mut c_void) -> c_int {
-    // SAFETY: see above; the verdict is borrowed for the call.
-    let (callbacks, verdict) = unsafe { (&*user.cast::<Callbacks>(), &*verdict) };
-    callbacks.call(0, |functions| {
-        if let Some(tell) = &functions.slow {
-            // SAFETY: this is the callback.
-            tell(&unsafe { Verdict::from_c(verdict) });
+unsafe extern "C" fn gather_start(
+    send: *mut c_void,
+    recv: *mut c_void,
+    bytes: usize,
+    user: *mut c_void,
+    request: *mut *mut c_void,
+) -> c_int {
+    // SAFETY: `user` is the live `Callbacks`.
+    let callbacks = unsafe { &*user.cast::<Callbacks>() };
+    callbacks.call(1, |functions| {
+        let gather = match &functions.gather {
+            Some(gather) => gather.clone(),
+            None => return 1,
+        };
+        // SAFETY: C's bytes of this process, borrowed for the call.
+        let own = unsafe { slice::from_raw_parts(send.cast::<u8>(), bytes) }.to_vec();
+        let (sender, result) = mpsc::channel();
+        let run = move || drop(sender.send(contained(|| gather(own)).flatten()));
+        if thread::Builder::new().name("cohort/gather".into()).spawn(run).is_err() {
+            return 1;
         }
+        // SAFETY: room for a pointer.
+        unsafe { *request = Box::into_raw(Box::new(Request { result, recv })).cast() };
         0
     })
 }
 
+unsafe extern "C" fn gather_test(request: *mut c_void) -> c_int {
+    // SAFETY: from `gather_start()`, and not freed yet.
+    let request = unsafe { &*request.cast::<Request>() };
+    match request.result.try_recv() {
+        Ok(Some(all)) => {
+            // SAFETY: `Options::bootstrap` has compared the length with C's room.
+            unsafe { ptr::copy_nonoverlapping(all.as_ptr(), request.recv.cast(), all.len()) };
+            0
+        }
+        Err(TryRecvError::Empty) => 1,
+        _ => -1,
+    }
+}
+
+unsafe extern "C" fn gather_free(request: *mut c_void) -> c_int {
+    // SAFETY: from `gather_start()`, freed once.
+    drop(unsafe { Box::from_raw(request.cast::<Request>()) });
+    0
+}
+
 /// Options of a group, or of ranks that join by id; each has a default
 ///
-/// `cohort/options.h` describes them. CUDA graphs are not offered: nothing tells when a
-/// graph's launch is done with a buffer.
+/// `cohort/options.h` describes them. CUDA graphs are not supported, because nothing reports when
+/// a graph launch no longer uses a buffer.
 #[derive(Default)]
 pub struct Options {
     name: Option<String>,
@@ -202,7 +246,6 @@ pub struct Options {
     recorder_slots: u32,
     deadlines: Deadlines,
     policy: Policy,
-    warn_percent: u32,
     slow: Option<Duration>,
     dump_directory: Option<PathBuf>,
     log: Option<PathBuf>,
@@ -210,115 +253,132 @@ pub struct Options {
     adaptive: Option<(u32, u32, Duration)>,
     launch: Launch,
     connect: Connect,
-    several_processes: bool,
+    bootstrap: Option<Bootstrap>,
     abort: Option<AbortHandle>,
     functions: Functions,
 }
 
 impl Options {
-    /// Every option with its default.
+    /// Create options with their defaults.
     pub fn new() -> Options {
         Options::default()
     }
 
-    /// The group's name in texts; "cohort" by default.
+    /// Set the group's name, which appears in messages; the default is "cohort".
     pub fn name(mut self, name: impl Into<String>) -> Options {
         self.name = Some(name.into());
         self
     }
 
-    /// What it runs on.
+    /// Set the platform to run on.
     pub fn platform(mut self, platform: Platform) -> Options {
         self.platform = platform;
         self
     }
 
-    /// How many operations a rank may have in flight, and how many the flight recorder keeps:
-    /// a power of two from 16 to 65536; 2048 by default.
+    /// Set the number of operations that a rank may have in flight and that the flight recorder
+    /// keeps: a power of two from 16 to 65536; the default is 2048.
     pub fn recorder_slots(mut self, slots: u32) -> Options {
         self.recorder_slots = slots;
         self
     }
 
-    /// How long things may take.
+    /// Set the time limits.
     pub fn deadlines(mut self, deadlines: Deadlines) -> Options {
         self.deadlines = deadlines;
         self
     }
 
-    /// What happens once a collective's deadline has passed.
+    /// Set the action when a collective misses its deadline.
     pub fn policy(mut self, policy: Policy) -> Options {
         self.policy = policy;
         self
     }
 
-    /// How much of a deadline passes before a warning; 100: never; 50 by default.
-    pub fn warn_percent(mut self, percent: u32) -> Options {
-        self.warn_percent = percent;
-        self
-    }
-
-    /// Deadlines that follow what collectives have taken: at most `factor` (2 to 1000) times
-    /// the longest of late, once `warmup` collectives were seen, and never below `floor`.
+    /// Adapt deadlines to measured times: `factor` (2 to 1000) times the longest recent collective,
+    /// but at least `floor`, once `warmup` collectives were measured.
     pub fn adaptive(mut self, factor: u32, warmup: u32, floor: Duration) -> Options {
         self.adaptive = Some((factor, warmup, floor));
         self
     }
 
-    /// When a rank's part of a collective is launched.
+    /// Set the time at which a rank's part of a collective is launched.
     pub fn launch(mut self, launch: Launch) -> Options {
         self.launch = launch;
         self
     }
 
-    /// What is connected as ranks open.
+    /// Set the connections that are made when the group opens.
     pub fn connect(mut self, connect: Connect) -> Options {
         self.connect = connect;
         self
     }
 
-    /// Dump the flight recorder into this folder with each verdict that is no warning.
+    /// Dump the flight recorder to this directory with each verdict of `on_verdict`.
     pub fn dump_directory(mut self, directory: impl AsRef<Path>) -> Options {
         self.dump_directory = Some(directory.as_ref().to_path_buf());
         self
     }
 
-    /// What goes to stderr when a cause ends a group: "line" (the default), "none", "verdict", or
-    /// a path with a '/' of a file for verdicts. `COHORT_LOG` in the environment overrides it.
+    /// Set the output on stderr when a cause ends a group: "line" (the default), "none", "verdict",
+    /// or a path with a '/' to write verdicts to that file. `COHORT_LOG` overrides this option.
     pub fn log(mut self, log: impl AsRef<Path>) -> Options {
         self.log = Some(log.as_ref().to_path_buf());
         self
     }
 
-    /// Ask the threads of missing ranks by this signal where they are, for the verdict.  Add
-    /// [`sys::COHORT_STACK_ALL`] to also ask other threads of the process, for dumps.
+    /// Collect stacks for verdicts from the threads of missing ranks, by this signal. Add
+    /// [`sys::COHORT_STACK_ALL`] to include the process's other threads in dumps.
     pub fn stack_signal(mut self, signal: i32) -> Options {
         self.stack_signal = signal;
         self
     }
 
-    /// The group has ranks in several processes, which a launcher has started and which find
-    /// each other by what it has set in the environment.
+    /// Use ranks in several processes, which find each other through the environment variables of
+    /// their launcher.
     pub fn several_processes(mut self) -> Options {
-        self.several_processes = true;
+        self.bootstrap = Some(Bootstrap::Launcher);
         self
     }
 
-    /// End the call that opens the group, or joins, with [`Status::ABORTED`] when `handle` is
-    /// fired, and afterwards the group. The handle is from [`AbortHandle::new`] and for one
-    /// group; ranks that join by one id may share it.
+    /// Use ranks in several processes, which find each other through the program's own function
+    ///
+    /// This process is number `process` of `processes`. `gather` takes bytes of this process, and
+    /// returns the bytes of all processes, in the order of the processes; each process passes the
+    /// same number of bytes. `gather` is called several times, one call at a time, when the group
+    /// opens and when it is respawned. It may block, because it runs on its own thread. If it
+    /// returns an error or a wrong length, or panics, the open fails. After the init deadline the
+    /// library no longer waits for it.
+    pub fn bootstrap<E>(
+        mut self,
+        process: usize,
+        processes: usize,
+        gather: impl Fn(&[u8]) -> std::result::Result<Vec<u8>, E> + Send + Sync + 'static,
+    ) -> Options {
+        self.bootstrap = Some(Bootstrap::Gather { process, processes });
+        self.functions.gather = Some(Arc::new(move |own: Vec<u8>| {
+            let wanted = own.len().checked_mul(processes)?;
+            gather(&own).ok().filter(|all| all.len() == wanted)
+        }));
+        self
+    }
+
+    /// Let `handle` end the open or the join, with [`Status::ABORTED`], and afterwards the group.
+    /// The handle is from [`AbortHandle::new`], and can be used for one group; ranks that join by
+    /// one id may share it.
     pub fn abort(mut self, handle: &AbortHandle) -> Options {
         self.abort = Some(handle.clone());
         self
     }
 
-    /// Told of warnings, and of the end of each generation that does not end in peace
+    /// Set a function that is called when a deadline passes, and when a generation ends
+    /// abnormally
     ///
-    /// The answer counts for [`Policy::Ask`] and [`Stage::Expired`](crate::Stage::Expired):
-    /// true ends the group. A panic counts as true. Runs on a thread of the library, one call
-    /// at a time. It may use an [`AbortHandle`](crate::AbortHandle) or an
-    /// [`Observer`](crate::Observer). If it drops or closes the last handle of its group,
-    /// the group stays open, as nothing can wait for its end there.
+    /// With [`Policy::Ask`], at [`Stage::Expired`](crate::Stage::Expired), the group ends if the
+    /// function returns true or panics; otherwise its result is ignored. The function runs on a
+    /// library thread, one call at a time. It may use an [`AbortHandle`](crate::AbortHandle) or an
+    /// [`Observer`](crate::Observer). If it drops or closes the last handle of its group, the
+    /// group stays open, because a close would wait for this function.
     pub fn on_verdict(
         mut self,
         tell: impl Fn(&Verdict) -> bool + Send + Sync + 'static,
@@ -327,26 +387,15 @@ impl Options {
         self
     }
 
-    /// Told of each generation's cause, on the same thread, before [`Options::on_verdict`].
-    pub fn on_abort(mut self, tell: impl Fn(&Cause) + Send + Sync + 'static) -> Options {
-        self.functions.cause = Some(Box::new(tell));
-        self
-    }
-
-    /// Told, once each, of collectives and transfers that are not done after `limit`; on the
-    /// same thread.
-    pub fn slow(
-        mut self,
-        limit: Duration,
-        tell: impl Fn(&Verdict) + Send + Sync + 'static,
-    ) -> Options {
+    /// Call the function of [`Options::on_verdict`] with [`Stage::Slow`](crate::Stage::Slow) once
+    /// for each collective or transfer that takes longer than `limit`.
+    pub fn slow(mut self, limit: Duration) -> Options {
         self.slow = Some(limit);
-        self.functions.slow = Some(Box::new(tell));
         self
     }
 
-    /// Call `open` with these options as C has them; its second argument is what the callbacks
-    /// are called with, or NULL.
+    /// Call `open` with these options as a C structure, and with the `user` of the callbacks, or
+    /// NULL.
     pub(crate) fn open<R>(
         self,
         call: &'static str,
@@ -359,12 +408,20 @@ impl Options {
         };
         let directory = string(call, "dump_directory", self.dump_directory.map(bytes))?;
         let log = string(call, "log", self.log.map(bytes))?;
-        // SAFETY: plain data, of which zeros are values.
+        // SAFETY: plain data, for which all zeros is a valid value.
         let mut bootstrap: sys::cohort_bootstrap = unsafe { MaybeUninit::zeroed().assume_init() };
         bootstrap.size = size_of::<sys::cohort_bootstrap>();
         bootstrap.kind = sys::COHORT_BOOTSTRAP_AUTO;
+        if let Some(Bootstrap::Gather { process, processes }) = self.bootstrap {
+            bootstrap.kind = sys::COHORT_BOOTSTRAP_TABLE;
+            bootstrap.process = number(call, "process", process)?;
+            bootstrap.processes = number(call, "processes", processes)?;
+            bootstrap.allgather = Some(gather_start);
+            bootstrap.req_test = Some(gather_test);
+            bootstrap.req_free = Some(gather_free);
+        }
         let mut options = MaybeUninit::<sys::cohort_group_options>::zeroed();
-        // SAFETY: the function sets every field; zeros are values of plain data, too.
+        // SAFETY: the function sets every field, and all zeros is valid for plain data.
         let mut options = unsafe {
             sys::cohort_group_options_init(options.as_mut_ptr());
             options.assume_init()
@@ -377,7 +434,6 @@ impl Options {
         options.recorder_slots = self.recorder_slots as c_uint;
         options.deadlines = self.deadlines.to_c();
         options.policy = self.policy as c_int;
-        options.warn_percent = self.warn_percent as c_uint;
         options.dump_directory = pointer(&directory);
         options.log = pointer(&log);
         options.stack_signal = self.stack_signal;
@@ -389,24 +445,23 @@ impl Options {
         }
         options.launch = self.launch as c_int;
         options.connect = self.connect as c_int;
-        if self.several_processes {
-            options.bootstrap = &bootstrap;
-        }
         options.abort = self.abort.as_ref().map_or(ptr::null_mut(), AbortHandle::as_ptr);
         let mut user: *mut Callbacks = ptr::null_mut();
         if !self.functions.is_empty() {
             options.on_verdict = self.functions.verdict.as_ref().map(|_| on_verdict as _);
-            options.on_abort = self.functions.cause.as_ref().map(|_| on_abort as _);
-            options.on_slow = self.functions.slow.as_ref().map(|_| on_slow as _);
             user = Box::into_raw(Box::new(Callbacks(Mutex::new(Some(Arc::new(self.functions))))));
             options.user = user.cast();
         }
+        bootstrap.info = user.cast();
+        if self.bootstrap.is_some() {
+            options.bootstrap = &bootstrap;
+        }
         let opened = open(&options);
         if let Err(error) = &opened {
-            // What connects too late, or with other processes, may be telling still.
+            // A late connection, or other processes, may still call the callbacks.
             let was_left = [Status::INIT_TIMEOUT, Status::ABORTED].contains(&error.status());
-            if !user.is_null() && !self.several_processes && !was_left {
-                // SAFETY: from into_raw() above, and nothing has it any more.
+            if !user.is_null() && self.bootstrap.is_none() && !was_left {
+                // SAFETY: from into_raw() above, and no other pointer to it is left.
                 drop(unsafe { Box::from_raw(user) });
             }
         }
@@ -418,5 +473,5 @@ fn string(call: &'static str, option: &str, bytes: Option<Vec<u8>>) -> Result<Op
     bytes
         .map(CString::new)
         .transpose()
-        .map_err(|_| Error::new(Status::INVALID, call, format!("{} has a NUL in it", option)))
+        .map_err(|_| Error::new(Status::INVALID, call, format!("{} contains a NUL", option)))
 }

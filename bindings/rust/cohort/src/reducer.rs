@@ -22,37 +22,37 @@ use crate::error::{Error, Failed, Result, Status};
 use crate::options::{nanoseconds, Platform};
 use crate::shared::{c_text, Inside, Link, PATIENCE};
 
-/// Options of a [`Reducer`]; 0 or `None`: the default. `cohort/reducer.h` describes them
+/// Options of a [`Reducer`], which `cohort/reducer.h` describes; 0 and `None` stand for the default
 #[derive(Clone, Debug, Default)]
 pub struct ReducerOptions {
-    /// Bytes of the first bucket of each type; 1 MiB by default.
+    /// Size of the first bucket of each element type, in bytes; default 1 MiB.
     pub first_bytes: usize,
-    /// Bytes of the other buckets; 25 MiB by default.
+    /// Size of the other buckets, in bytes; default 25 MiB.
     pub bucket_bytes: usize,
-    /// [`Op::Avg`] by default, or [`Op::Sum`].
+    /// [`Op::Avg`] (the default) or [`Op::Sum`].
     pub op: Option<Op>,
-    /// Each rank's gradients count with the weight that it begins the step with.
+    /// Whether each rank's gradients are scaled by the weight with which it begins the step.
     pub weighted: bool,
-    /// Gradients that are not ready when the step is finished take part as zeros.
+    /// Whether gradients that are not ready when the step finishes count as zeros.
     pub find_unused: bool,
-    /// Never make the plan anew.
+    /// Whether to keep the first bucket plan forever.
     pub keep_plan: bool,
-    /// Each rank is left with its part of the gradients.
+    /// Whether each rank gets only its shard of the gradients.
     pub sharded: bool,
-    /// No bucket is kept smaller than the sizes above.
+    /// Whether buckets must not be smaller than the sizes above.
     pub full_buckets: bool,
 }
 
-/// A parameter of the model, whose gradient a [`Reducer`] handles
+/// A parameter of the model, whose gradient a [`Reducer`] averages
 pub struct Parameter {
     name: Option<String>,
     count: usize,
     dtype: DType,
-    /// The buffer that the gradient is in, if it is the program's.
+    /// Buffer of the gradient, if the program provides it.
     buffer: Option<Box<dyn Held>>,
 }
 
-/// A buffer of any type.
+/// A buffer of any element type.
 trait Held: Send {
     fn place(&self, link: &Link, call: &'static str) -> Result<Place>;
 }
@@ -64,12 +64,12 @@ impl<T: Element> Held for Buffer<T> {
 }
 
 impl Parameter {
-    /// A parameter of `count` elements, with the gradient in the reducer, zeroed.
+    /// Create a parameter of `count` elements, whose zeroed gradient the reducer allocates.
     pub fn new<T: Element>(name: impl Into<String>, count: usize) -> Parameter {
         Parameter { name: Some(name.into()), count, dtype: T::DTYPE, buffer: None }
     }
 
-    /// A parameter with the gradient in this buffer, which the reducer keeps.
+    /// Create a parameter whose gradient is in this buffer; the reducer takes the buffer.
     pub fn with_buffer<T: Element>(name: impl Into<String>, gradient: Buffer<T>) -> Parameter {
         let count = gradient.len();
         let buffer: Option<Box<dyn Held>> = Some(Box::new(gradient));
@@ -84,7 +84,7 @@ impl fmt::Debug for Parameter {
     }
 }
 
-// What the threads of a step may do with a gradient.
+// States of a gradient's claim in a step.
 const FREE: u8 = 0;
 const IS_WRITTEN: u8 = 1;
 const IS_READY: u8 = 2;
@@ -93,23 +93,23 @@ struct Gradient {
     at: *mut c_void,
     count: usize,
     dtype: DType,
-    /// FREE; IS_WRITTEN by the one thread that has set that; IS_READY: the library's.
+    /// FREE, IS_WRITTEN (by the thread that set it) or IS_READY (in use by the library).
     claim: AtomicU8,
 }
 
-/// What the owner and its helpers share.
+/// State shared by the owner and its helpers.
 struct State {
     link: Link,
     reducer: *mut sys::cohort_reducer,
     gradients: Vec<Gradient>,
-    /// Gradients are memory of the process.
+    /// Whether gradients are in host memory.
     is_on_host: bool,
 }
 
-// SAFETY: the claims keep threads apart that write a gradient; C's calls that are for the
-// owner only are made by types that are not `Sync`.
+// SAFETY: claims make sure that only one thread writes a gradient. Only types that are not `Sync`
+// make the C calls that are reserved for the owner.
 unsafe impl Send for State {}
-// SAFETY: as above.
+// SAFETY: as for `Send` above.
 unsafe impl Sync for State {}
 
 impl State {
@@ -119,21 +119,22 @@ impl State {
         let gradient = self
             .gradients
             .get(i)
-            .ok_or_else(|| wrong(format!("parameter is {}, not below {}", i, n)))?;
+            .ok_or_else(|| wrong(format!("parameter is {}, but must be below {}", i, n)))?;
         if gradient.dtype == T::DTYPE {
             return Ok(gradient);
         }
         let names = (i, gradient.dtype.name(), T::DTYPE.name());
-        Err(wrong(format!("parameter {} is of {}, not {}", names.0, names.1, names.2)))
+        Err(wrong(format!("parameter {} has type {}, not {}", names.0, names.1, names.2)))
     }
 
-    /// Let this thread write gradient `i`.
+    /// Claim gradient `i`, so that only this thread may write it.
     fn claim(&self, i: usize) -> Result<()> {
         let claim = &self.gradients[i].claim;
         match claim.compare_exchange(FREE, IS_WRITTEN, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => Ok(()),
             Err(_) => {
-                let text = format!("gradient {} is ready, or another thread writes it", i);
+                let text =
+                    format!("gradient {} is ready already, or another thread is writing it", i);
                 Err(Error::new(Status::STATE, "cohort_reducer_ready", text))
             }
         }
@@ -143,37 +144,37 @@ impl State {
         if self.is_on_host {
             return Ok(());
         }
-        let text = "gradients are on a device: compute them there, and mark them ready";
+        let text = "gradients are on a device; compute them there and mark them ready";
         Err(Error::new(Status::UNSUPPORTED, call, text))
     }
 
-    /// Have `write` write gradient `i`, on the host platform.
+    /// Call `write` on gradient `i`, on the host platform only.
     fn written<T: Element>(&self, i: usize, write: impl FnOnce(&mut [T])) -> Result<()> {
         let call = "cohort_reducer_ready";
         let gradient = self.gradient::<T>(call, i)?;
         self.need_host(call)?;
         self.claim(i)?;
         if gradient.count > 0 {
-            // SAFETY: memory of the process, of as many elements. Until the gradient is ready,
-            // which is said after this, the library does not touch it, and no other thread has
-            // the claim.
+            // SAFETY: host memory of that many elements. The library does not use the gradient
+            // until it is marked ready, which happens after this, and no other thread has the
+            // claim.
             write(unsafe { slice::from_raw_parts_mut(gradient.at.cast(), gradient.count) });
         }
         Ok(())
     }
 
-    /// `cohort_reducer_ready()` by this thread, which has the claim or takes it.
+    /// Call `cohort_reducer_ready()`; this thread must have the claim, or be about to get it.
     fn ready(&self, inside: &Inside<'_>, i: usize) -> Result<bool> {
         let call = "cohort_reducer_ready";
         if let Some(gradient) = self.gradients.get(i) {
             gradient.claim.store(IS_READY, Ordering::Release);
         }
-        // SAFETY: a reducer that lives as long as this, and a step of it is open.
+        // SAFETY: the reducer lives as long as this, and a step of it is open.
         let rc = unsafe { sys::cohort_reducer_ready(self.reducer, i) };
         Ok(inside.check(call, rc)? == sys::COHORT_OK)
     }
 
-    /// Mark what no thread has claimed.
+    /// Mark gradient `i` as ready unless a thread has claimed it.
     fn marked(&self, inside: &Inside<'_>, i: usize) -> Result<bool> {
         let is_claimed = self.gradients.get(i).map_or(false, |gradient| {
             let (new, order) = (IS_READY, Ordering::AcqRel);
@@ -186,47 +187,48 @@ impl State {
     }
 }
 
-/// Averages the gradients of a rank's parameters with those of the others, while the backward
-/// pass goes on
+/// Averages the gradients of a rank's parameters with those of all other ranks, while the
+/// backward pass is still running
 ///
-/// `C` is the communicator, or a reference to it. Dropping the reducer in the middle of a step
-/// makes the rank give up, as the others wait for it; it then waits up to the abort deadline.
-/// After a step that was not waited for it waits up to 10 s for what the rank has queued.
+/// `C` is the communicator or a reference to it. If the reducer is dropped during a step, the rank
+/// fails, because the other ranks wait for it, and the drop waits up to the abort deadline. If the
+/// program has not waited for the last step, the drop waits up to 10 s for queued operations.
 pub struct Reducer<C: Borrow<Comm>> {
     comm: C,
     state: State,
     kept: Vec<Box<dyn Held>>,
-    /// The library may use the gradients.
+    /// Whether a step is open, so that the library may use the gradients.
     is_open: bool,
 }
 
-/// How a step has ended
+/// The outcome of a step
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The gradients are those of all ranks.
+    /// The gradients are averaged over all ranks.
     Averaged,
-    /// There is nothing to update the weights by, on any rank: all weights are 0, or a rank
-    /// has cancelled the step.
+    /// No rank may update its weights: all ranks' weights are 0, or a rank has cancelled the
+    /// step.
     Skipped,
 }
 
-/// What [`Step::finish_for`] has found
+/// The result of [`Step::finish_for`]
 #[derive(Debug)]
 pub enum Finished<'r, C: Borrow<Comm>> {
-    /// The step is over.
+    /// The step is done.
     Done(Outcome),
-    /// It goes on.
+    /// The step is still in progress.
     Pending(Step<'r, C>),
 }
 
 impl<C: Borrow<Comm>> Reducer<C> {
-    /// A reducer of this rank: `cohort_reducer_create()`
+    /// Create a reducer of this rank: `cohort_reducer_create()`
     ///
-    /// Every rank makes its own, of the same parameters, in the order of the forward pass.
+    /// Every rank creates its own reducer, with the same parameters, in the order of the forward
+    /// pass.
     ///
     /// # Errors
     ///
-    /// [`Status::INVALID`] with the parameter or the option; [`Status::UNSUPPORTED`];
+    /// [`Status::INVALID`], naming the parameter or the option; [`Status::UNSUPPORTED`];
     /// [`Status::NO_MEMORY`]; the cause.
     pub fn new(
         comm: C,
@@ -234,7 +236,7 @@ impl<C: Borrow<Comm>> Reducer<C> {
         options: &ReducerOptions,
     ) -> Result<Reducer<C>> {
         let call = "cohort_reducer_create";
-        // Asked once: another call of borrow() may lend another communicator.
+        // Call borrow() only once, because a second call may return another communicator.
         let lent = comm.borrow();
         let link = lent.link.clone();
         let names = parameters.iter().map(|parameter| parameter.name.as_deref().map(c_text));
@@ -255,7 +257,7 @@ impl<C: Borrow<Comm>> Reducer<C> {
             list.len(),
             lent.submit(call).and_then(|inside| {
                 let comm = inside.comm();
-                // SAFETY: `n` parameters; what is the program's is kept below.
+                // SAFETY: `n` parameters; the program's buffers are kept below.
                 let rc = unsafe {
                     sys::cohort_reducer_create(
                         comm,
@@ -269,7 +271,7 @@ impl<C: Borrow<Comm>> Reducer<C> {
             }),
         );
         made?;
-        // SAFETY: a reducer with as many parameters.
+        // SAFETY: the reducer has that many parameters.
         let at = |i| unsafe { sys::cohort_reducer_view(reducer, i) };
         let gradients = (0..n).zip(&parameters).map(|(i, parameter)| Gradient {
             at: at(i),
@@ -284,18 +286,18 @@ impl<C: Borrow<Comm>> Reducer<C> {
         Ok(Reducer { comm, state, kept, is_open: false })
     }
 
-    /// The communicator.
+    /// Return the communicator.
     pub fn comm(&self) -> &Comm {
         self.comm.borrow()
     }
 
-    /// Enter for a call of the owner's.
+    /// Enter the gate and take the turn for a call of the owner.
     fn submit(&self, call: &'static str) -> Result<Inside<'_>> {
         let comm = self.comm.borrow();
         if comm.link.is_same(&self.state.link) {
             return comm.submit(call);
         }
-        // It lends another communicator than before.
+        // borrow() returned another communicator than before.
         Ok(self.state.link.enter(call)?.in_turn())
     }
 
@@ -305,7 +307,7 @@ impl<C: Borrow<Comm>> Reducer<C> {
         begin: impl FnOnce(*mut sys::cohort_reducer, *mut c_void) -> c_int,
     ) -> Result<Step<'_, C>> {
         let inside = self.submit(call)?;
-        // SAFETY: a communicator that is valid while the gate is passed.
+        // SAFETY: the communicator is valid while this thread is inside its gate.
         let stream = unsafe { sys::cohort_comm_stream(inside.comm()) };
         let rc = begin(self.state.reducer, stream);
         inside.check(call, rc)?;
@@ -315,12 +317,12 @@ impl<C: Borrow<Comm>> Reducer<C> {
         Ok(Step { reducer: self, copies: Vec::new(), is_over: false, not_send: PhantomData })
     }
 
-    /// Begin a step: `cohort_reducer_begin()`; every rank begins the same steps
+    /// Begin a step, which every rank must begin: `cohort_reducer_begin()`
     ///
     /// # Errors
     ///
-    /// [`Status::STATE`] if a step is open, or a former one ended with an error, or a batch is
-    /// open; [`Status::INVALID`] for a weighted reducer; the cause.
+    /// [`Status::STATE`] if a step or a batch is open, or an earlier step ended with an error;
+    /// [`Status::INVALID`] if the reducer is weighted; the cause.
     pub fn begin(&mut self) -> Result<Step<'_, C>> {
         self.step("cohort_reducer_begin", |reducer, stream| {
             // SAFETY: a reducer that this owns.
@@ -332,7 +334,7 @@ impl<C: Borrow<Comm>> Reducer<C> {
     ///
     /// # Errors
     ///
-    /// As [`Reducer::begin`]; [`Status::INVALID`] for a reducer that is not weighted.
+    /// The errors of [`Reducer::begin`]; [`Status::INVALID`] if the reducer is not weighted.
     pub fn begin_weighted(&mut self, weight: f64) -> Result<Step<'_, C>> {
         self.step("cohort_reducer_begin_weighted", |reducer, stream| {
             // SAFETY: a reducer that this owns.
@@ -340,12 +342,12 @@ impl<C: Borrow<Comm>> Reducer<C> {
         })
     }
 
-    /// Begin a pass without communication, for gradients that are the sum of several:
-    /// `cohort_reducer_accumulate()`. [`Step::update`] adds to what is there.
+    /// Begin a pass without communication, to accumulate gradients over several passes:
+    /// `cohort_reducer_accumulate()`. [`Step::update`] adds to the gradients.
     ///
     /// # Errors
     ///
-    /// As [`Reducer::begin`].
+    /// The errors of [`Reducer::begin`].
     pub fn accumulate(&mut self) -> Result<Step<'_, C>> {
         self.step("cohort_reducer_accumulate", |reducer, _| {
             // SAFETY: a reducer that this owns.
@@ -353,17 +355,17 @@ impl<C: Borrow<Comm>> Reducer<C> {
         })
     }
 
-    /// Take part in a step of the others without a batch: `cohort_reducer_join()`; `None`: every
-    /// rank has called this, and there is no step left
+    /// Take part in a step of the other ranks without a batch: `cohort_reducer_join()`; return
+    /// `None` once every rank has called this function, and no step is left
     ///
     /// # Errors
     ///
-    /// [`Status::INVALID`] for a reducer that is not weighted; as [`Step::finish`].
+    /// [`Status::INVALID`] if the reducer is not weighted; the errors of [`Step::finish`].
     pub fn join(&mut self) -> Result<Option<Outcome>> {
         let call = "cohort_reducer_join";
         self.need_idle(call)?;
         let inside = self.submit(call)?;
-        // SAFETY: a reducer that this owns; nothing has a gradient, as this is borrowed
+        // SAFETY: this owns the reducer; no one uses the gradients, because this is borrowed
         // mutably.
         let rc = unsafe { sys::cohort_reducer_join(self.state.reducer, sys::COHORT_FOREVER) };
         let joined = inside.check(call, rc);
@@ -376,15 +378,15 @@ impl<C: Borrow<Comm>> Reducer<C> {
         })
     }
 
-    /// Give every rank the shards of all parameters: `cohort_reducer_gather()`
+    /// Copy every rank's shards of all parameters to every rank: `cohort_reducer_gather()`
     ///
-    /// For a sharded reducer, whose parameters are all of `T`. Every rank calls it between the
-    /// same steps, with a buffer for each parameter, in which its own shard is set. Waits until
-    /// that is done.
+    /// The reducer must be sharded, and its parameters must all have type `T`. Every rank calls
+    /// this function between the same two steps, with one buffer per parameter that contains this
+    /// rank's shard. Blocks until the gather is done.
     ///
     /// # Errors
     ///
-    /// [`Status::INVALID`] for other buffers than that, or a reducer that is not sharded;
+    /// [`Status::INVALID`] if the buffers do not match or the reducer is not sharded;
     /// [`Status::STATE`] while a step is open; the cause.
     pub fn gather<T: Element>(
         &mut self,
@@ -393,14 +395,14 @@ impl<C: Borrow<Comm>> Reducer<C> {
         let call = "cohort_reducer_gather";
         let gathered = self.places(call, &parameters).and_then(|places| {
             let inside = self.submit(call)?;
-            // SAFETY: a pointer for each parameter, of its type and count; they are kept until
-            // the call has returned, and for ever if it is wedged.
+            // SAFETY: one pointer per parameter, of its type and count. The buffers are kept until
+            // the call has returned, and forever if it is wedged.
             let rc = unsafe {
                 let stream = sys::cohort_comm_stream(inside.comm());
                 let (reducer, limit) = (self.state.reducer, sys::COHORT_FOREVER);
                 sys::cohort_reducer_gather(reducer, places.as_ptr(), stream, limit)
             };
-            // It goes on without the caller after BUSY.
+            // After BUSY the gather continues without the caller, so the buffers stay in use.
             let rc = if rc == sys::COHORT_BUSY { sys::COHORT_WEDGED } else { rc };
             inside.check(call, rc)
         });
@@ -429,7 +431,8 @@ impl<C: Borrow<Comm>> Reducer<C> {
         places.collect()
     }
 
-    /// Which elements of parameter `i` are this rank's: all, if the reducer is not sharded.
+    /// Return the range of elements of parameter `i` that this rank owns: all elements if the
+    /// reducer is not sharded.
     ///
     /// # Errors
     ///
@@ -453,12 +456,12 @@ impl<C: Borrow<Comm>> Reducer<C> {
         Err(Error::new(Status::STATE, call, text))
     }
 
-    /// The gradient of parameter `i`, on the host platform.
+    /// Return the gradient of parameter `i`, on the host platform only.
     ///
     /// # Errors
     ///
-    /// [`Status::INVALID`] for no such parameter or another type; [`Status::STATE`] if a step
-    /// was not finished; [`Status::UNSUPPORTED`] on GPUs.
+    /// [`Status::INVALID`] if there is no such parameter or its type differs; [`Status::STATE`] if
+    /// a step was not finished; [`Status::UNSUPPORTED`] on GPUs.
     pub fn gradient<T: Element>(&self, i: usize) -> Result<&[T]> {
         let call = "cohort_reducer_view";
         let gradient = self.state.gradient::<T>(call, i)?;
@@ -467,16 +470,16 @@ impl<C: Borrow<Comm>> Reducer<C> {
         if gradient.count == 0 {
             return Ok(&[]);
         }
-        // SAFETY: memory of the process, of as many elements, as long as the reducer lives. No
-        // step is open, and none can begin while this is borrowed.
+        // SAFETY: host memory of that many elements, valid as long as the reducer. No step is
+        // open, and none can begin while this is borrowed.
         Ok(unsafe { slice::from_raw_parts(gradient.at.cast(), gradient.count) })
     }
 
-    /// A copy of the gradient of parameter `i`, on both platforms; waits for the copy.
+    /// Return a copy of the gradient of parameter `i`, on any platform; waits for the copy.
     ///
     /// # Errors
     ///
-    /// As [`Reducer::gradient`]; [`Status::CUDA`]; the cause.
+    /// The errors of [`Reducer::gradient`]; [`Status::CUDA`]; the cause.
     pub fn read<T: Element>(&self, i: usize) -> Result<Vec<T>> {
         if self.state.is_on_host {
             return self.gradient(i).map(<[T]>::to_vec);
@@ -484,24 +487,24 @@ impl<C: Borrow<Comm>> Reducer<C> {
         let gradient = self.state.gradient::<T>("cohort_copy", i)?;
         self.need_idle("cohort_copy")?;
         let (comm, at, count) = (self.comm.borrow(), gradient.at.cast::<T>(), gradient.count);
-        // SAFETY: memory of the reducer; the copy is waited for, or the buffer lost, which is
-        // not the owner of the memory.
+        // SAFETY: memory of the reducer. The copy is waited for, or the buffer is lost, and the
+        // buffer does not own the memory.
         comm.read(&unsafe { comm.buffer_at(at, count) })
     }
 
-    /// Where the gradient of parameter `i` is, for kernels; it never moves.
+    /// Return the address of the gradient of parameter `i`, for kernels; it never moves.
     pub fn as_ptr<T: Element>(&self, i: usize) -> Result<*mut T> {
         Ok(self.state.gradient::<T>("cohort_reducer_view", i)?.at.cast())
     }
 
-    /// How many buckets there are in the plan.
+    /// Return the number of buckets.
     pub fn buckets(&self) -> usize {
         // SAFETY: a reducer that this owns.
         let buckets = self.fact(|reducer| unsafe { sys::cohort_reducer_buckets(reducer) }, 0);
         usize::try_from(buckets).unwrap_or(0)
     }
 
-    /// Whether any rank had the gradient of `i` ready in the last step; `None` without
+    /// Return whether any rank had gradient `i` ready in the last step; `None` without
     /// `find_unused`.
     pub fn used(&self, i: usize) -> Option<bool> {
         // SAFETY: a reducer that this owns.
@@ -522,7 +525,7 @@ impl<C: Borrow<Comm>> Reducer<C> {
 
 fn options_to_c(options: &ReducerOptions) -> sys::cohort_reducer_options {
     let mut c = MaybeUninit::<sys::cohort_reducer_options>::zeroed();
-    // SAFETY: the function sets every field; zeros are values of plain data, too.
+    // SAFETY: the function sets every field, and all zeros is valid for plain data.
     let mut c = unsafe {
         sys::cohort_reducer_options_init(c.as_mut_ptr());
         c.assume_init()
@@ -543,12 +546,12 @@ impl<C: Borrow<Comm>> Drop for Reducer<C> {
     fn drop(&mut self) {
         let call = "cohort_reducer_free";
         let freed = self.submit_to_free(call).and_then(|inside| {
-            // SAFETY: a reducer that this owns, and that nobody uses: a step would borrow it.
+            // SAFETY: this owns the reducer, and no one uses it, because a step would borrow it.
             let free = || unsafe { sys::cohort_reducer_free(self.state.reducer) };
             let mut rc = free();
             if rc == sys::COHORT_STATE {
                 let limit = if self.is_open { Duration::ZERO } else { PATIENCE };
-                // SAFETY: a communicator that is valid while the gate is passed.
+                // SAFETY: the communicator is valid while this thread is inside its gate.
                 let done = unsafe { sys::cohort_synchronize(inside.comm(), nanoseconds(limit)) };
                 if self.is_open || done == sys::COHORT_TIMED_OUT {
                     inside.fail(sys::COHORT_WORKER, "its reducer was dropped in a step");
@@ -558,7 +561,7 @@ impl<C: Borrow<Comm>> Drop for Reducer<C> {
             inside.check(call, rc)
         });
         if let Err(error) = freed {
-            // Something may still use the gradients.
+            // Leak the buffers, because something may still use them.
             mem::forget(mem::take(&mut self.kept));
             crate::told(&error);
         }
@@ -566,7 +569,7 @@ impl<C: Borrow<Comm>> Drop for Reducer<C> {
 }
 
 impl<C: Borrow<Comm>> Reducer<C> {
-    /// Also while a batch is open, which does not matter to C.
+    /// Enter the gate for a free, which C allows even while a batch is open.
     fn submit_to_free(&self, call: &'static str) -> Result<Inside<'_>> {
         let comm = self.comm.borrow();
         match comm.link.is_same(&self.state.link) {
@@ -582,45 +585,47 @@ impl<C: Borrow<Comm>> fmt::Debug for Reducer<C> {
     }
 }
 
-/// A step of a [`Reducer`]: from [`Reducer::begin`] and its siblings
+/// An open step of a [`Reducer`], from [`Reducer::begin`] and related functions
 ///
 /// ```compile_fail,E0277
 /// fn is_send<T: Send>() {}
 /// is_send::<cohort::Step<cohort::Comm>>(); // it stays on its thread
 /// ```
 ///
-/// Threads that compute gradients use a [`Helper`]. Dropping it before
-/// its end makes the rank give up, as the others wait for its gradients.
+/// Other threads that compute gradients use a [`Helper`]. If the step is dropped before it is
+/// finished, the rank fails, because the other ranks wait for its gradients.
 #[must_use = "a step that is dropped ends the group"]
 pub struct Step<'r, C: Borrow<Comm>> {
     reducer: &'r mut Reducer<C>,
-    /// What is being copied to the device.
+    /// Host memory that is being copied to the device.
     copies: Vec<Box<dyn Any + Send>>,
     is_over: bool,
-    /// C wants the thread that has begun the step.
+    /// Makes the type stay on the thread that began the step, as C requires.
     not_send: PhantomData<*const ()>,
 }
 
 impl<'r, C: Borrow<Comm>> Step<'r, C> {
-    /// The gradient of parameter `i` is computed: `cohort_reducer_ready()`; false: it was ready
+    /// Mark the gradient of parameter `i` as computed: `cohort_reducer_ready()`; return false if it
+    /// was already marked
     ///
-    /// For gradients that kernels compute, on streams that the communicator's own stream waits
-    /// for ([`Comm::after_stream`]), and for those that keep what they have.
+    /// Use this function for gradients that do not change, and for gradients that kernels compute
+    /// on streams for which the communicator's own stream waits ([`Comm::after_stream`]).
     ///
     /// # Errors
     ///
-    /// [`Status::INVALID`] for no such parameter; [`Status::STATE`] while another thread writes
-    /// it; what the collectives answer, about earlier buckets, too: finish the step then.
+    /// [`Status::INVALID`] if there is no such parameter; [`Status::STATE`] while another thread
+    /// writes it; the errors of the collectives, even about earlier buckets. Finish the step then.
     pub fn ready(&self, i: usize) -> Result<bool> {
         let inside = self.reducer.submit("cohort_reducer_ready")?;
         self.reducer.state.marked(&inside, i)
     }
 
-    /// Set the gradient of parameter `i`, which is then ready
+    /// Set the gradient of parameter `i` and mark it as computed
     ///
     /// # Errors
     ///
-    /// As [`Step::ready`]; [`Status::INVALID`] for another type or number of elements.
+    /// The errors of [`Step::ready`]; [`Status::INVALID`] if the type or the number of elements
+    /// differs.
     pub fn set<T: Element>(&mut self, i: usize, gradient: &[T]) -> Result<()> {
         let call = "cohort_reducer_ready";
         let state = &self.reducer.state;
@@ -632,39 +637,39 @@ impl<'r, C: Borrow<Comm>> Step<'r, C> {
         drop(self.reducer.submit(call)?);
         state.claim(i)?;
         let comm = self.reducer.comm.borrow();
-        // SAFETY: memory of the reducer, of as many elements. The buffer does not own it, and
-        // nothing else writes it, as this thread has the claim.
+        // SAFETY: memory of the reducer, of that many elements. The buffer does not own it, and no
+        // other thread writes it, because this thread has the claim.
         let to = unsafe { comm.buffer_at::<T>(own.at.cast(), own.count) };
-        // The bucket is queued behind it on the stream.
+        // Safe to release: the bucket is queued after the copy on the same stream.
         self.copies.push(Box::new(comm.upload(to, gradient.to_vec())?.superseded()));
         let inside = self.reducer.submit(call)?;
         state.ready(&inside, i).map(drop)
     }
 
-    /// Have `write` write the gradient of parameter `i`, which is then ready; host platform only
+    /// Call `write` on the gradient of parameter `i`, then mark it as computed; host platform only
     ///
     /// # Errors
     ///
-    /// As [`Step::set`]; [`Status::UNSUPPORTED`] on GPUs.
+    /// The errors of [`Step::set`]; [`Status::UNSUPPORTED`] on GPUs.
     pub fn update<T: Element>(&self, i: usize, write: impl FnOnce(&mut [T])) -> Result<()> {
-        // Once it is written it must become ready, so what refuses that is asked before.
+        // Once written, the gradient must become ready, so check for errors first.
         drop(self.reducer.submit("cohort_reducer_ready")?);
         self.reducer.state.written(i, write)?;
         let inside = self.reducer.submit("cohort_reducer_ready")?;
         self.reducer.state.ready(&inside, i).map(drop)
     }
 
-    /// For other threads, as those of [`std::thread::scope`].
+    /// Return a handle for other threads, such as those of [`std::thread::scope`].
     pub fn helper(&self) -> Helper<'_> {
         Helper(&self.reducer.state)
     }
 
-    /// Launch what helpers have completed: `cohort_reducer_progress()`. With a `limit` above 0 wait
-    /// for helpers, until every gradient is ready; false: some are not.
+    /// Launch the buckets that helpers have completed: `cohort_reducer_progress()`. Waits up to
+    /// `limit` for the remaining buckets; returns false if some gradients are still not ready.
     ///
     /// # Errors
     ///
-    /// What the collectives answer.
+    /// The errors of the collectives.
     pub fn progress(&self, limit: Duration) -> Result<bool> {
         let call = "cohort_reducer_progress";
         let inside = self.reducer.submit(call)?;
@@ -674,12 +679,12 @@ impl<'r, C: Borrow<Comm>> Step<'r, C> {
         Ok(inside.check(call, rc)? == sys::COHORT_OK)
     }
 
-    /// Wait until the gradients are those of all ranks: `cohort_reducer_finish()`
+    /// Wait until the gradients are averaged over all ranks: `cohort_reducer_finish()`
     ///
     /// # Errors
     ///
-    /// [`Status::STATE`] if some gradients are not ready, which the text names; the step comes
-    /// back with the error. The cause: the gradients are undefined.
+    /// [`Status::STATE`], naming gradients that are not ready; the step is returned with the
+    /// error. The cause; then the gradients are undefined.
     pub fn finish(self) -> std::result::Result<Outcome, Failed<Self>> {
         match self.finish_for(Duration::MAX)? {
             Finished::Done(outcome) => Ok(outcome),
@@ -690,21 +695,21 @@ impl<'r, C: Borrow<Comm>> Step<'r, C> {
         }
     }
 
-    /// As [`Step::finish`], but no longer than `limit`.
+    /// Call [`Step::finish`], but wait no longer than `limit`.
     ///
     /// # Errors
     ///
-    /// As for [`Step::finish`].
+    /// The errors of [`Step::finish`].
     pub fn finish_for(self, limit: Duration) -> std::result::Result<Finished<'r, C>, Failed<Self>> {
         self.ended("cohort_reducer_finish", sys::cohort_reducer_finish, limit)
     }
 
-    /// Give up the step, which this rank cannot complete: `cohort_reducer_cancel()`. No rank
-    /// uses what came out, and the group goes on.
+    /// Give up a step that this rank cannot complete: `cohort_reducer_cancel()`. No rank uses the
+    /// step's result, and the group continues.
     ///
     /// # Errors
     ///
-    /// [`Status::UNSUPPORTED`] if there are ranks of other processes; the cause.
+    /// [`Status::UNSUPPORTED`] if the group has ranks in other processes; the cause.
     pub fn cancel(self) -> std::result::Result<(), Failed<Self>> {
         let cancel = sys::cohort_reducer_cancel;
         self.ended("cohort_reducer_cancel", cancel, Duration::MAX).map(drop)
@@ -717,8 +722,8 @@ impl<'r, C: Borrow<Comm>> Step<'r, C> {
         limit: Duration,
     ) -> std::result::Result<Finished<'r, C>, Failed<Self>> {
         let ended = self.reducer.submit(call).and_then(|inside| {
-            // SAFETY: a reducer with an open step, on the thread that has begun it. Helpers
-            // have borrowed the step, which was moved here: there is none.
+            // SAFETY: a reducer with an open step, on the thread that began it. No helper exists,
+            // because helpers borrow the step, which was moved here.
             let rc = unsafe { end(self.reducer.state.reducer, nanoseconds(limit)) };
             inside.check(call, rc)
         });
@@ -727,7 +732,7 @@ impl<'r, C: Borrow<Comm>> Step<'r, C> {
                 self.is_ending();
                 return Ok(Finished::Pending(self));
             }
-            // Cancel: every gradient is ready, so the sums are right.
+            // Only cancel() returns this: every gradient is ready, so the step can be finished.
             Ok(sys::COHORT_ALREADY) => {
                 return self.ended("cohort_reducer_finish", sys::cohort_reducer_finish, limit)
             }
@@ -753,14 +758,14 @@ impl<'r, C: Borrow<Comm>> Step<'r, C> {
         }
     }
 
-    /// Gradients that are not ready take part as zeros: nothing may write them any more.
+    /// Claim the gradients that are not ready, which count as zeros, so that no thread writes them.
     fn is_ending(&mut self) {
         for gradient in &mut self.reducer.state.gradients {
             *gradient.claim.get_mut() = IS_READY;
         }
     }
 
-    /// The step is over; `is_lost`: something may still use its buffers.
+    /// Mark the step as over; `is_lost` means that something may still use its buffers.
     fn over(&mut self, is_lost: bool) {
         self.is_over = true;
         self.reducer.is_open = is_lost;
@@ -776,14 +781,14 @@ impl<C: Borrow<Comm>> Drop for Step<'_, C> {
             return;
         }
         let text = if thread::panicking() {
-            "a panic has dropped its reducer's step"
+            "a panic dropped its reducer's step"
         } else {
             "its reducer's step was dropped before its end"
         };
         if let Ok(inside) = self.reducer.state.link.enter("") {
             inside.fail(sys::COHORT_WORKER, text);
         }
-        // The device may still read them.
+        // Leak them, because the device may still read them.
         mem::forget(mem::take(&mut self.copies));
     }
 }
@@ -794,45 +799,45 @@ impl<C: Borrow<Comm>> fmt::Debug for Step<'_, C> {
     }
 }
 
-/// A step for threads other than its own: from [`Step::helper`]
+/// A handle to an open step for other threads, from [`Step::helper`]
 ///
 /// ```
 /// fn is_sync<T: Send + Sync>() {}
 /// is_sync::<cohort::Helper>();
 /// ```
 ///
-/// What a helper completes is launched by the step's own thread, in [`Step::progress`] or
+/// The step's own thread launches the buckets that a helper completes, in [`Step::progress`] or
 /// [`Step::finish`].
 #[derive(Clone, Copy)]
 pub struct Helper<'s>(&'s State);
 
 impl Helper<'_> {
-    /// [`Step::ready`]
+    /// Call [`Step::ready`]
     ///
     /// # Errors
     ///
-    /// As for it.
+    /// The errors of [`Step::ready`].
     pub fn ready(&self, i: usize) -> Result<bool> {
         let inside = self.0.link.enter("cohort_reducer_ready")?;
         self.0.marked(&inside, i)
     }
 
-    /// [`Step::set`]; host platform only
+    /// Call [`Step::set`]; host platform only
     ///
     /// # Errors
     ///
-    /// As for it; [`Status::UNSUPPORTED`] on GPUs.
+    /// The errors of [`Step::set`]; [`Status::UNSUPPORTED`] on GPUs.
     pub fn set<T: Element>(&self, i: usize, gradient: &[T]) -> Result<()> {
         let call = "cohort_reducer_ready";
         want(call, "gradient", gradient.len(), self.0.gradient::<T>(call, i)?.count)?;
         self.update(i, |own: &mut [T]| own.copy_from_slice(gradient))
     }
 
-    /// [`Step::update`]
+    /// Call [`Step::update`]
     ///
     /// # Errors
     ///
-    /// As for it.
+    /// The errors of [`Step::update`].
     pub fn update<T: Element>(&self, i: usize, write: impl FnOnce(&mut [T])) -> Result<()> {
         self.0.written(i, write)?;
         let inside = self.0.link.enter("cohort_reducer_ready")?;

@@ -13,10 +13,12 @@ use crate::options::Deadlines;
 
 type End = unsafe extern "C" fn(*mut sys::cohort_comm) -> c_int;
 
-/// What holds while it lives: from [`Comm::bind`], [`Comm::push_deadlines`] or [`Comm::pause`]
+/// A setting that lasts until this object is dropped, from [`Comm::bind`],
+/// [`Comm::push_deadlines`] or [`Comm::pause`]
 ///
-/// Dropping it ends that, from the thread that it was made on. If a panic drops a bound one,
-/// the rank gives up first. Forgotten, it holds until the communicator is closed.
+/// Drop the scope on the thread that created it. If a panic drops the scope of a bound
+/// communicator, the rank fails first. A scope that is forgotten lasts until the communicator is
+/// closed.
 #[must_use = "it ends when it is dropped"]
 pub struct Scope<'c> {
     comm: &'c Comm,
@@ -37,19 +39,19 @@ impl Comm {
         Ok((Scope { comm: self, end, fails: false }, rc))
     }
 
-    /// Only this thread may submit, and its end ends the group: `cohort_comm_bind()`
+    /// Allow only this thread to submit; its exit ends the group: `cohort_comm_bind()`
     ///
-    /// Workers of [`Group::run`](crate::Group::run) are bound already; then the scope changes
-    /// nothing.
+    /// Workers of [`Group::run`](crate::Group::run) are bound already; for them the scope has no
+    /// effect.
     ///
     /// # Errors
     ///
-    /// [`Status::STATE`](crate::Status::STATE) if it was closed;
+    /// [`Status::STATE`](crate::Status::STATE) if the communicator was closed;
     /// [`Status::STALE`](crate::Status::STALE).
     pub fn bind(&self) -> Result<Scope<'_>> {
         let (mut scope, rc) = self.scope(
             "cohort_comm_bind",
-            // SAFETY: a communicator that is valid while the gate is passed; likewise below.
+            // SAFETY: valid while this thread is inside its gate.
             |comm| unsafe { sys::cohort_comm_bind(comm) },
             nothing,
         )?;
@@ -63,11 +65,11 @@ impl Comm {
         Ok(scope)
     }
 
-    /// Other deadlines for this rank's calls: `cohort_deadline_push()`; `join` and `exec` count
+    /// Use other `join` and `exec` deadlines for this rank's calls: `cohort_deadline_push()`
     ///
     /// # Errors
     ///
-    /// [`Status::INVALID`](crate::Status::INVALID) for another field;
+    /// [`Status::INVALID`](crate::Status::INVALID) if another field is set;
     /// [`Status::STATE`](crate::Status::STATE) for more than 16 scopes.
     pub fn push_deadlines(&self, deadlines: Deadlines) -> Result<Scope<'_>> {
         let deadlines = deadlines.to_c();
@@ -80,13 +82,13 @@ impl Comm {
         .map(|scope| scope.0)
     }
 
-    /// This rank is away for a while, with good reason: `cohort_pause()`. No deadline runs.
+    /// Suspend deadlines while this rank is busy for a good reason: `cohort_pause()`.
     ///
     /// # Errors
     ///
-    /// [`Status::STATE`](crate::Status::STATE) if it was closed.
+    /// [`Status::STATE`](crate::Status::STATE) if the communicator was closed.
     pub fn pause(&self) -> Result<Scope<'_>> {
-        // SAFETY: see above.
+        // SAFETY: the communicator is valid while this thread is inside its gate.
         let pause = |comm| unsafe { sys::cohort_pause(comm) };
         self.scope("cohort_pause", pause, sys::cohort_resume).map(|scope| scope.0)
     }
@@ -100,10 +102,10 @@ impl Drop for Scope<'_> {
     fn drop(&mut self) {
         if let Ok(inside) = self.comm.enter("") {
             if self.fails && thread::panicking() {
-                inside.fail(sys::COHORT_WORKER, "a panic has left its bound scope");
+                inside.fail(sys::COHORT_WORKER, "a panic dropped its bound scope");
             }
             let inside = inside.in_turn();
-            // SAFETY: a communicator that is valid while the gate is passed.
+            // SAFETY: the communicator is valid while this thread is inside its gate.
             unsafe { (self.end)(inside.comm()) };
         }
     }
@@ -115,21 +117,21 @@ impl fmt::Debug for Scope<'_> {
     }
 }
 
-/// Keeps collectives of this process from being launched while it lives: from [`quiet`]
+/// A quiet section, from [`quiet`]: prevents this process from launching collectives
 #[must_use = "it ends when it is dropped"]
 #[derive(Debug)]
 pub struct Quiet {
-    /// Each thread ends what it has begun.
+    /// Makes the type stay on its thread, which must end the section.
     not_send: PhantomData<*const ()>,
 }
 
-/// Begin a quiet section, for memory operations of the program's own: `cohort_quiet_begin()`
+/// Begin a quiet section, for the program's own GPU memory operations: `cohort_quiet_begin()`
 ///
 /// # Errors
 ///
 /// [`Status::FORKED`](crate::Status::FORKED).
 pub fn quiet() -> Result<Quiet> {
-    // SAFETY: any thread may.
+    // SAFETY: any thread may call it.
     let rc = unsafe { sys::cohort_quiet_begin() };
     if rc < 0 {
         return Err(Error::of(rc, "cohort_quiet_begin"));
@@ -139,7 +141,7 @@ pub fn quiet() -> Result<Quiet> {
 
 impl Drop for Quiet {
     fn drop(&mut self) {
-        // SAFETY: this thread has begun it.
+        // SAFETY: this thread began the section.
         unsafe { sys::cohort_quiet_end() };
     }
 }

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Who keeps what alive, and until when a communicator may be called
+//! Lifetimes: which object keeps another one alive, and until when a communicator may be called
 //!
-//! A *core* is one communicator of C. `Shared` is what ends together: a group with its ranks'
-//! cores, or one communicator that has joined or was split off. Each handle (`Comm`, `Ticket`,
-//! `Buffer`, `Reducer`) has a *link*: a core and its `Shared`. C's communicators are valid
-//! until their `Shared` is closed, which is when the last link is gone, or at
+//! A *core* is one C communicator. A `Shared` is a unit that is closed as a whole: a group with
+//! the cores of its ranks, or one communicator from a join or a split. Each handle (`Comm`,
+//! `Ticket`, `Buffer`, `Reducer`) has a *link* to a core and its `Shared`. C communicators are
+//! valid until their `Shared` is closed: when the last link is dropped, or in
 //! [`Group::close`](crate::Group::close).
 //!
 //! Invariants
 //!
-//! A. No call of C is made with a core's pointer after the close of its `Shared`. Each call
-//!    passes the core's gate, which a close shuts first; then it waits until nobody is inside.
-//!    The calls of a worker of `Group::run()` on its own `&Comm` need no gate: C keeps the
-//!    communicator until the worker returns, and allows its thread to call during and after a
-//!    close (rule 2 in `cohort/cohort.h`).
-//! B. Calls that submit hold the core's *turn*, so that C never has to answer BUSY to one of two
-//!    threads. A buffer that is dropped while another thread has the turn is kept in the core,
-//!    and freed by the communicator's next allocation, or before the close.
-//! C. A `Shared` that was split from a core has a link to it, so that the parent stays open
-//!    until `Group::close()`. A split, and the close of what was split off, are inside the
-//!    parent's gate, so that no close of the parent overtakes them.
+//! A. No C call uses a core's pointer after the close of its `Shared`. Each call enters the core's
+//!    gate. A close first shuts the gate and then waits until no thread is inside. Calls of a
+//!    `Group::run()` worker on its own `&Comm` need no gate: C keeps the communicator until the
+//!    worker returns, and allows its thread to call during and after a close (rule 2 in
+//!    `cohort/cohort.h`).
+//! B. Calls that submit hold the core's *turn*, so that C never returns BUSY because two threads
+//!    call at once. A buffer that is dropped while another thread has the turn is kept in the
+//!    core, and freed by the communicator's next allocation or before the close.
+//! C. A `Shared` that was split from a core has a link to it, so that the parent stays open until
+//!    `Group::close()`. A split, and the close of a split communicator, stay inside the parent's
+//!    gate, so that a close of the parent waits for them.
 
 use std::ffi::{c_void, CString};
 use std::mem;
@@ -36,21 +36,25 @@ use crate::error::{Error, Result, Status};
 use crate::options::{Callbacks, Platform};
 use crate::watch::Cause;
 
-/// How long a destructor waits for what is in flight, and a close for threads to come out.
+/// Time that a destructor waits for operations, and that a close waits for threads to leave calls.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// No code of this crate panics with a lock held, so a poisoned lock's data is as good as any.
+/// Time that a close waits for threads inside before it aborts: enough for a call that only
+/// returns a fact, which must not cut operations short.
+const BRIEF: Duration = Duration::from_millis(100);
+
+/// Lock a mutex. No code of this crate panics with a lock held, so poisoning does not matter.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 const SHUT: usize = 1 << (usize::BITS - 1);
 
-/// Counts the threads that are inside, until it is shut.
+/// A counter of threads inside, which can be shut.
 #[derive(Default)]
 struct Gate {
-    /// How many are inside, and SHUT. The Acquire of an entry and of a close pair with the
-    /// Release of those that leave.
+    /// Number of threads inside, plus SHUT. The Acquire of an entry and of a close pairs with
+    /// the Release of threads that leave.
     state: AtomicUsize,
     lock: Mutex<()>,
     left: Condvar,
@@ -72,7 +76,7 @@ impl Gate {
         }
     }
 
-    /// False: it was shut before.
+    /// Shut the gate; return false if it was already shut.
     fn shut(&self) -> bool {
         self.state.fetch_or(SHUT, Ordering::SeqCst) & SHUT == 0
     }
@@ -85,7 +89,7 @@ impl Gate {
         self.state.fetch_and(!SHUT, Ordering::SeqCst);
     }
 
-    /// Wait until nobody is inside; false: somebody still is.
+    /// Wait until no thread is inside; return false if a thread is still inside at `until`.
     fn is_empty_by(&self, until: Instant) -> bool {
         let mut guard = lock(&self.lock);
         while self.state.load(Ordering::SeqCst) & !SHUT != 0 {
@@ -99,28 +103,28 @@ impl Gate {
     }
 }
 
-/// A communicator of C.
+/// A communicator of C, with the state that makes its use safe.
 pub(crate) struct Core {
     comm: *mut sys::cohort_comm,
     device: c_int,
     gate: Gate,
-    /// Invariant B.
+    /// The right to submit (invariant B).
     turn: Mutex<()>,
-    /// What the close has answered; `None` until then. Told with `ended`, as is a gate that is
-    /// open again.
+    /// Result of the close; `None` before. `ended` is signaled when it changes, and when a gate
+    /// opens again.
     end: Mutex<Option<Status>>,
     ended: Condvar,
-    /// Invariant B. The number of them can be read without the lock.
+    /// Memory to free later (invariant B). Its length is also readable without the lock.
     unfreed: Mutex<Vec<AtomicPtr<c_void>>>,
     unfreed_count: AtomicUsize,
-    /// A `Comm` is out that is not a worker's.
+    /// Whether a `Comm` exists that is not lent to a worker.
     pub(crate) is_out: AtomicBool,
 }
 
-// SAFETY: the pointer is only given to C, whose functions say what threads may do; those that
-// submit answer BUSY to a second one.
+// SAFETY: the pointer is only passed to C, whose functions define which threads may call; those
+// that submit return BUSY to a second thread.
 unsafe impl Send for Core {}
-// SAFETY: as above.
+// SAFETY: as for `Send` above.
 unsafe impl Sync for Core {}
 
 impl Core {
@@ -147,8 +151,8 @@ impl Core {
         self.unfreed_count.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Free what could not be freed before; what still cannot be is put back. The caller has
-    /// the turn, or closes.
+    /// Free memory that could not be freed earlier, and keep memory that still cannot be freed. The
+    /// caller must have the turn, or be closing.
     pub(crate) fn free_unfreed(&self) {
         if self.unfreed_count.load(Ordering::SeqCst) == 0 {
             return;
@@ -157,8 +161,8 @@ impl Core {
         self.unfreed_count.fetch_sub(memory.len(), Ordering::SeqCst);
         for each in memory {
             let memory = each.into_inner();
-            // SAFETY: from an allocation of this communicator, which was not freed, and which
-            // no operation uses.
+            // SAFETY: an allocation of this communicator that was not freed and that no operation
+            // uses.
             if unsafe { sys::cohort_free(self.comm, memory) } != sys::COHORT_OK {
                 self.keep_unfreed(memory);
             }
@@ -176,10 +180,10 @@ impl Core {
         self.ended.notify_all();
     }
 
-    /// Shut the gate; false: threads are inside even after an abort.
+    /// Shut the gate; return false if threads are inside even after an abort.
     fn shut(&self, abort: &dyn Fn()) -> bool {
         self.gate.shut();
-        self.gate.is_empty_by(Instant::now()) || {
+        self.gate.is_empty_by(Instant::now() + BRIEF) || {
             abort();
             self.gate.is_empty_by(Instant::now() + PATIENCE)
         }
@@ -194,13 +198,13 @@ pub(crate) struct Inside<'a> {
 }
 
 impl<'a> Inside<'a> {
-    /// Wait for the turn to submit, and keep it.
+    /// Wait for the turn, and keep it until this is dropped.
     pub(crate) fn in_turn(mut self) -> Inside<'a> {
         self.turn = Some(lock(&self.core.turn));
         self
     }
 
-    /// Take the turn, unless another thread has it.
+    /// Take the turn; return `None` if another thread has it.
     pub(crate) fn try_turn(mut self) -> Option<Inside<'a>> {
         self.turn = match self.core.turn.try_lock() {
             Ok(turn) => Some(turn),
@@ -210,12 +214,12 @@ impl<'a> Inside<'a> {
         Some(self)
     }
 
-    /// The communicator, valid as long as this is.
+    /// Return the communicator, which is valid as long as this object.
     pub(crate) fn comm(&self) -> *mut sys::cohort_comm {
         self.core.comm
     }
 
-    /// The result of `call` on the communicator, which has just returned `rc`.
+    /// Convert the result of `call` on the communicator, which has just returned `rc`.
     pub(crate) fn check(&self, call: &'static str, rc: c_int) -> Result<c_int> {
         if rc >= 0 {
             Ok(rc)
@@ -224,18 +228,18 @@ impl<'a> Inside<'a> {
         }
     }
 
-    /// The error of `call`, which has just returned `rc`.
+    /// Return the error of `call`, which has just returned `rc`.
     pub(crate) fn error(&self, call: &'static str, rc: c_int) -> Error {
         let error = Error::of(rc, call);
         error.with_cause(self.cause())
     }
 
     pub(crate) fn cause(&self) -> Option<Cause> {
-        // SAFETY: the communicator is valid, and `cause` room for one.
+        // SAFETY: the communicator is valid, and `cause` points to room for one.
         Cause::ask(|cause| unsafe { sys::cohort_comm_cause(self.core.comm, cause) })
     }
 
-    /// `cohort_comm_fail()`, which any thread may call.
+    /// Call `cohort_comm_fail()`, which any thread may do.
     pub(crate) fn fail(&self, code: c_int, text: &str) -> c_int {
         let text = c_text(text);
         // SAFETY: the communicator is valid; the text is copied.
@@ -251,36 +255,36 @@ impl Drop for Inside<'_> {
     }
 }
 
-/// A text for people as C has it: without NULs.
+/// Convert a text to a C string; NULs become spaces.
 pub(crate) fn c_text(text: &str) -> CString {
     CString::new(text.replace('\0', " ")).unwrap_or_default()
 }
 
 enum Kind {
     Group(*mut sys::cohort_group),
-    /// The only core.
+    /// A communicator from a join or a split, which is the only core.
     Comm,
 }
 
-/// What ends together.
+/// A group or a single communicator, which is closed as a whole.
 pub(crate) struct Shared {
     kind: Kind,
     platform: Platform,
-    /// For calls on the group by observers, as the cores' for theirs.
+    /// Gate for calls on the group by observers; calls on cores use the cores' gates.
     gate: Gate,
     parent: Option<Link>,
     cores: Mutex<Vec<Arc<Core>>>,
     children: Mutex<Vec<Weak<Shared>>>,
     callbacks: AtomicPtr<Callbacks>,
-    /// The close of a split has left a thread behind, which may still come to the callbacks.
+    /// Whether the close of a split left a thread behind that may still call the callbacks.
     keeps_callbacks: AtomicBool,
     is_closed: AtomicBool,
 }
 
-// SAFETY: as for `Core`; the calls on a group that are for one thread at a time are made by
+// SAFETY: as for `Core`; calls on a group that only one thread at a time may make are made by
 // methods with `&mut Group`.
 unsafe impl Send for Shared {}
-// SAFETY: as above.
+// SAFETY: as for `Send` above.
 unsafe impl Sync for Shared {}
 
 impl Shared {
@@ -316,7 +320,7 @@ impl Shared {
         self.platform
     }
 
-    /// NULL after a close, and for what is no group.
+    /// Return the group; NULL after a close, or if this is not a group.
     pub(crate) fn group(&self) -> *mut sys::cohort_group {
         match self.kind {
             Kind::Group(group) if !self.is_closed.load(Ordering::SeqCst) => group,
@@ -324,7 +328,7 @@ impl Shared {
         }
     }
 
-    /// What `ask` answers about the group, for any thread; `None` after a close.
+    /// Call `ask` with the group, on any thread; return `None` after a close.
     pub(crate) fn observe<R>(&self, ask: impl FnOnce(*mut sys::cohort_group) -> R) -> Option<R> {
         let answer = self.gate.enter().then(|| ask(self.group()));
         if answer.is_some() {
@@ -333,7 +337,7 @@ impl Shared {
         answer
     }
 
-    /// The group's answer to `rc` of `call`, which has just returned.
+    /// Convert the result of `call` on the group, which has just returned `rc`.
     pub(crate) fn check(&self, call: &'static str, rc: c_int) -> Result<c_int> {
         if rc >= 0 {
             return Ok(rc);
@@ -342,17 +346,18 @@ impl Shared {
     }
 
     pub(crate) fn cause(&self) -> Option<Cause> {
-        // SAFETY: an open group or NULL, which is refused.
+        // SAFETY: an open group, or NULL, which C refuses.
         Cause::ask(|cause| unsafe { sys::cohort_group_cause(self.group(), cause) })
     }
 
-    /// The core of this communicator, which lives as long as the group.
+    /// Return the core of this communicator, which lives as long as the group.
     pub(crate) fn core(&self, comm: *mut sys::cohort_comm) -> Arc<Core> {
         let mut cores = lock(&self.cores);
         if let Some(core) = cores.iter().find(|core| core.comm == comm) {
             return core.clone();
         }
-        // SAFETY: the group's, which is open, or has left the worker behind that asks.
+        // SAFETY: the communicator belongs to the open group, or to the abandoned worker that
+        // calls this.
         let core = Arc::new(unsafe { Core::new(comm) });
         if self.is_closed.load(Ordering::SeqCst) {
             core.gate.shut();
@@ -361,12 +366,12 @@ impl Shared {
         core
     }
 
-    /// Whether a `Comm` of the program's is out, for any rank.
+    /// Return whether the program has a `Comm` of any rank.
     pub(crate) fn is_out(&self) -> bool {
         lock(&self.cores).iter().any(|core| core.is_out.load(Ordering::SeqCst))
     }
 
-    /// After a respawn: what is out is of the former generation.
+    /// Record a respawn, after which existing `Comm`s belong to the previous generation.
     pub(crate) fn respawned(&self) {
         lock(&self.cores).iter().for_each(|core| core.is_out.store(false, Ordering::SeqCst));
     }
@@ -379,26 +384,27 @@ impl Shared {
     }
 
     fn release_callbacks(&self, status: c_int) {
-        // What was split off calls the callbacks of what it was split from.
+        // A split communicator calls the callbacks of its parent.
         if let (Some(parent), true) = (&self.parent, status == sys::COHORT_WEDGED) {
             parent.shared.keep_callbacks();
         }
         let callbacks = self.callbacks.swap(ptr::null_mut(), Ordering::SeqCst);
-        // SAFETY: not freed yet, as it was swapped out only now.
+        // SAFETY: not freed yet, because only this call has swapped it out.
         if callbacks.is_null() || !unsafe { (*callbacks).release() } {
             return;
         }
         let is_closed = status == sys::COHORT_OK || status == sys::COHORT_ABORTED;
         if is_closed && !self.keeps_callbacks.load(Ordering::SeqCst) {
-            // SAFETY: from Box::into_raw(). The group is closed, and has left no thread behind,
-            // of any generation, which would be WEDGED: nothing has the pointer any more.
+            // SAFETY: from Box::into_raw(). The group is closed. No thread of any generation was
+            // left behind, which would be WEDGED, so nothing has the pointer.
             drop(unsafe { Box::from_raw(callbacks) });
         }
     }
 
-    /// Shut all gates, those of what was split from here, too; false: a thread is still inside
-    /// one. What was shut beside this one is put into `held`, and not dropped before it is
-    /// open again or ended: its own close would wait for that.
+    /// Shut all gates, including those of communicators that were split from this one; return false
+    /// if a thread is still inside a gate. Puts children that were shut into `held`, which the
+    /// caller must not drop before this one is open again or closed, because a child's close would
+    /// wait for that.
     fn shut(&self, abort: &dyn Fn(), held: &mut Vec<Arc<Shared>>) -> bool {
         if self.is_closed.load(Ordering::SeqCst) {
             return true;
@@ -410,7 +416,7 @@ impl Shared {
         {
             return false;
         }
-        // All that there will be: a split is inside until its child is among these.
+        // No child is missing: a split stays inside until its child is in this list.
         let children: Vec<_> = lock(&self.children).iter().filter_map(Weak::upgrade).collect();
         held.extend(children.iter().cloned());
         children.iter().all(|child| child.shut(abort, held))
@@ -428,8 +434,8 @@ impl Shared {
         lock(&self.cores).iter().for_each(|core| core.set_end(status));
     }
 
-    /// A thread inside the parent, if there is one, whose close waits for it. `None`: the parent
-    /// was closed, and this with it.
+    /// Enter the parent's gate, if there is a parent, so that its close waits for this thread.
+    /// Returns `None` if the parent, and this child with it, was closed.
     fn enter_parent(&self) -> Option<Option<Inside<'_>>> {
         let parent = match &self.parent {
             Some(parent) => parent,
@@ -439,12 +445,12 @@ impl Shared {
             match parent.enter("") {
                 Ok(inside) => return Some(Some(inside)),
                 Err(_) if parent.end(Duration::MAX).is_some() => return None,
-                Err(_) => {} // it is open again
+                Err(_) => {} // the parent is open again
             }
         }
     }
 
-    /// Close what is open, whoever has handles: they are told STALE from now on.
+    /// Close even if other handles exist; their later calls return STALE.
     pub(crate) fn close(&self) -> Result<()> {
         let (group, call) = match self.kind {
             Kind::Group(group) => (group, "cohort_group_close"),
@@ -455,7 +461,7 @@ impl Shared {
             match lock(&self.cores).first() {
                 // SAFETY: an open group; the reason is copied.
                 _ if !group.is_null() => unsafe { sys::cohort_group_abort(group, reason.as_ptr()) },
-                // SAFETY: a communicator that is open until the end of this function.
+                // SAFETY: a communicator that stays open until the end of this function.
                 Some(core) => unsafe { sys::cohort_comm_fail(core.comm, -1, reason.as_ptr()) },
                 None => 0,
             };
@@ -482,8 +488,8 @@ impl Shared {
             self.close_comm()
         } else {
             self.free_for_the_closed(group);
-            // SAFETY: an open group. By the gates no thread is inside a call but workers that
-            // a run has left behind, after a cause, as C allows.
+            // SAFETY: an open group. Because of the gates, no thread is inside a call, except
+            // abandoned workers after a cause, which C allows.
             unsafe { sys::cohort_group_close(group) }
         };
         let closed = if rc < 0 { Err(Error::of(rc, call)) } else { Ok(()) };
@@ -497,19 +503,19 @@ impl Shared {
         closed
     }
 
-    /// Close the only core, twice if its tickets are not done: with a cause they have answers.
+    /// Close the only core. If its tickets are not done, set a cause, which completes them, and
+    /// close again.
     fn close_comm(&self) -> c_int {
         let comm = match lock(&self.cores).first() {
             Some(core) => core.comm,
             None => return sys::COHORT_OK,
         };
-        // SAFETY: a communicator that joined or was split off, which nobody has closed: each
-        // close goes through this function, once. No other thread is inside it, as the gate
-        // is shut.
+        // SAFETY: an open communicator from a join or a split: each close goes through this
+        // function, once. No other thread is inside it, because the gate is shut.
         let mut rc = unsafe { sys::cohort_comm_close(comm) };
         if rc == sys::COHORT_TIMED_OUT {
             let text = c_text("not done at the close deadline");
-            // SAFETY: it is still open, as the close has timed out.
+            // SAFETY: it is still open, because the close has timed out.
             rc = unsafe {
                 sys::cohort_comm_fail(comm, sys::COHORT_TIMED_OUT, text.as_ptr());
                 sys::cohort_comm_close(comm)
@@ -518,7 +524,7 @@ impl Shared {
         rc
     }
 
-    /// Free what belongs to ranks that were closed, and so do not free.
+    /// Free the memory of ranks that were closed and therefore cannot free it themselves.
     fn free_for_the_closed(&self, group: *mut sys::cohort_group) {
         // SAFETY: an open group.
         let size = unsafe { sys::cohort_group_size(group) };
@@ -528,7 +534,7 @@ impl Shared {
                 if let Some(first) = row.first_mut() {
                     *first = memory.into_inner();
                 }
-                // SAFETY: one pointer per rank, of which one is memory of this group that no
+                // SAFETY: one pointer per rank, one of which is memory of this group that no
                 // operation uses.
                 unsafe { sys::cohort_group_free(group, row.as_mut_ptr()) };
             }
@@ -544,7 +550,7 @@ impl Drop for Shared {
     }
 }
 
-/// A core, and what keeps it open.
+/// A reference to a core and to the `Shared` that keeps it open.
 #[derive(Clone)]
 pub struct Link {
     core: Arc<Core>,
@@ -556,14 +562,14 @@ impl Link {
         Link { core, shared }
     }
 
-    /// A communicator of its own, which has joined.
+    /// Create the link of a communicator that has joined.
     pub(crate) fn joined(comm: *mut sys::cohort_comm, platform: Platform) -> Link {
-        // Its callbacks are those of the first rank to join, and are kept for ever.
+        // C calls the callbacks of the first rank to join, which are never freed.
         let shared = Arc::new(Shared::new(Kind::Comm, platform, None, ptr::null_mut()));
         Link::new(shared.core(comm), shared)
     }
 
-    /// A communicator that was split from this one.
+    /// Create the link of a communicator that was split from this one.
     pub(crate) fn child(&self, comm: *mut sys::cohort_comm) -> Link {
         let (platform, parent) = (self.platform(), Some(self.clone()));
         let shared = Arc::new(Shared::new(Kind::Comm, platform, parent, ptr::null_mut()));
@@ -582,7 +588,7 @@ impl Link {
         &self.core
     }
 
-    /// The platform and the device that its memory is of.
+    /// Return the platform and device of the communicator's memory.
     pub(crate) fn location(&self) -> (Platform, c_int) {
         (self.platform(), self.core.device)
     }
@@ -591,7 +597,7 @@ impl Link {
         Arc::ptr_eq(&self.core, &other.core)
     }
 
-    /// Enter the gate for `call`; STALE after a close.
+    /// Enter the gate for `call`; return STALE after a close.
     pub(crate) fn enter(&self, call: &'static str) -> Result<Inside<'_>> {
         if self.core.gate.enter() {
             return Ok(Inside { core: &self.core, is_counted: true, turn: None });
@@ -600,17 +606,17 @@ impl Link {
         Err(Error::new(Status::STALE, call, text))
     }
 
-    /// As `enter()`, for a worker's calls on its own `&Comm` (invariant A).
+    /// Enter without the gate, for a worker's calls on its own `&Comm` (invariant A).
     ///
     /// # Safety
     ///
-    /// The worker that this communicator was given to is running, on this thread.
+    /// The worker that this communicator was lent to must be running on this thread.
     pub(crate) unsafe fn enter_as_worker(&self) -> Inside<'_> {
         Inside { core: &self.core, is_counted: false, turn: None }
     }
 
-    /// What the close has answered that has shut the gate, waiting for it up to `limit`: until
-    /// then operations may still use buffers. `None`: not known yet, or the gate is open again.
+    /// Wait up to `limit` for the close that shut the gate, and return its status; operations may
+    /// use buffers until then. Returns `None` if the status is unknown, or the gate is open again.
     pub(crate) fn end(&self, limit: Duration) -> Option<Status> {
         let (core, begin) = (&self.core, Instant::now());
         let mut end = lock(&core.end);
@@ -619,21 +625,21 @@ impl Link {
             if end.is_some() || left.is_zero() || !core.gate.is_shut() {
                 return *end;
             }
-            // A limit that is too long for the clock is none; this looks now and then.
+            // Bounded, because the clock cannot add a very long limit; the loop waits again.
             let left = left.min(PATIENCE);
             end = core.ended.wait_timeout(end, left).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
-    /// Give back memory that no operation uses.
+    /// Free memory that no operation uses.
     pub(crate) fn free(&self, memory: *mut c_void) {
         let inside = match self.enter("cohort_free") {
             Ok(inside) => inside,
-            Err(_) => return, // it went with the group, or stays
+            Err(_) => return, // it was freed with the group, or stays allocated
         };
         let rc = match inside.try_turn() {
-            // SAFETY: an allocation of this communicator; no operation uses it, as a buffer
-            // that is in one is not dropped.
+            // SAFETY: an allocation of this communicator; no operation uses it, because a buffer
+            // in use is not dropped.
             Some(inside) => unsafe { sys::cohort_free(inside.comm(), memory) },
             None => sys::COHORT_BUSY,
         };
@@ -642,7 +648,7 @@ impl Link {
         }
     }
 
-    /// `cohort_comm_close()` by its owner, before its handles are gone.
+    /// Call `cohort_comm_close()` for the owner, before the other handles are dropped.
     pub(crate) fn close(&self) -> Result<()> {
         match self.shared.kind {
             Kind::Comm => self.close_alone(),
@@ -650,7 +656,7 @@ impl Link {
                 let call = "cohort_comm_close";
                 let inside = self.enter(call)?.in_turn();
                 self.core.free_unfreed();
-                // SAFETY: valid; it may still be asked about its tickets afterwards.
+                // SAFETY: valid; its tickets may still be queried after the close.
                 let rc = unsafe { sys::cohort_comm_close(inside.comm()) };
                 match inside.check(call, rc)? {
                     sys::COHORT_TIMED_OUT => Err(inside.error(call, rc)),
@@ -660,10 +666,11 @@ impl Link {
         }
     }
 
-    /// It may be the process's last rank of its kind, after whose close C allows no call.
+    /// Close a communicator that may be the process's last rank of its kind, after which C allows
+    /// no call.
     fn close_alone(&self) -> Result<()> {
         let (call, core) = ("cohort_comm_close", &self.core);
-        // One for the caller's link, one for `Shared`.
+        // One reference is the caller's link, one is in `Shared`.
         if Arc::strong_count(core) > 2 {
             let text = "there are tickets, buffers or other handles of it";
             return Err(Error::new(Status::STATE, call, text));
@@ -677,7 +684,7 @@ impl Link {
             return Err(Error::new(Status::BUSY, call, "a thread is inside a call"));
         }
         core.free_unfreed();
-        // SAFETY: nobody is inside, and this is its only close, unless it answers that it is
+        // SAFETY: no thread is inside, and this is its only close, unless C returns that it is
         // still open.
         let rc = unsafe { sys::cohort_comm_close(core.comm) };
         let error = Error::of(rc, call);

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Knobs of the host platform, for tests: how many devices it has, and scripted faults
+//! Controls of the host platform, for tests: the number of devices, and scripted faults
 //!
-//! `cohort/sim.h` describes them. Faults hold for all groups of the process. The kind `DIE`
-//! of C is not here: it ends a thread inside a call, which Rust does not allow.
+//! `cohort/sim.h` describes the faults, which apply to all groups of the process. C's kind `DIE`
+//! is missing, because it ends a thread inside a call, which Rust does not allow.
 
 use cohort_sys as sys;
 
 use crate::error::{Error, Result};
 
-/// Give the host platform `n` devices, before its first use: `cohort_sim_set_devices()`
+/// Set the number of devices of the host platform, before its first use:
+/// `cohort_sim_set_devices()`
 ///
 /// # Errors
 ///
@@ -18,38 +19,38 @@ use crate::error::{Error, Result};
 pub fn set_devices(n: usize) -> Result<()> {
     let call = "cohort_sim_set_devices";
     let n = crate::comm::number(call, "n", n)?;
-    // SAFETY: any number.
+    // SAFETY: any number is allowed.
     match unsafe { sys::cohort_sim_set_devices(n) } {
         rc if rc < 0 => Err(Error::of(rc, call)),
         _ => Ok(()),
     }
 }
 
-/// What happens at the operation of a [`fault`]
+/// The effect of a [`fault`] on its operation
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
     /// The call succeeds, and the rank never arrives.
     Never,
-    /// It arrives that many nanoseconds late.
+    /// The rank arrives this many nanoseconds late.
     Delay(u64),
-    /// The call fails with this `ncclResult_t`, and queues nothing.
+    /// The call fails with this `ncclResult_t` and queues nothing.
     Error(i32),
     /// The call does not return until an abort.
     Stuck,
-    /// The call does not return, also not on an abort, until [`clear`].
+    /// The call does not return until [`clear`], not even on an abort.
     Hung,
-    /// As [`Kind::Never`], and NCCL tells of this asynchronous error.
+    /// As for [`Kind::Never`], and NCCL reports this asynchronous error.
     Async(i32),
-    /// The call fails for want of memory.
+    /// The call fails because it is out of memory.
     Memory,
 }
 
-/// Script a fault for operation number `operation` of `rank`; `None`: of any
+/// Script a fault for operation number `operation` of `rank`, or of any rank if it is `None`
 ///
 /// # Errors
 ///
-/// [`Status::NO_MEMORY`](crate::Status::NO_MEMORY) when 64 are waiting.
+/// [`Status::NO_MEMORY`](crate::Status::NO_MEMORY) if 64 faults are already scripted.
 pub fn fault(rank: Option<usize>, operation: u64, kind: Kind) -> Result<()> {
     let call = "cohort_sim_fault_add";
     let rank = rank.map_or(Ok(-1), |rank| crate::comm::number(call, "rank", rank))?;
@@ -71,8 +72,8 @@ pub fn fault(rank: Option<usize>, operation: u64, kind: Kind) -> Result<()> {
     }
 }
 
-/// Forget the faults that have not struck, and let go what [`Kind::Hung`] holds.
+/// Remove faults that have not occurred, and release calls that [`Kind::Hung`] holds.
 pub fn clear() {
-    // SAFETY: any thread may.
+    // SAFETY: any thread may call it.
     unsafe { sys::cohort_sim_faults_clear() }
 }

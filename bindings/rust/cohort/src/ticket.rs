@@ -16,9 +16,9 @@ use crate::shared::{Link, PATIENCE};
 
 const CALL: &str = "cohort_wait";
 
-/// An operation that was queued, and the buffers that it uses
+/// An operation in flight, which owns the buffers that it uses
 ///
-/// Waiting gives the buffers back. Any thread may wait; a ticket can be sent to another one.
+/// Waiting returns the buffers. Any thread may wait, and a ticket can be sent to another thread.
 ///
 /// ```compile_fail,E0382
 /// use cohort::{Buffer, Comm, Op};
@@ -31,11 +31,11 @@ const CALL: &str = "cohort_wait";
 /// }
 /// ```
 ///
-/// Dropping a ticket that has buffers waits until the operation is done, at most 10 s: until
-/// then something may use them. What is still in use after that is never freed, which
-/// [`on_drop_error`](crate::on_drop_error) is told. If a panic drops the ticket, the rank gives
-/// up first ([`Comm::fail`](crate::Comm::fail)), as the operation may be waiting for what the
-/// panic skipped. [`mem::forget`] of a ticket leaks its buffers.
+/// Dropping a ticket that has buffers waits at most 10 s until the operation is done, because
+/// something may use the buffers until then. Buffers that are still in use afterwards are never
+/// freed, and [`on_drop_error`](crate::on_drop_error) is called. If a panic drops the ticket, the
+/// rank fails first ([`Comm::fail`](crate::Comm::fail)), because the operation may be waiting for
+/// code that the panic skipped. [`mem::forget`] of a ticket leaks its buffers.
 #[must_use = "a ticket that is dropped waits for its operation; the buffers are in it"]
 pub struct Ticket<B: 'static> {
     link: Link,
@@ -43,12 +43,12 @@ pub struct Ticket<B: 'static> {
     held: ManuallyDrop<B>,
 }
 
-/// What [`Ticket::wait_for`] has found
+/// The result of [`Ticket::wait_for`]
 #[derive(Debug)]
 pub enum Waited<B: 'static> {
-    /// The operation is done; the output may be read.
+    /// The operation is done; the output is valid.
     Done(B),
-    /// Nothing has changed: wait again.
+    /// The operation is still in flight; wait again.
     Pending(Ticket<B>),
 }
 
@@ -65,18 +65,18 @@ impl<B: 'static> Ticket<B> {
         &self.held
     }
 
-    /// What it holds, without an answer: for an operation that is queued behind this one.
+    /// Return the buffers without waiting, for an operation that is queued after this one.
     pub(crate) fn superseded(self) -> B {
         self.take().1
     }
 
     fn take(self) -> (Link, B) {
         let mut this = ManuallyDrop::new(self);
-        // SAFETY: `this` is never used again, nor dropped.
+        // SAFETY: `this` is neither used nor dropped again.
         unsafe { (ptr::read(&this.link), ManuallyDrop::take(&mut this.held)) }
     }
 
-    /// `cohort_wait()`; OK, TIMED_OUT, or an error.
+    /// Call `cohort_wait()`; return OK, TIMED_OUT or an error.
     fn ask(&self, limit: Duration) -> Result<Status> {
         let begin = Instant::now();
         loop {
@@ -84,13 +84,13 @@ impl<B: 'static> Ticket<B> {
             let error = match self.link.enter(CALL) {
                 Ok(inside) => {
                     let (comm, left) = (inside.comm(), nanoseconds(left));
-                    // SAFETY: the communicator is valid while the gate is passed.
+                    // SAFETY: the communicator is valid while this thread is inside its gate.
                     let rc = unsafe { sys::cohort_wait(comm, self.number, left) };
                     return inside.check(CALL, rc).map(Status);
                 }
                 Err(error) => error,
             };
-            // The group is being closed, or was.
+            // The group was closed, or another thread is closing it.
             match self.link.end(left) {
                 Some(end) if is_free(end.code()) => return Err(error),
                 Some(end) => return Err(Error::new(end, CALL, error.text())),
@@ -102,23 +102,23 @@ impl<B: 'static> Ticket<B> {
 
     /// Wait until the operation is done
     ///
-    /// Blocks until then, or until something has ended the group: a deadline of the watchdog,
-    /// at the latest, and the abort deadline.
+    /// Blocks until the operation is done, or until the group has ended and its abort is complete:
+    /// at most until a deadline of the watchdog plus the abort deadline.
     ///
     /// # Errors
     ///
-    /// The cause's; the outputs are then undefined. [`Status::STALE`] after the group was
-    /// closed. [`Failed::into_parts`] has the buffers, but for [`Status::WEDGED`].
+    /// The cause's error; then the outputs are undefined. [`Status::STALE`] if the group was
+    /// closed. [`Failed::into_parts`] returns the buffers, except after [`Status::WEDGED`].
     pub fn wait(self) -> std::result::Result<B, Failed<B>> {
         let answer = self.ask(Duration::MAX);
         self.answered(answer.map(drop))
     }
 
-    /// As [`Ticket::wait`], but no longer than `limit`; zero only tests.
+    /// Call [`Ticket::wait`], but wait no longer than `limit`; a limit of zero only tests.
     ///
     /// # Errors
     ///
-    /// As for [`Ticket::wait`].
+    /// The errors of [`Ticket::wait`].
     pub fn wait_for(self, limit: Duration) -> std::result::Result<Waited<B>, Failed<B>> {
         match self.ask(limit) {
             Ok(Status::TIMED_OUT) => Ok(Waited::Pending(self)),
@@ -139,28 +139,28 @@ impl<B: 'static> Ticket<B> {
         }
     }
 
-    /// Whether the operation is done; it need not be waited for then, but may be.
+    /// Return whether the operation is done.
     ///
     /// # Errors
     ///
-    /// As for [`Ticket::wait`].
+    /// The errors of [`Ticket::wait`].
     pub fn is_done(&self) -> Result<bool> {
         Ok(self.ask(Duration::ZERO)? == Status::OK)
     }
 
-    /// `cohort_stream_after()`: a stream of the program's waits for the operation, on the
-    /// device
+    /// Make a stream of the program wait for the operation, on the device:
+    /// `cohort_stream_after()`
     ///
     /// # Errors
     ///
-    /// [`Status::BUSY`] if another thread is inside the communicator; the others are those of
-    /// the function of C.
+    /// [`Status::BUSY`] if another thread is inside the communicator; otherwise those of the C
+    /// function.
     ///
     /// # Safety
     ///
-    /// `stream` is a `cudaStream_t` of the rank's device, or one of the platform's. What is
-    /// queued there may use the buffers before the ticket is waited for: nothing may write
-    /// them, and the ticket must be kept, until that is done.
+    /// `stream` is a `cudaStream_t` of the rank's device, or a stream of the host platform. Work
+    /// that is then queued on `stream` may use the buffers before the program waits for the ticket.
+    /// Until that work is done, nothing may write the buffers, and the ticket must be kept.
     pub unsafe fn stream_after(&self, stream: *mut c_void) -> Result<()> {
         let call = "cohort_stream_after";
         let inside = self.link.enter(call)?.try_turn().ok_or_else(|| {
@@ -171,14 +171,14 @@ impl<B: 'static> Ticket<B> {
         inside.check(call, rc).map(drop)
     }
 
-    /// The ticket as C has it.
+    /// Return the ticket's number in C.
     pub fn number(&self) -> u64 {
         self.number
     }
 }
 
-/// Whether buffers are free after this answer of a wait.
-fn is_free(rc: c_int) -> bool {
+/// Return whether buffers are no longer in use after a wait returned `rc`.
+pub(crate) fn is_free(rc: c_int) -> bool {
     !matches!(
         rc,
         sys::COHORT_WEDGED
@@ -189,6 +189,16 @@ fn is_free(rc: c_int) -> bool {
     )
 }
 
+/// Return an error of `call` unless its buffers are no longer in use after a wait with this result.
+pub(crate) fn error_if_in_use(answer: Result<Status>, call: &'static str) -> Option<Error> {
+    match answer {
+        Ok(Status::OK) => None,
+        Ok(_) => Some(Error::of(sys::COHORT_TIMED_OUT, call)),
+        Err(error) if is_free(error.status().code()) => None,
+        Err(error) => Some(error),
+    }
+}
+
 impl<B: 'static> Drop for Ticket<B> {
     fn drop(&mut self) {
         let holds_nothing = mem::size_of::<B>() == 0;
@@ -196,19 +206,13 @@ impl<B: 'static> Drop for Ticket<B> {
         if matches!(answer, Ok(Status::TIMED_OUT)) && !holds_nothing {
             if thread::panicking() {
                 if let Ok(inside) = self.link.enter(CALL) {
-                    inside.fail(sys::COHORT_WORKER, "a panic has dropped its ticket");
+                    inside.fail(sys::COHORT_WORKER, "a panic dropped its ticket");
                 }
             }
             answer = self.ask(PATIENCE);
         }
-        let error = match answer {
-            Ok(Status::OK) => None,
-            Ok(_) => Some(Error::of(sys::COHORT_TIMED_OUT, CALL)),
-            Err(error) if is_free(error.status().code()) => None,
-            Err(error) => Some(error),
-        };
-        match error {
-            // SAFETY: not taken before, as that forgets the ticket.
+        match error_if_in_use(answer, CALL) {
+            // SAFETY: not taken before, because taking it forgets the ticket.
             None => unsafe { ManuallyDrop::drop(&mut self.held) },
             Some(_) if holds_nothing => {}
             Some(error) => crate::told(&error),

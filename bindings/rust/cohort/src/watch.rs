@@ -11,9 +11,9 @@ use cohort_sys as sys;
 
 use crate::error::{static_text, Status};
 
-/// What the watchdog has found: a value of C's `enum cohort_verdict_kind`
+/// The kind of a verdict: a value of C's `enum cohort_verdict_kind`
 ///
-/// `cohort/watch.h` says what each means. The set is open, as that of [`Status`].
+/// `cohort/watch.h` defines each kind. A newer library may return other values.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct VerdictKind(pub(crate) c_int);
 
@@ -27,38 +27,38 @@ macro_rules! kinds {
 
 kinds! {
     NONE = COHORT_VERDICT_NONE: "There is no cause.";
-    NEVER_CALLED = COHORT_VERDICT_NEVER_CALLED: "The rank has made no call at all, or was closed.";
-    DIFFERENT_CALL = COHORT_VERDICT_DIFFERENT_CALL: "The rank is in another call, or has made one.";
-    NOT_STARTED = COHORT_VERDICT_NOT_STARTED: "The rank has called, and its operation does not start.";
-    NOT_FINISHED = COHORT_VERDICT_NOT_FINISHED: "The operation runs.";
+    NEVER_CALLED = COHORT_VERDICT_NEVER_CALLED: "The rank has made no call, or was closed.";
+    DIFFERENT_CALL = COHORT_VERDICT_DIFFERENT_CALL: "The rank is in a different call, or has made one.";
+    NOT_STARTED = COHORT_VERDICT_NOT_STARTED: "The rank has called, but its operation has not started.";
+    NOT_FINISHED = COHORT_VERDICT_NOT_FINISHED: "The operation is still running.";
     OUTSIDE = COHORT_VERDICT_OUTSIDE: "No thread is inside a call of the rank.";
-    THREAD_EXITED = COHORT_VERDICT_THREAD_EXITED: "The rank's thread has exited.";
-    ASYNC_ERROR = COHORT_VERDICT_ASYNC_ERROR: "NCCL has told of an asynchronous error.";
-    NATIVE_ERROR = COHORT_VERDICT_NATIVE_ERROR: "A call of NCCL has failed.";
-    CUDA_ERROR = COHORT_VERDICT_CUDA_ERROR: "A call of the CUDA runtime has failed.";
-    DEVICE_LOST = COHORT_VERDICT_DEVICE_LOST: "The rank's device has failed.";
-    INIT_STUCK = COHORT_VERDICT_INIT_STUCK: "New ranks did not connect in time.";
-    WEDGED = COHORT_VERDICT_WEDGED: "An abort was not complete in time.";
-    CLOSE_STUCK = COHORT_VERDICT_CLOSE_STUCK: "A close was not complete in time.";
-    GRAPH_ALIVE = COHORT_VERDICT_GRAPH_ALIVE: "A CUDA graph was alive at the end.";
-    WORKER = COHORT_VERDICT_WORKER: "The rank's worker has returned an error, panicked, or given up.";
-    ABORTED = COHORT_VERDICT_ABORTED: "The program has asked for the end.";
+    THREAD_EXITED = COHORT_VERDICT_THREAD_EXITED: "The rank's thread exited.";
+    ASYNC_ERROR = COHORT_VERDICT_ASYNC_ERROR: "NCCL has reported an asynchronous error.";
+    NATIVE_ERROR = COHORT_VERDICT_NATIVE_ERROR: "An NCCL call failed.";
+    CUDA_ERROR = COHORT_VERDICT_CUDA_ERROR: "A CUDA call failed.";
+    DEVICE_LOST = COHORT_VERDICT_DEVICE_LOST: "The rank's device failed.";
+    INIT_STUCK = COHORT_VERDICT_INIT_STUCK: "Ranks did not connect before the init deadline.";
+    WEDGED = COHORT_VERDICT_WEDGED: "An abort did not complete before its deadline.";
+    CLOSE_STUCK = COHORT_VERDICT_CLOSE_STUCK: "A close did not complete before its deadline.";
+    GRAPH_ALIVE = COHORT_VERDICT_GRAPH_ALIVE: "A CUDA graph existed when the group ended.";
+    WORKER = COHORT_VERDICT_WORKER: "The rank's worker returned an error, panicked, or gave up.";
+    ABORTED = COHORT_VERDICT_ABORTED: "The program aborted the group.";
     CYCLE = COHORT_VERDICT_CYCLE: "Ranks wait for each other in sends and receives.";
     ORDER = COHORT_VERDICT_ORDER: "Communicators are used in a different order on different ranks.";
-    REMOTE = COHORT_VERDICT_REMOTE: "Only ranks of other processes are missing.";
-    PROCESS_EXITED = COHORT_VERDICT_PROCESS_EXITED: "A process of the group has ended.";
+    REMOTE = COHORT_VERDICT_REMOTE: "Only ranks in other processes are missing.";
+    PROCESS_EXITED = COHORT_VERDICT_PROCESS_EXITED: "A process of the group exited.";
     LEFT = COHORT_VERDICT_LEFT: "The rank's worker has returned, or its communicator was closed.";
     PROCESS_STOPPED = COHORT_VERDICT_PROCESS_STOPPED: "A process of the group is stopped.";
-    PROBER_STUCK = COHORT_VERDICT_PROBER_STUCK: "NCCL or CUDA does not answer whether it has failed.";
+    PROBER_STUCK = COHORT_VERDICT_PROBER_STUCK: "A query to NCCL or CUDA for errors does not return.";
 }
 
 impl VerdictKind {
-    /// The number that C has for it.
+    /// Return the number of the kind in C.
     pub fn code(self) -> i32 {
         self.0
     }
 
-    /// The spelling: "never called".
+    /// Return the text of the kind, for example "never called".
     pub fn text(self) -> &'static str {
         // SAFETY: the function takes any value, and returns a string that is never freed.
         unsafe { static_text(sys::cohort_verdict_text(self.0)) }
@@ -82,17 +82,17 @@ impl fmt::Display for VerdictKind {
 pub struct RankSet([u64; sys::COHORT_RANK_WORDS as usize]);
 
 impl RankSet {
-    /// Whether `rank` is in it.
+    /// Return whether `rank` is in the set.
     pub fn contains(&self, rank: usize) -> bool {
         self.0.get(rank / 64).map_or(false, |word| word >> (rank % 64) & 1 == 1)
     }
 
-    /// Its ranks, in order.
+    /// Return the ranks, in order.
     pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.0.len() * 64).filter(move |rank| self.contains(*rank))
     }
 
-    /// Whether there is none.
+    /// Return whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(|word| *word == 0)
     }
@@ -104,42 +104,42 @@ impl fmt::Debug for RankSet {
     }
 }
 
-/// Why a group's communicators ended
+/// The reason why a group's generation ended
 ///
-/// The first cause of a generation wins, and never changes.
+/// Only the first cause of a generation is kept; it never changes.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Cause {
-    /// What every call and ticket answers.
+    /// Status that every call and ticket returns.
     pub status: Status,
-    /// What was found.
+    /// Kind of the verdict.
     pub kind: VerdictKind,
-    /// The rank to blame, or that the cause came from; the first of several.
+    /// Rank to blame, or rank that reported the cause; the first of several.
     pub rank: Option<usize>,
-    /// NCCL's own code where one was involved, else 0.
+    /// NCCL's error code if one was involved, else 0.
     pub nccl: i32,
-    /// CUDA's own code where one was involved, else 0.
+    /// CUDA's error code if one was involved, else 0.
     pub cuda: i32,
-    /// What the rank gave up with ([`Comm::fail`](crate::Comm::fail)), else 0.
+    /// Code that the rank passed to [`Comm::fail`](crate::Comm::fail), else 0.
     pub worker: i32,
-    /// The number of the collective among the rank's, from 1; 0: it came from none.
+    /// Number of the collective on the rank, from 1; 0 if no collective was involved.
     pub collective: u64,
-    /// If a deadline has passed, what it allowed.
+    /// Deadline that expired, if one did.
     pub deadline: Option<Duration>,
-    /// The ranks that had called a collective that was not done in time, or that differs.
+    /// Ranks that had called the collective that was late or differed.
     pub joined: RankSet,
-    /// The ranks that a collective was waiting for when its time was up.
+    /// Ranks that had not called the collective when its deadline expired.
     pub missing: RankSet,
-    /// All of this in one line, for diagnostics.
+    /// One line of text, for diagnostics only.
     pub text: String,
-    /// `rank` by its number in the group that was split; `None` if that is not known.
+    /// `rank` in the numbering of the group that was split; `None` if unknown.
     pub world_rank: Option<usize>,
-    /// `text` with all that is known, in several lines.
+    /// Several lines of text with all details.
     pub details: String,
 }
 
 impl Cause {
-    /// `None` if the structure says that there is no cause.
+    /// Convert from C; returns `None` if the structure says that there is no cause.
     pub(crate) fn from_c(cause: &sys::cohort_cause) -> Option<Cause> {
         if cause.status == sys::COHORT_OK {
             return None;
@@ -161,9 +161,9 @@ impl Cause {
         })
     }
 
-    /// The cause that `ask` stores, if it does.
+    /// Return the cause that `ask` stores, if it stores one.
     pub(crate) fn ask(ask: impl FnOnce(*mut sys::cohort_cause) -> c_int) -> Option<Cause> {
-        // SAFETY: plain data, of which zeros are values.
+        // SAFETY: plain data, for which all zeros is a valid value.
         let mut cause: sys::cohort_cause = unsafe { MaybeUninit::zeroed().assume_init() };
         if ask(&mut cause) == sys::COHORT_INVALID {
             return None;
@@ -180,49 +180,49 @@ fn duration(ns: u64) -> Option<Duration> {
     (ns != 0).then(|| Duration::from_nanos(ns))
 }
 
-/// The text in an array of C, up to its NUL.
+/// Return the text in a C array, up to its NUL.
 pub(crate) fn text(array: &[c_char]) -> String {
-    // The cast is to the same type where C's char has no sign.
+    // On machines where C's char is unsigned, the cast does nothing.
     #[allow(clippy::unnecessary_cast)]
     let bytes: Vec<u8> = array.iter().take_while(|c| **c != 0).map(|c| *c as u8).collect();
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// What one rank is doing
+/// The state of one rank
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RankReport {
-    /// The rank.
+    /// Number of the rank.
     pub rank: usize,
-    /// Its device.
+    /// Number of the rank's device.
     pub device: i32,
-    /// Whether it has called the collective in question.
+    /// Whether the rank has called the collective of the verdict.
     pub joined: bool,
-    /// Whether the collective is running on its device; also false where that is not known.
+    /// Whether the collective is running on the rank's device; false if that is unknown.
     pub started: bool,
-    /// Whether the collective is done there.
+    /// Whether the collective is done on the rank's device.
     pub done: bool,
-    /// Whether its thread lives, as far as that is known.
+    /// Whether the rank's thread is alive, or `None` if that is unknown.
     pub alive: Option<bool>,
-    /// Whether a thread is inside a call of it.
+    /// Whether a thread is inside a call of this rank.
     pub inside: bool,
-    /// The system's number of its thread; 0: it has made no call.
+    /// System thread id of the rank's thread; 0 if the rank has made no call.
     pub tid: i32,
-    /// The name of that thread.
+    /// Name of that thread.
     pub thread: String,
-    /// How long ago its last call was.
+    /// Time since the rank's last call.
     pub age: Duration,
-    /// That call: "all_reduce of 1000 float32, sum".
+    /// The rank's last call, for example "all_reduce of 1000 float32, sum".
     pub call: String,
-    /// The tag of that call ([`Comm::tag`](crate::Comm::tag)).
+    /// Tag of that call ([`Comm::tag`](crate::Comm::tag)).
     pub tag: String,
-    /// What the library made that call for.
+    /// Reason why the library made that call, if the library made it.
     pub label: String,
-    /// What the thread is doing, as the system tells: "asleep in futex".
+    /// State of the thread according to the system, for example "asleep in futex".
     pub state: String,
-    /// Where the thread was, if it was asked ([`Options::stack_signal`](crate::Options)).
+    /// Stack of the thread, if one was collected ([`Options::stack_signal`](crate::Options)).
     pub stack: String,
-    /// All of this, for people.
+    /// The whole report as text, for diagnostics only.
     pub text: String,
 }
 
@@ -231,7 +231,7 @@ impl RankReport {
         let stack = if report.stack.is_null() {
             String::new()
         } else {
-            // SAFETY: the library's string, which lasts as long as the report.
+            // SAFETY: a string of the library that is valid as long as the report.
             unsafe { CStr::from_ptr(report.stack) }.to_string_lossy().into_owned()
         };
         Some(RankReport {
@@ -258,12 +258,12 @@ impl RankReport {
         })
     }
 
-    /// The reports of `room` ranks that `ask` stores, or its result.
+    /// Return the reports of `room` ranks that `ask` stores, or its error.
     pub(crate) fn ask(
         room: c_int,
         ask: impl FnOnce(*mut sys::cohort_rank_report, c_int, usize) -> c_int,
     ) -> Result<Vec<RankReport>, c_int> {
-        // SAFETY: plain data, of which zeros are values.
+        // SAFETY: plain data, for which all zeros is a valid value.
         let none: sys::cohort_rank_report = unsafe { MaybeUninit::zeroed().assume_init() };
         let mut reports = vec![none; usize::try_from(room).unwrap_or(0)];
         let rc = ask(reports.as_mut_ptr(), room, size_of::<sys::cohort_rank_report>());
@@ -274,70 +274,72 @@ impl RankReport {
     }
 }
 
-/// How far a verdict has come
+/// The stage of a verdict
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Stage {
-    /// Longer than [`Options::slow`](crate::Options::slow) says; told to `on_slow` only.
+    /// An operation took longer than [`Options::slow`](crate::Options::slow).
     Slow,
-    /// Some of the deadline has passed.
+    /// The kind is [`VerdictKind::PROBER_STUCK`]; nothing has ended.
     Warning,
-    /// All of it has passed; nothing has ended.
+    /// The deadline has expired, but nothing has ended.
     Expired,
     /// The group has ended.
     Ended,
 }
 
-/// What does not go on, or has ended, and why
+/// The reason why a call is stuck or slow, or why a group has ended
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Verdict {
-    /// What was found.
+    /// Kind of the verdict.
     pub kind: VerdictKind,
-    /// How far it has come.
+    /// Stage of the verdict.
     pub stage: Stage,
-    /// The rank to blame, the first of several.
+    /// Rank to blame; the first of several.
     pub rank: Option<usize>,
-    /// The group's generation.
+    /// Generation of the group.
     pub generation: u32,
-    /// The group's name.
+    /// Name of the group.
     pub group: String,
-    /// Number of the collective, from 1; 0: none.
+    /// Number of the collective, from 1; 0 if none is involved.
     pub collective: u64,
-    /// What was allowed, if a clock was running.
+    /// Deadline, if one was running.
     pub deadline: Option<Duration>,
-    /// The ranks that have called.
+    /// Ranks that have called.
     pub joined: RankSet,
-    /// The ranks that are waited for.
+    /// Ranks that have not called.
     pub missing: RankSet,
-    /// What each rank of this process is doing.
+    /// State of each rank of this process.
     pub ranks: Vec<RankReport>,
-    /// All of this in several lines, for diagnostics.
+    /// Several lines of text, for diagnostics only.
     pub text: String,
-    /// The same in one line of at most 200 bytes, for logs.
+    /// One line of at most 200 bytes, for logs.
     pub line: String,
-    /// `rank` by its number in the group that was split; `None` if that is not known.
+    /// `rank` in the numbering of the group that was split; `None` if unknown.
     pub world_rank: Option<usize>,
+    /// The operation that makes no progress, `all_reduce 7 of "dp"`; empty if there is none.
+    pub call: String,
 }
 
 impl Verdict {
     /// # Safety
     ///
-    /// `verdict` must be what the library gives to a callback, which is still running.
+    /// `verdict` must be the argument of a callback that is still running.
     pub(crate) unsafe fn from_c(verdict: &sys::cohort_verdict) -> Verdict {
-        // SAFETY: strings of the library, for as long as the callback runs.
+        // SAFETY: strings of the library, valid while the callback runs.
         let string = |text: *const c_char| unsafe { CStr::from_ptr(text) }.to_string_lossy();
         let ranks = (0..usize::try_from(verdict.size).unwrap_or(0)).filter_map(|i| {
-            // SAFETY: there are `size` reports, `rank_size` bytes apart, each of which
-            // begins with the fields that this crate knows.
+            // SAFETY: there are `size` reports, `rank_size` bytes apart. Each begins with the
+            // fields that this crate knows.
             let bytes = unsafe {
                 let at = verdict.ranks.cast::<u8>().add(i * verdict.rank_size as usize);
                 let size = size_of::<sys::cohort_rank_report>().min(verdict.rank_size as usize);
                 slice::from_raw_parts(at, size)
             };
             let mut report = MaybeUninit::<sys::cohort_rank_report>::zeroed();
-            // SAFETY: no more bytes than a report has; those beyond are zeros, which are
-            // values of plain data.
+            // SAFETY: copies at most the size of a report; missing bytes are zeros, which are
+            // valid for plain data.
             let report = unsafe {
                 report.as_mut_ptr().cast::<u8>().copy_from(bytes.as_ptr(), bytes.len());
                 report.assume_init()
@@ -363,6 +365,7 @@ impl Verdict {
             text: string(verdict.text).into_owned(),
             line: string(verdict.line).into_owned(),
             world_rank: rank(verdict.world_rank),
+            call: string(verdict.call).into_owned(),
         }
     }
 }

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The first part of the script of the page of cohort trace --html: the dump's data, and words
+ * The first part of the script of cohort trace --html: the data of the dump,
+ * and functions for text
  *
- * The parts are one script: what tables.js and timeline.js have, page.js uses.  All text of the
- * dump goes into the page as text, never as markup.
+ * The parts form one script, in the order data.js, tables.js, timeline.js,
+ * page.js. They insert the dump's text into the page as text, never as markup.
  */
 "use strict";
 
 const $ = id => document.getElementById(id);
 const data = JSON.parse($("data").textContent);
 
-/* ---- the data: a row for each operation, rank after rank --------------- */
+/* ---- the data: one row per operation, sorted by rank -------------------- */
 
-/* Make a column of each cell in the rows of a table. */
+/* Convert a table, which is a list of its cells, to columns. */
 function columns(table, ...names)
 {
 	const made = names.map(() => []);
@@ -29,14 +30,14 @@ const meets = columns(data.collectives, "joined", "last", "first", "behind");
 data.ops = columns(data.ops, "call", "number", "submitted", "started", "begin", "joined", "end",
 	"at_most");
 const n = data.ops.call.length;
-const start = [0]; /* of the rows of each rank, and the end */
+const start = [0]; /* index of each rank's first row; and the number of rows */
 for (const rank of data.ranks)
 	start.push(start[start.length - 1] + rank.operations);
 
 const ops = {
 	call: data.ops.call,
 	number: data.ops.number,
-	rank: new Uint16Array(n), /* its index */
+	rank: new Uint16Array(n), /* index of the rank */
 	called: new Float64Array(n),
 	begin: new Float64Array(n),
 	joined: new Float64Array(n),
@@ -54,7 +55,7 @@ for (let r = 0; r < ranks.length; r++) {
 	}
 }
 
-/* The row of a collective among the meetings, or -1. */
+/* Return the index of a collective in meets, or -1 if it is not there. */
 function meet_of(number)
 {
 	const m = number ? number - data.lowest : -1;
@@ -64,14 +65,15 @@ function meet_of(number)
 
 const front = meet_of(data.front);
 const stall_at = front >= 0 && meets.joined[front] ? meets.first[front] : null;
-/* Times are told from the stall on, or from the first call. */
+/* Show times relative to the stall, or to the first call if there is no
+ * stall. */
 const zero = stall_at ?? 0;
 const last_time = n ? Math.max(data.now, ops.end.reduce((a, b) => Math.max(a, b))) : 1e6;
 
 /* ---- words ------------------------------------------------------------ */
 
-/* A time as the rest of cohort trace has it; with @step, as exact as steps of so many ns
- * need it. */
+/* Return a time in the format of cohort trace. If @step is given, use enough
+ * decimals to distinguish times that are @step ns apart. */
 function time(ns, step)
 {
 	const size = Math.abs(ns);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Tables that sort: of ranks, of calls, and of kinds of calls. */
+/* Sortable tables of ranks, of calls, and of kinds of calls */
 
-/* Make buttons of a table's heads.  They call sort(column, direction), with 1 or -1;
- * numbers begin with the largest. */
+/* Turn the heads of a table into buttons that call sort(column, direction). The
+ * direction is 1 or -1. The first click on a column of numbers sorts the
+ * largest to the top. */
 function make_heads(heads, is_number, sort)
 {
 	heads.forEach((head, column) => {
@@ -27,7 +28,7 @@ function compare(a, b)
 		: a - b;
 }
 
-/* Sort rows by their keys; those without a key come last in both directions. */
+/* Sort rows by key. Rows without a key are last in both directions. */
 function sort_rows(rows, key_of, direction)
 {
 	const keys = new Map(rows.map(row => [row, key_of(row)]));
@@ -41,7 +42,7 @@ function sort_rows(rows, key_of, direction)
 	});
 }
 
-/* The table of ranks is there without the script. */
+/* Make the table of ranks sortable. It is part of the page's markup. */
 function sort_ranks()
 {
 	const body = $("ranks").tBodies[0];
@@ -60,9 +61,10 @@ function sort_ranks()
 
 const PAGE = 25;
 
-/* A table of @rows, some at a time, in the element @id; they are sorted by column @by.  A
- * column has a title, key(row) for sorting, and text(row), or cell(row) for an element;
- * search(row) is what is searched. */
+/* Make a table of @rows in the element @id. It shows PAGE rows at a time and is
+ * first sorted by column @by. A column has a title, key(row) for sorting, and
+ * text(row) or, for an element, cell(row). search(row) returns the text to
+ * which the filter applies. */
 function make_table(id, title, columns, rows, by, search)
 {
 	const host = $(id);
@@ -135,19 +137,21 @@ function make_table(id, title, columns, rows, by, search)
 	tools.append(find, count, ...turn);
 	host.append(tools, wide);
 	head.cells[by].firstChild.click();
-	/* A last page with fewer rows does not move what is below. */
+	/* Keep the height if the last page has fewer rows, so that the elements
+	 * below do not move. */
 	wide.style.minHeight = shown.length > PAGE ? `${wide.offsetHeight}px` : "";
 }
 
 /* ---- calls ------------------------------------------------------------ */
 
-/* Return how to spell the times of a row.  They are upper bounds if is_bound. */
+/* Return the function that formats the times of a row. If is_bound is true, the
+ * times are upper bounds. */
 function at_most(row)
 {
 	return row.is_bound ? ns => `\u2264 ${time(ns)}` : time;
 }
 
-/* A row for each collective, and for each other call of a rank. */
+/* Make one row for each collective, and one for each other call of a rank. */
 function find_calls()
 {
 	const rows = [], of_meet = new Map();
@@ -205,7 +209,26 @@ function number_column(title, key, text)
 	return { title, is_number: true, key, text: row => or_dash(key(row), () => text(row)) };
 }
 
-/* A button with a call's number, which shows the call in the timeline. */
+/* Make the text of a call: its name, which does not wrap, and its arguments. */
+function words(name, text)
+{
+	const part = document.createDocumentFragment();
+
+	part.append(make("span", name, { className: "call" }),
+		make("span", text.slice(name.length), { className: "aside" }));
+	return part;
+}
+
+function call_column(name_of, text_of)
+{
+	return {
+		title: "call", look: "text words", key: text_of,
+		cell: row => words(name_of(row), text_of(row)),
+	};
+}
+
+/* Make a button with the number of a call, which shows the call in the
+ * timeline. */
 function show_button(timeline, row)
 {
 	const button = make("button", row.number || "show", {
@@ -224,7 +247,7 @@ function show_calls(timeline)
 			key: row => row.meet >= 0 ? row.number : null,
 			cell: row => show_button(timeline, row),
 		},
-		text_column("call", row => calls.text[row.call], "text call"),
+		call_column(row => calls.name[row.call], row => calls.text[row.call]),
 		text_column("tag, label", row => names(row.call), "text"),
 		number_column("bytes", row => calls.bytes[row.call],
 			row => bytes(calls.bytes[row.call])),
@@ -233,14 +256,14 @@ function show_calls(timeline)
 				: `${row.joined} of ${ranks.length}`),
 		text_column("state", row => row.state),
 		number_column("when", row => row.from, row => time(row.from - zero)),
-		number_column("came last", row => row.last, row => `rank ${row.last}`),
+		number_column("called last", row => row.last, row => `rank ${row.last}`),
 		number_column("by", row => row.behind, row => time(row.behind)),
 		{
-			title: "executed", is_number: true, key: row => row.is_bound ? null : row.took,
+			title: "ran", is_number: true, key: row => row.is_bound ? null : row.took,
 			text: row => or_dash(row.took, at_most(row)),
 		},
 		{
-			title: "in all", is_number: true, key: row => row.is_bound ? null : row.whole,
+			title: "total", is_number: true, key: row => row.is_bound ? null : row.whole,
 			text: row => or_dash(row.whole, at_most(row)),
 		},
 	], find_calls(), 0, row => `${row.number} ${calls.text[row.call]} ${names(row.call)} ${row.state}`);
@@ -257,7 +280,7 @@ function show_kinds()
 	const names_of = row => [row.tag, row.label].filter(text => text).join(", ");
 
 	make_table("kinds", "Kinds of calls", [
-		text_column("call", row => row.text, "text call"),
+		call_column(row => row.call, row => row.text),
 		text_column("tag, label", names_of, "text"),
 		number_column("calls", row => row.calls, row => row.calls),
 		number_column("time", row => row.total_ns, row => time(row.total_ns)),
@@ -265,9 +288,9 @@ function show_kinds()
 		spread_column("p95", "queueing_ns", "p95"),
 		spread_column("waited p50", "waiting_ns", "p50"),
 		spread_column("p95", "waiting_ns", "p95"),
-		spread_column("executed p50", "execution_ns", "p50"),
+		spread_column("ran p50", "execution_ns", "p50"),
 		spread_column("p95", "execution_ns", "p95"),
-		spread_column("most", "execution_ns", "max"),
+		spread_column("max", "execution_ns", "max"),
 		spread_column("idle p50", "between_ns", "p50"),
 	], data.sites, 3, row => `${row.text} ${names_of(row)}`);
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The timeline: each rank is a row on a canvas, which is drawn anew for each frame that shows
- * something else
+ * The timeline: a canvas with one row per rank, redrawn after each change
  */
 
 function make_timeline()
@@ -13,8 +12,8 @@ function make_timeline()
 	const margin = last_time / 50 || 1;
 	const widest = last_time + 2 * margin;
 	let width = 0, height = 0, row = 10;
-	let from = 0, span = widest; /* what is shown, in ns */
-	let chosen = -1, hovered = -1, rank = 0; /* rows of ops, or -1 */
+	let from = 0, span = widest; /* the visible interval, in ns */
+	let chosen = -1, hovered = -1, rank = 0; /* chosen, hovered: indices into ops, or -1 */
 	let color = {}, load = null, is_due = false;
 
 	const x_of = t => GUTTER + (t - from) * (width - GUTTER) / span;
@@ -67,7 +66,8 @@ function make_timeline()
 			paint.fillRect(left, y, right - left, h);
 	}
 
-	/* The operation may have ended anywhere in this bar: nobody looked sooner. */
+	/* Draw a dashed bar for an operation whose end was observed late, so
+	 * that it may have ended anywhere in the bar. */
 	function dashed_rect(x0, x1, y, h)
 	{
 		const left = Math.max(x0, GUTTER), size = Math.min(x1, width) - left;
@@ -98,8 +98,8 @@ function make_timeline()
 		paint.fillText(text, left, y + h / 2);
 	}
 
-	/* The first operation of a rank of which one of its times, which are in order, is not
-	 * before t. */
+	/* Return the first operation of a rank with times[i] >= t. A rank's
+	 * times are sorted. */
 	function first_from(r, times, t)
 	{
 		let low = start[r], high = start[r + 1];
@@ -115,7 +115,7 @@ function make_timeline()
 		return low;
 	}
 
-	/* The first operation of a rank that may be seen. */
+	/* Return the first operation of a rank that can be visible. */
 	const first_seen = r => first_from(r, ops.end, from);
 
 	function draw_bar(i, y, h, marks)
@@ -141,7 +141,10 @@ function make_timeline()
 
 			paint.fillStyle = is_failed ? color.bad : color.running;
 			(is_bound ? dashed_rect : rect)(xj, x1, y, h);
-			if (x1 - xj >= xj - xb)
+			/* draw_missing() draws over this bar. */
+			const is_covered = is_bound && is_missing[ops.rank[i]];
+
+			if (x1 - xj >= xj - xb && !is_covered)
 				put_label(text, xj, x1, y, h,
 					is_bound ? color.text : color["on-running"]);
 		}
@@ -151,7 +154,8 @@ function make_timeline()
 			marks.push(xc);
 	}
 
-	/* Bars of less than a pixel are added up, and a column is as dark as it is busy. */
+	/* Draw the row of a rank. Bars narrower than a pixel are summed: the
+	 * more busy a column of pixels is, the darker it is. */
 	function draw_row(r)
 	{
 		const y = y_of(r) + 2, h = Math.max(3, row - 4), to = from + span;
@@ -180,7 +184,7 @@ function make_timeline()
 		paint.globalAlpha = 1;
 		paint.fillStyle = color.text;
 		for (let m = 0; m < marks.length; m++) {
-			/* Not where they would hide one another. */
+			/* Skip marks that would overlap the previous one. */
 			if (marks[m] < GUTTER || marks[m] > width || marks[m] - (marks[m - 1] ?? -99) < 9)
 				continue;
 			paint.beginPath();
@@ -191,7 +195,7 @@ function make_timeline()
 		}
 	}
 
-	/* The ranks that the stalled collective waits for. */
+	/* Draw the box of a rank that has not called the stalled collective. */
 	function draw_missing(r)
 	{
 		if (!is_missing[r])
@@ -238,7 +242,8 @@ function make_timeline()
 		}
 	}
 
-	/* A line at a time, whose name is on its left if there is room. */
+	/* Draw a vertical line at a time, with its name. If @is_left and there
+	 * is room, the name is to the left of the line. */
 	function draw_event(t, text, fill, is_left)
 	{
 		const x = Math.round(x_of(t));
@@ -319,7 +324,8 @@ function make_timeline()
 		is_due = true;
 	}
 
-	/* How many calls each column of the overview has. */
+	/* Return the heights of the overview's columns, which grow with the
+	 * number of calls in each column. */
 	function count_load()
 	{
 		const count = new Float64Array(Math.ceil(width) + 1);
@@ -354,7 +360,7 @@ function make_timeline()
 		sketch.strokeRect(left + 0.5, 0.5, size - 1, high - 1);
 	}
 
-	/* -- what is shown -- */
+	/* -- the visible interval -- */
 
 	function set_view(t, size)
 	{
@@ -370,8 +376,8 @@ function make_timeline()
 		set_view(t - (t - from) * factor, span * factor);
 	}
 
-	/* The collectives before the stall, and as much time behind the last call of it; the
-	 * wait itself goes on to the right. */
+	/* Show the collectives before the stall, and some time after its last
+	 * call. The stall itself extends beyond the right edge. */
 	function show_stall()
 	{
 		if (stall_at === null) {
@@ -421,16 +427,16 @@ function make_timeline()
 			+ (data.ops.started[i] >= 0
 				? `, seen to start ${time(data.ops.started[i])} later` : "")));
 		if (data.ops.begin[i])
-			lines.push(line(`behind earlier calls for ${time(data.ops.begin[i])}${so_far}`));
+			lines.push(line(`queued for ${time(data.ops.begin[i])}${so_far}`));
 		if (data.ops.joined[i])
 			lines.push(line(`waited for the last rank for ${time(data.ops.joined[i])}${so_far}`));
 		if (data.ops.end[i])
 			lines.push(line(data.ops.at_most[i]
-				? `executed for at most ${time(data.ops.end[i])}: nobody looked sooner`
-				: `executed for ${time(data.ops.end[i])}${so_far}`));
+				? `ran for at most ${time(data.ops.end[i])}: its end was not observed`
+				: `ran for ${time(data.ops.end[i])}${so_far}`));
 		if (is_joined && meets.joined[m] >= ranks.length)
-			lines.push(line(`rank ${ranks[meets.last[m]]} came last, `
-				+ `${time(meets.behind[m])} behind the first`));
+			lines.push(line(`rank ${ranks[meets.last[m]]} called last, `
+				+ `${time(meets.behind[m])} after the first`));
 		else if (is_joined)
 			lines.push(line(`called by ${meets.joined[m]} of ${ranks.length} ranks`));
 		return lines;
@@ -458,7 +464,8 @@ function make_timeline()
 			show_tip(chosen, Math.max(GUTTER, x_of(ops.begin[chosen])), y + row - 8);
 	}
 
-	/* The operation at a place, or near it; -1: none. */
+	/* Return the operation at or near a position, or -1 if there is
+	 * none. */
 	function op_at(x, y)
 	{
 		const r = Math.floor((y - AXIS + box.scrollTop) / row);
@@ -494,7 +501,9 @@ function make_timeline()
 		draw();
 	}
 
-	/* The operation of the chosen rank that is nearest to the chosen one, or to the middle. */
+	/* Return the current rank's operation that is nearest in time to the
+	 * chosen operation or, if none is chosen, to the stall if that is
+	 * visible, or to the middle of the view. */
 	function nearest()
 	{
 		const t = chosen >= 0 ? ops.begin[chosen]
@@ -548,7 +557,7 @@ function make_timeline()
 		tip_for_chosen();
 	});
 
-	/* A wheel that was turned to scroll the page goes on to scroll it. */
+	/* Do not zoom while the user is scrolling the page with the wheel. */
 	let scrolled = -1e9;
 	window.addEventListener("scroll", () => scrolled = performance.now(), { passive: true });
 	box.addEventListener("wheel", event => {
@@ -563,7 +572,8 @@ function make_timeline()
 		show_tip(-1);
 	}, { passive: false });
 
-	/* Pointers that are down, by their number: one moves the view, two zoom it. */
+	/* Pressed pointers, by id. One pointer moves the view; two pointers
+	 * zoom. */
 	const held = new Map();
 	let moved = 0;
 
@@ -593,7 +603,7 @@ function make_timeline()
 	}
 
 	box.addEventListener("pointerdown", event => {
-		/* Not for the scroll bar. */
+		/* Ignore clicks on the scroll bar. */
 		if (event.button !== 0 || event.offsetX > width)
 			return;
 		held.set(event.pointerId, place(event));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The works of a block, one batch after the other (see block.h)
+ * Runs the works of a block, one batch after the other (see block.h)
  */
 
 #include "sim/nvidia/kernel/block.h"
@@ -10,9 +10,10 @@
 
 #include "sim/nvidia/kernel/layout_read.h"
 
-/* ---- finding the works of a batch -------------------------------------- */
+/* ---- reading the works of a batch ------------------------------------- */
 
-/* The buffer holds a work in pieces of this many bytes. */
+/* Size of the pieces into which a work is split if it wraps around the end of
+ * NCCL's buffer. */
 #define PIECE 16
 
 static bool add_works(struct works *w, const struct batch *batch, size_t bytes)
@@ -119,7 +120,8 @@ static void start_messages(struct block *b)
 	b->task_count = 0;
 	for (; b->work < b->works.count; b->work++) {
 		work = read_p2p(layout_of(b), work_at(b, b->work, &room));
-		/* It would be copied at once. */
+		/* Do not start a message to the rank itself, which would be
+		 * copied at once. */
 		if (b->aborted && work.send_rank == b->comm->rank)
 			continue;
 		b->task_count +=
@@ -128,7 +130,8 @@ static void start_messages(struct block *b)
 	}
 }
 
-/* All of them take turns on one connection. */
+/* Start all broadcasts of a batch as one task, because they share a
+ * connection. */
 static void start_broadcasts(struct block *b)
 {
 	struct work_bytes room;
@@ -157,7 +160,7 @@ static void start_works(struct block *b)
 
 static void start_batch(struct block *b)
 {
-	/* nvidia_kernel_check() has found all batches to be known. */
+	/* This cannot fail: nvidia_kernel_check() has read all batches. */
 	works_read(&b->works, b->kernels, b->arguments, b->batch);
 	b->batch = b->works.next;
 	b->work = 0;
@@ -175,7 +178,8 @@ static void end_batch(struct block *b)
 	b->in_batch = false;
 }
 
-/* All tasks have ended: what is next? */
+/* Start the next works, the next batch, or nothing, after all tasks are
+ * done. */
 static void advance(struct block *b)
 {
 	b->task_count = 0;
@@ -191,7 +195,7 @@ static void advance(struct block *b)
 		start_batch(b);
 }
 
-/* ---- all together ------------------------------------------------------ */
+/* ---- the block -------------------------------------------------------- */
 
 void block_init(struct block *b, const struct nvidia_kernels *kernels,
                 const struct arguments *arguments,

@@ -3,40 +3,42 @@
 #define SIM_NVIDIA_KERNEL_BLOCK_H
 
 /*
- * Blocks: the part of a launch on one channel
+ * Runs a block: the part of a kernel launch on one channel
  *
- * A block has a list of batches, one after the other.  Works of a batch that
- * are collectives are one after the other, too; messages are all at once.
+ * A block is a list of batches, which run one after the other.  A batch
+ * contains works, as NCCL calls the descriptions of collectives and messages:
+ * either collectives, which run one after the other, or messages, which run all
+ * at once.
  */
 
 #include "sim/nvidia/kernel/kernel_table.h"
 #include "sim/nvidia/kernel/task_program.h"
 
-/* NCCL has fewer. */
+/* Limits on the works in a batch; NCCL stays below them. */
 #define MAX_WORKS 384
 #define MAX_MESSAGES 16
 
-/* A batch, with those that extend it. */
+/* A batch, together with the batches that extend it. */
 struct works {
 	enum work_type type;
 	const struct function *function;
 	int count;
 	uint32_t offsets[MAX_WORKS];
-	int next; /* index of the next batch, or -1 */
+	int next; /* index of the next batch, or -1 if there is none */
 };
 
-/* Read the batch @index, and those that extend it.  False if there are too many
- * works, or the function is not known. */
+/* Read the batch at @index and the batches that extend it.  Return false if
+ * there are too many works or if the function is unknown. */
 bool works_read(struct works *works, const struct nvidia_kernels *kernels,
                 const struct arguments *arguments, int index);
 
-/* Where the parts of a work are put together: the buffer that it is in may end
- * in the midst of it. */
+/* Buffer for assembling a work, which can wrap around the end of NCCL's
+ * buffer. */
 struct work_bytes {
 	_Alignas(16) char bytes[512];
 };
 
-/* Work number @n. */
+/* Assemble work @n in @room and return it. */
 const void *works_at(const struct works *works,
                      const struct nvidia_kernels *kernels,
                      const struct arguments *arguments, int n,
@@ -48,13 +50,15 @@ struct block {
 	const struct kernel_comm *comm;
 	struct channel channel;
 
-	int batch; /* the one to start, or -1 */
+	/* index of the next batch to start, or -1 if there is none */
+	int batch;
 	bool in_batch;
 	struct works works;
-	int work;          /* the one to start */
-	uint64_t profiled; /* one bit for each of the first works */
+	int work; /* index of the next work to start */
+	/* Bit set of the first 64 works: those that are profiled. */
+	uint64_t profiled;
 
-	struct coll_work coll; /* the one that is under way */
+	struct coll_work coll; /* the collective in progress */
 	struct broadcast_work broadcasts[MAX_WORKS];
 	int task_count;
 	struct task tasks[MAX_MESSAGES * TASKS_PER_WORK];
@@ -62,15 +66,17 @@ struct block {
 	bool aborted, done;
 };
 
-/* @index: of its first batch.  @channel: its channel. */
+/* Initialize a block.  @index is the index of its first batch. */
 void block_init(struct block *b, const struct nvidia_kernels *kernels,
                 const struct arguments *arguments,
                 const struct kernel_comm *comm, int index, int channel);
 
-/* Do what can be done: false if that was nothing. */
+/* Make as much progress as possible without waiting.  Return false if there was
+ * no progress. */
 bool block_step(struct block *b);
 
-/* Wait for nothing any more, move nothing, and start no other batch. */
+/* Abort the block: it stops waiting and moving data, and starts no more
+ * batches. */
 void block_abort(struct block *b);
 
 #endif

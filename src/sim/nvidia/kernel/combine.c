@@ -1,43 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Copies and reductions of elements (see combine.h) */
+/* Copies and reduces elements (see combine.h) */
 
 #include "sim/nvidia/kernel/combine.h"
 
 #include <string.h>
 
+#include "base/type.h"
 #include "platform/nccl_abi.h"
 #include "sim/exec/reduce.h"
 
-/* For each type, its size, and the bits of 1. */
-static const struct {
-	size_t size;
-	uint64_t one;
-} types[ncclNumTypes] = {
-	[ncclInt8] = { 1, 1 },
-	[ncclUint8] = { 1, 1 },
-	[ncclInt32] = { 4, 1 },
-	[ncclUint32] = { 4, 1 },
-	[ncclInt64] = { 8, 1 },
-	[ncclUint64] = { 8, 1 },
-	[ncclFloat16] = { 2, 0x3c00 },
-	[ncclFloat32] = { 4, 0x3f800000 },
-	[ncclFloat64] = { 8, UINT64_C(0x3ff0000000000000) },
-	[ncclBfloat16] = { 2, 0x3f80 },
-	[ncclFloat8e4m3] = { 1, 0x38 },
-	[ncclFloat8e5m2] = { 1, 0x3c },
+/* The bits of the value 1 in each type. */
+static const uint64_t ones[ncclNumTypes] = {
+	[ncclInt8] = 1,
+	[ncclUint8] = 1,
+	[ncclInt32] = 1,
+	[ncclUint32] = 1,
+	[ncclInt64] = 1,
+	[ncclUint64] = 1,
+	[ncclFloat16] = 0x3c00,
+	[ncclFloat32] = 0x3f800000,
+	[ncclFloat64] = UINT64_C(0x3ff0000000000000),
+	[ncclBfloat16] = 0x3f80,
+	[ncclFloat8e4m3] = 0x38,
+	[ncclFloat8e5m2] = 0x3c,
 };
-
-size_t combine_type_size(int type)
-{
-	return types[type].size;
-}
 
 uint64_t combine_scalar_at(int type, const void *address)
 {
 	uint64_t scalar = 0;
 
-	memcpy(&scalar, address, types[type].size);
+	memcpy(&scalar, address, type_size(type));
 	return scalar;
 }
 
@@ -47,9 +40,11 @@ static bool is_integer(int type)
 }
 
 /*
- * Integers are compared without a sign after an exclusive or with a mask: it
- * turns the sign bit of signed ones, and all bits for the greatest.  For
- * floats, only the lowest bit of the mask counts.
+ * Set up a minimum or maximum
+ *
+ * NCCL compares integers as unsigned after an exclusive OR with @mask.  The
+ * mask flips the sign bit of signed integers, and all bits for a maximum.  For
+ * floats, only the lowest bit of the mask matters.
  */
 static void make_min_max(struct combine *c, uint64_t mask)
 {
@@ -69,10 +64,10 @@ struct combine combine_make(int type, enum operation operation, uint64_t scalar)
 	struct combine c = {
 		.type = type,
 		.operation = operation,
-		.size = types[type].size,
+		.size = type_size(type),
 		.fold_type = type,
 		.fold_op = operation == OPERATION_PROD ? ncclProd : ncclSum,
-		.scale = { scalar, types[type].one },
+		.scale = { scalar, ones[type] },
 	};
 
 	if (operation == OPERATION_MIN_MAX)
@@ -90,7 +85,7 @@ static void copy(void *to, const void *from, size_t bytes)
 
 /* ---- divisions -------------------------------------------------------- */
 
-/* A sum has wrapped already.  The quotient is truncated toward zero. */
+/* Divide integers, rounding toward zero.  The sum might have wrapped around. */
 #define DEFINE_DIVIDE(name, type)                                              \
 	static void name(type *x, int64_t by, size_t count)                    \
 	{                                                                      \
@@ -126,9 +121,9 @@ static void divide(const struct combine *c, void *x, size_t count)
 		divide_u64(x, (uint64_t)c->divisor, count);
 }
 
-/* ---- all together ----------------------------------------------------- */
+/* ---- combining -------------------------------------------------------- */
 
-/* One source or two, of which the first is multiplied if @scale. */
+/* Reduce one or two sources.  If @scale, multiply the first source. */
 static void fold(const struct combine *c, void *to, const void *const from[],
                  int froms, size_t count, bool scale)
 {

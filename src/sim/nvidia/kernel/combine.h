@@ -3,14 +3,13 @@
 #define SIM_NVIDIA_KERNEL_COMBINE_H
 
 /*
- * What a kernel does with elements: copies them, or reduces those of several
- * sources
+ * Copies and reduces elements as NCCL's kernels do
  *
- * Results are bit for bit those of NCCL's kernels: each source is added and
- * rounded to the type, also for small floats.  (GPUs add 8-bit floats in
- * float16, CPUs in float32: both are wide enough to round as if the sum were
- * exact.)  Two things may differ: the bits of a NaN, and which of +0 and -0
- * counts as the greater.
+ * Results equal those of NCCL's kernels bit for bit: after each source is
+ * added, the sum is rounded to the data type, even for small floats.  (GPUs add
+ * 8-bit floats in float16 and CPUs in float32; both are wide enough to round as
+ * if the sum were exact.)  Two things can differ: the bits of a NaN, and which
+ * of +0 and -0 counts as greater.
  */
 
 #include <stdbool.h>
@@ -19,36 +18,38 @@
 
 #include "sim/nvidia/kernel/layout.h"
 
-/* Constant once it is made. */
+/* The type of the elements to combine, and the operation on them.  Constant
+ * after combine_make(). */
 struct combine {
-	int type; /* ncclDataType_t */
+	int type; /* an ncclDataType_t */
 	enum operation operation;
-	size_t size; /* of an element */
+	size_t size; /* size of one element */
 
-	/* How sim/exec/reduce.h does it. */
+	/* Type and operation for sim/exec/reduce.h. */
 	int fold_type, fold_op;
 
-	/* PreMulSum: two scalars, the operation's and 1, each in its low bytes.
-	 * SumPostDiv: the divisor. */
+	/* The scalar of PreMulSum and the value 1, each in the low bytes. */
 	uint64_t scale[2];
+
+	/* the number by which SumPostDiv divides */
 	int64_t divisor;
 	bool is_signed;
 };
 
-/* @scalar: as in a work, after it has been read if it is a pointer. */
+/* Describe the operation on elements of @type.  @scalar is the scalar in a work
+ * or, if the work contains a pointer, the value to which it points. */
 struct combine combine_make(int type, enum operation operation,
                             uint64_t scalar);
 
-size_t combine_type_size(int type);
-
-/* The scalar of that type at @address, as a work has it. */
 uint64_t combine_scalar_at(int type, const void *address);
 
 /*
- * Reduce @count elements of @froms sources to @tos outputs, 1 or more of each.
- * @scale: the first source is a rank's own, to be multiplied if the operation
- * says so.  @last: no other source will follow, so divide if the operation says
- * so.  An output may be the first or the second source, and overlaps no other.
+ * combine - reduce elements of one or more sources to one or more outputs
+ * @count: number of elements
+ * @scale: true if the first source is the rank's own, which PreMulSum scales
+ * @last:  true if no source will follow, so that SumPostDiv divides
+ *
+ * An output may be the first or the second source, but must not overlap others.
  */
 void combine(const struct combine *c, void *const to[], int tos,
              const void *const from[], int froms, size_t count, bool scale,

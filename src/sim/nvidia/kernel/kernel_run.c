@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Carrying out launches (see sim/nvidia/kernel/kernel_run.h)
+ * Runs launches of NCCL's kernels (see kernel_run.h)
  *
- * The thread that runs a launch goes around its blocks, and does for each what
- * can be done.  So no channel waits for another, which could wait for a peer
- * that waits for the first one; and a launch takes no more threads for many
- * channels than for one.
+ * The thread that runs a launch visits its blocks in turn, and steps each as
+ * far as possible without waiting.  So no channel blocks another channel of the
+ * launch, which could lead to a deadlock through a peer.  A launch needs only
+ * one thread, no matter how many channels it has.
  */
 
 #include "sim/nvidia/kernel/kernel_run.h"
@@ -16,15 +16,16 @@
 #include <string.h>
 
 #include "base/backoff.h"
+#include "base/type.h"
 #include "platform/nccl_abi.h"
 #include "sim/nvidia/kernel/block.h"
 #include "sim/nvidia/kernel/combine.h"
 #include "sim/nvidia/kernel/layout_read.h"
 
-/* ---- what can be carried out ------------------------------------------ */
+/* ---- checking that CPUs can run a launch ------------------------------ */
 
-/* Whether buffers are registered with a network device: there is no such
- * device. */
+/* Return true if buffers are registered with a network device, which the
+ * simulator does not have. */
 static bool needs_device(const struct nvidia_kernels *k,
                          const struct arguments *a, const struct works *works)
 {
@@ -44,7 +45,8 @@ static bool needs_device(const struct nvidia_kernels *k,
 	return false;
 }
 
-/* @written: the works are in memory already. */
+/* Check all batches of a block.  @written is true if the works are in
+ * memory. */
 static bool check_block(const struct nvidia_kernels *k,
                         const struct arguments *a, int index, bool written,
                         char *why, size_t size)
@@ -104,24 +106,24 @@ static bool check(const struct nvidia_launch *launch, bool written, char *why,
 	return true;
 }
 
-/* The works of a graph's launch are copied to where they will be by the graph
- * itself. */
+/* Read no works: they might not be written yet, because a graph copies them
+ * when it runs. */
 bool nvidia_kernel_check(const struct nvidia_launch *launch, char *why,
                          size_t size)
 {
 	return check(launch, false, why, size);
 }
 
-/* ---- the program's buffers --------------------------------------------- */
+/* ---- checking the program's buffers ----------------------------------- */
 
-/* The work whose buffers are checked. */
+/* The work whose buffers are being checked. */
 struct use {
 	nvidia_may_use *may_use;
 	const struct function *function;
 	int rank;
 };
 
-/* False, which is said, if a buffer must not be used. */
+/* Return true if a buffer may be used; otherwise, report the buffer. */
 static bool may_use(const struct use *u, const void *p, size_t bytes,
                     bool write)
 {
@@ -141,11 +143,11 @@ static bool coll_may_run(const struct use *u, const struct kernel_comm *comm,
                          const struct coll_work *w)
 {
 	const struct function *f = u->function;
-	/* What only moves data counts in bytes. */
+	/* In collectives that only move data, counts are in bytes. */
 	const size_t size =
 		f->collective == BROADCAST || f->collective == ALL_GATHER
 			? 1
-			: combine_type_size(f->type);
+			: type_size(f->type);
 	size_t in = coll_work_count(w) * size, out = in;
 
 	if (f->collective == ALL_GATHER)
@@ -162,7 +164,7 @@ static bool coll_may_run(const struct use *u, const struct kernel_comm *comm,
 	               w->scalar_is_pointer ? size : 0, false);
 }
 
-/* Without parts, there is no message that way. */
+/* Check the buffers of a message.  A direction with 0 parts has no message. */
 static bool p2p_may_run(const struct use *u, const struct p2p_work *w)
 {
 	return may_use(u, w->send, w->send_parts ? w->send_bytes : 0, false) &&
@@ -197,7 +199,6 @@ static bool work_may_run(const struct use *u, const struct layout *l,
 	}
 }
 
-/* False if a buffer of a work must not be used. */
 static bool may_run(const struct nvidia_launch *launch,
                     const struct arguments *a, const struct kernel_comm *comm)
 {
@@ -226,7 +227,6 @@ static bool is_set(const uint32_t *flag)
 	return flag && __atomic_load_n(flag, __ATOMIC_ACQUIRE);
 }
 
-/* One round: true if something was done. */
 static bool step_all(struct block *blocks, int count, const uint32_t *abort)
 {
 	bool progress = false;
@@ -277,7 +277,7 @@ enum nvidia_result nvidia_kernel_run(const struct nvidia_launch *launch)
 	int count, channel = 0;
 
 	if (!check(launch, true, why, sizeof(why))) {
-		fprintf(stderr, "cohort: %s: CPUs do not carry out %s\n",
+		fprintf(stderr, "cohort: %s: CPUs cannot run %s\n",
 		        launch->name, why);
 		return NVIDIA_UNSUPPORTED;
 	}
@@ -303,11 +303,10 @@ enum nvidia_result nvidia_kernel_run(const struct nvidia_launch *launch)
 	return result;
 }
 
-/* ---- communicators of one rank ----------------------------------------- */
+/* ---- the kernel of one-rank communicators ----------------------------- */
 
 #define KERNEL "oneRankReduceI13FuncPreMulSumI"
 
-/* How C++ compilers write the types. */
 static const struct {
 	const char *name;
 	int type;

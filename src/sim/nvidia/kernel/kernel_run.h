@@ -3,94 +3,104 @@
 #define SIM_NVIDIA_KERNEL_KERNEL_RUN_H
 
 /*
- * The kernels of NVIDIA's NCCL, carried out by CPUs
+ * Runs the kernels of NVIDIA's NCCL on CPUs
  *
- * NCCL's host code fills structures in memory, and its kernels go by them.  The
- * functions here do as those kernels do, on the simulated devices, whose memory
- * is the host's: they move data from the buffers of one rank to those of the
- * next, step by step, and wait for each other at the counters of each
+ * NCCL's host code fills structures in memory with the work for its kernels.
+ * The functions here do this work on the simulated devices, whose memory is
+ * host memory: step by step, they move data from the buffers of one rank to the
+ * buffers of the next, and wait for each other at the counters of each
  * connection.
  *
- * What the structures look like depends on NCCL's version: see kernel/layout.h.
+ * The structures differ between versions of NCCL: see kernel/layout.h.
  */
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a version's kernels need to know of the loaded library.  Constant. */
+/* Information about the kernels of a loaded NCCL.  Constant. */
 struct nvidia_kernels;
 
-/* Where @symbol of the loaded library is in memory, or NULL.  @context: the
- * caller's. */
+/* Return the address of @symbol in the loaded library, or NULL.  The caller of
+ * nvidia_kernels_open() passes @context. */
 typedef const void *nvidia_lookup(void *context, const char *symbol);
 
 /*
- * Read the tables of the loaded library.  @version: as ncclGetVersion() says,
- * such as
- * 22809.  NULL if that version is not known, a table is missing, or memory is
- *         short.
+ * nvidia_kernels_open - read the tables of the loaded library
+ * @version: from ncclGetVersion(), such as 22809
+ *
+ * Returns NULL if the version is unknown, a table is missing, or memory runs
+ * out.
  */
 struct nvidia_kernels *nvidia_kernels_open(int version, nvidia_lookup *lookup,
                                            void *context);
 void nvidia_kernels_close(struct nvidia_kernels *kernels);
 
-/* Whether a kernel may read [@p, @p + @bytes), or write there. */
+/* Return true if a kernel may read [@p, @p + @bytes) or, if @write, write
+ * it. */
 typedef bool nvidia_may_use(const void *p, size_t bytes, bool write);
 
 /*
- * A launch of one of the kernels whose names have "ncclDevKernel_" in them.
- * The caller owns it, and keeps it and the arguments until it has run for the
- * last time: a graph runs it again and again.
+ * A launch of a kernel whose name contains "ncclDevKernel_"
+ *
+ * The caller owns the launch.  A graph can run it repeatedly, so the caller
+ * must keep it and its arguments until after its last run.
  */
 struct nvidia_launch {
 	const struct nvidia_kernels *kernels;
-	const char *name; /* the kernel's, for messages */
-	/* One buffer, as for CU_LAUNCH_PARAM_BUFFER_POINTER. */
+	const char *name; /* name of the kernel, for messages */
+	/* The kernel's arguments, as CU_LAUNCH_PARAM_BUFFER_POINTER passes
+	 * them. */
 	const void *arguments;
-	size_t bytes;            /* its size */
-	int grid;                /* how many blocks */
-	nvidia_may_use *may_use; /* NULL: all memory may be used */
+	size_t bytes;            /* size of the arguments */
+	int grid;                /* number of blocks */
+	nvidia_may_use *may_use; /* NULL to allow all memory */
 };
 
 /*
- * Whether the CPUs can carry out @launch: to be asked when it is launched, so
- * that cuLaunchKernelEx() fails, and with it NCCL's call.  If not, writes to
- * @why what is missing, by name ("AllReduce by NVLS").  It does not look at
- * works, which may not be written yet.
+ * nvidia_kernel_check - check whether CPUs can run a kernel
+ * @why: if not, receives what is missing, such as "AllReduce by NVLS"
+ *
+ * Call it at the launch, so that cuLaunchKernelEx() and NCCL's call can fail.
+ * It does not read works, which might not be written yet.
  */
 bool nvidia_kernel_check(const struct nvidia_launch *launch, char *why,
                          size_t size);
 
 /*
- * How a kernel ends.  After the last three, which are said on stderr, it has
- * done nothing: the device has failed then, as after an error of a kernel on a
- * GPU, and every later call on it says so.  The other ranks' kernels wait until
- * their communicator is aborted.
+ * Result of running a kernel
+ *
+ * After NVIDIA_UNSUPPORTED, NVIDIA_NO_MEMORY or NVIDIA_ILLEGAL_ADDRESS, which
+ * are reported on stderr, the kernel has done nothing.  The device must then
+ * fail, as after a kernel error on a GPU: every later call on it returns an
+ * error.  The kernels of other ranks wait until their communicator is aborted.
  */
 enum nvidia_result {
 	NVIDIA_DONE,
-	NVIDIA_ABORTED,     /* the communicator's abort flag was set */
-	NVIDIA_UNSUPPORTED, /* there is no CPU function for what is asked */
+	NVIDIA_ABORTED,     /* the abort flag was set */
+	NVIDIA_UNSUPPORTED, /* no CPU function can do the kernel's work */
 	NVIDIA_NO_MEMORY,
-	NVIDIA_ILLEGAL_ADDRESS, /* a buffer of the program's must not be used */
+	NVIDIA_ILLEGAL_ADDRESS, /* a user buffer cannot be accessed */
 };
 
 /*
- * Carry out @launch.  Blocks until the other ranks' kernels have done their
- * part, and yields meanwhile.  Once the communicator's abort flag is set, a
- * kernel that finds nothing to do goes to its end without touching data.  Any
- * thread; each launch that another may wait for needs a thread of its own.
+ * nvidia_kernel_run - run a kernel
+ *
+ * Blocks, yielding the CPU, until the kernels of the other ranks have done
+ * their part.  After an abort, a kernel that cannot make progress ends without
+ * touching data.  May be called from any thread, but launches that wait for
+ * each other must be on different threads.
  */
 enum nvidia_result nvidia_kernel_run(const struct nvidia_launch *launch);
 
-/* The ncclDataType_t of a kernel oneRankReduce<FuncPreMulSum<T>>, by its name
- * as the compiler writes it; -1 if @name is not of such a kernel. */
+/* Return the ncclDataType_t of a kernel oneRankReduce<FuncPreMulSum<T>>, from
+ * its mangled name, or -1 for any other kernel. */
 int nvidia_one_rank_type(const char *name);
 
 /*
- * What such a kernel does: multiply each of @count elements by a scalar.
- * @scalar holds it in its low bytes or, if @is_pointer, is its address.
+ * Multiply each of @count elements by a scalar, as oneRankReduce() does.
+ * @scalar contains the scalar in its low bytes or, if @is_pointer, the scalar's
+ * address.
  */
 void nvidia_one_rank_reduce(int type, void *dst, const void *src, size_t count,
                             uint64_t scalar, bool is_pointer);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The table of functions that each library has
+ * Reads the table of functions from the loaded NCCL
  */
 
 #include "sim/nvidia/kernel/kernel_table.h"
@@ -11,7 +11,8 @@
 
 #include "sim/nvidia/kernel/layout_read.h"
 
-/* The ids of the rows; -1 is none. */
+/* Return the number of functions: the largest id in @ids, plus 1.  Rows without
+ * a function have id -1. */
 static unsigned count_functions(const int *ids, int rows)
 {
 	int count = 0;
@@ -23,9 +24,11 @@ static unsigned count_functions(const int *ids, int rows)
 }
 
 /*
- * Several rows may have one id.  Then they differ in whether the type has a
- * sign, which makes no difference for what the function does, and the last row
- * is of the type without one.
+ * Read the functions of all rows
+ *
+ * Several rows can have the same id.  Such rows differ only in the signedness
+ * of the type, which does not matter to the function.  The last of them is
+ * unsigned.
  */
 static void read_rows(struct nvidia_kernels *k, const int *ids)
 {

@@ -5,10 +5,11 @@
 #include "sim/nvidia/kernel/kernel_run.h"
 #include "sim/nvidia/kernel/nccl_version.h"
 
-/* See sim/nvidia/kernel/kernel_run.h. */
+/* Information about the kernels of a loaded NCCL. */
 struct nvidia_kernels {
 	const struct layout *layout;
-	/* By the id that a batch has; a row of -1 is none. */
+	/* Functions, indexed by their id in batches.  The member row is -1 if
+	 * an id has no function. */
 	unsigned function_count;
 	struct {
 		int row;
@@ -16,11 +17,12 @@ struct nvidia_kernels {
 	} functions[];
 };
 
-/* The function of that id, or NULL. */
+/* Return the function with @id, or NULL if there is none. */
 const struct function *kernels_function(const struct nvidia_kernels *kernels,
                                         unsigned id);
 
-/* "AllReduce by NVLS": writes it to @out, and returns @out. */
+/* Write the name of a function, such as "AllReduce by NVLS", to @out, and
+ * return @out. */
 const char *kernels_name(const struct function *function, char *out,
                          size_t size);
 

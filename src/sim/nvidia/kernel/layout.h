@@ -3,25 +3,24 @@
 #define SIM_NVIDIA_KERNEL_LAYOUT_H
 
 /*
- * What NCCL hands to its kernels, in a form that does not depend on NCCL's
- * version
+ * The data that NCCL passes to its kernels, independent of NCCL's version
  *
- * The functions of layout_read.h fill in the structures here, by a table of
- * where NCCL has what (nccl_version.h).  What a kernel changes while it runs is
- * reached through pointers into NCCL's own memory.
+ * layout_read.h fills in these structures, using a table of NCCL's own layouts
+ * (nccl_version.h).  Data that a kernel changes is accessed through pointers
+ * into NCCL's memory.
  */
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* How many steps' data a connection's buffer holds. */
+/* Number of steps for which a connection's buffer has room. */
 #define STEPS 8
 
 #define MAX_CHANNELS 64
 #define MAX_CHILDREN 3
 
-/* The values of these are NCCL's. */
+/* The enumerations below have the values of NCCL's enumerations. */
 
 enum collective {
 	BROADCAST,
@@ -30,7 +29,7 @@ enum collective {
 	REDUCE_SCATTER,
 	ALL_REDUCE,
 	SEND_RECV,
-	BROADCASTS = 11, /* several at once, each from its own root */
+	BROADCASTS = 11, /* several broadcasts at once, with different roots */
 };
 
 enum operation {
@@ -53,11 +52,11 @@ enum algorithm {
 
 enum protocol { PROTOCOL_LL, PROTOCOL_LL128, PROTOCOL_SIMPLE, PROTOCOLS };
 
-/* What a batch of works does. */
+/* The function that the works of a batch execute. */
 struct function {
 	enum collective collective;
 	enum operation operation;
-	int type; /* ncclDataType_t */
+	int type; /* an ncclDataType_t */
 	enum algorithm algorithm;
 	enum protocol protocol;
 };
@@ -65,33 +64,37 @@ struct function {
 /* The arguments of a launch. */
 struct arguments {
 	const void *comm;
-	uint64_t channels;   /* one bit each */
-	const char *batches; /* the n-th block's first is the n-th */
-	const char *end;     /* of the arguments, set by the caller */
-	const char *works; /* a work's offset, and'ed with mask, begins here */
+	uint64_t channels;   /* bit set of the launch's channels */
+	const char *batches; /* array of batches; block n starts with batch n */
+	const char *end;     /* end of the arguments, set by the caller */
+	/* Work n is at works + (offset & mask). */
+	const char *works;
 	uint32_t mask;
 };
 
-/* A communicator, as its kernels see it. */
+/* A communicator, as seen by its kernels. */
 struct kernel_comm {
 	int rank, ranks;
 	int buffer_bytes[PROTOCOLS];
 	int p2p_chunk_bytes;
 	bool all_nvlink;
 	const uint32_t *abort_flag;
-	const int *local_ranks; /* by rank; NULL: each rank is its own */
+	/* Each rank's number on its machine.  NULL if every number equals the
+	 * rank. */
+	const int *local_ranks;
 
-	/* Atomic, of the profiler; of all channels. */
+	/* The profiler's events of all channels.  Accessed atomically. */
 	void *started, *completed;
 };
 
 struct ring {
 	int prev, next;
 	int index;
-	const int *ranks; /* in the ring's order, from this rank */
+	const int *ranks; /* ranks in ring order, starting with this rank */
 };
 
-/* -1: there is none.  The children come first. */
+/* Neighbors in a tree.  Missing neighbors are -1, and existing children are
+ * first in @down. */
 struct tree {
 	int up;
 	int down[MAX_CHILDREN];
@@ -99,26 +102,27 @@ struct tree {
 
 struct channel {
 	int id;
-	void *const *peers; /* by rank */
+	void *const *peers; /* indexed by rank */
 	struct ring ring;
 	struct tree tree;
-	uint64_t *work_count; /* of all works so far */
+	uint64_t *work_count; /* number of works so far */
 };
 
-/* A connection's flags. */
+/* Flags of a connection. */
 #define CONNECTION_P2P_WRITE 0x01
 #define CONNECTION_P2P_READ 0x02
 #define CONNECTION_DIRECT_NIC 0x04
 #define CONNECTION_MULTICAST 0x80
 
 /*
- * A ring of slots, one for each step: what a kernel and the thread that serves
- * a network tell each other.  The offset, if that is the mode, is of the step's
- * data in the buffer; the size is -1 while the data is on its way.
+ * Layout of a slot, one per step.  A kernel and the thread that serves a
+ * network communicate through slots.  If the mode is SLOT_MODE_OFFSET, the
+ * step's data is at the slot's offset in the buffer.  The size is -1 until the
+ * data is ready.
  */
 struct slot_layout {
 	uint16_t bytes, mode, offset, size;
-	bool long_offset; /* of 64 bits */
+	bool long_offset; /* true if the offset is 64 bits wide */
 };
 
 #define SLOT_MODE_OFFSET 1
@@ -126,18 +130,19 @@ struct slot_layout {
 /* One end of a connection. */
 struct connection {
 	char *buffers[PROTOCOLS];
-	/* Atomic; steps that the sender has written, and that the receiver has
-	 * read. */
+	/* Number of steps that the sender has written and that the receiver has
+	 * read.  Accessed atomically. */
 	uint64_t *tail, *head;
 	int flags;
-	int step_bytes; /* of a step in the buffer of Simple */
-	/* Atomic; where one end tells the other the address of a registered
-	 * buffer, and the scalar of its operation. */
+	int step_bytes; /* size of a step of protocol Simple */
+	/* Words through which one end passes the address of a registered
+	 * buffer, and the scalar of its operation, to the other end.  Accessed
+	 * atomically. */
 	void **pointer_exchange;
 	uint64_t *scalar_exchange;
-	char *slots; /* NULL: no network */
+	char *slots; /* NULL if there is no network */
 	const struct slot_layout *slot;
-	uint64_t *step; /* where the last kernel has ended */
+	uint64_t *step; /* step from which the next kernel continues */
 };
 
 enum work_type {
@@ -149,29 +154,30 @@ enum work_type {
 };
 
 struct batch {
-	unsigned jump; /* to the next one; 0: this is the last */
-	bool extends;  /* the next one belongs to this one */
+	/* number of batches to the next batch, or 0 if this is the last */
+	unsigned jump;
+	bool extends; /* true if the next batch belongs to this batch */
 	enum work_type type;
 	unsigned function;
-	uint32_t offset; /* of the first work */
-	uint64_t works;  /* one bit each, from there on */
+	uint32_t offset; /* offset of the first work */
+	uint64_t works;  /* bit set of works, starting at offset */
 };
 
 struct coll_work {
 	int channel_low, channel_high;
 	bool scalar_is_pointer;
-	bool registered; /* buffers for peers' direct access */
+	bool registered; /* true if peers may access the buffers directly */
 	bool net_registered;
-	int direct; /* CONNECTION_P2P_...: how */
+	int direct; /* flags CONNECTION_P2P_...: how peers access the buffers */
 	int root;
 	char *send, *recv;
 	uint64_t scalar;
-	/* For registered buffers: where each peer sees this rank's buffer, by
-	 * local rank. */
+	/* For registered buffers: addresses at which each peer has mapped this
+	 * rank's buffer, indexed by the peer's rank on this machine. */
 	uintptr_t send_offset, recv_offset;
 	const uintptr_t *send_remote, *recv_remote;
-	/* Elements on the lowest channel, each in between, and the highest one,
-	 * and how many grains one chunk has. */
+	/* Number of elements, and grains per chunk: on the lowest channel, on
+	 * each channel in between, and on the highest channel. */
 	size_t count[3];
 	size_t chunk_grains[3];
 };
@@ -180,8 +186,8 @@ struct p2p_work {
 	char *send, *recv;
 	size_t send_bytes, recv_bytes;
 	int send_rank, recv_rank;
-	/* How many channels there are, the one with the first part, and how
-	 * many parts. */
+	/* Number of channels, the channel of the first part, and the number of
+	 * parts. */
 	int channels, first_channel;
 	int send_parts, recv_parts;
 	size_t send_chunk, recv_chunk;
@@ -190,9 +196,9 @@ struct p2p_work {
 	bool net_registered;
 };
 
-/* One of several broadcasts. */
+/* One of several broadcasts that run together. */
 struct broadcast_work {
-	/* How many ranks are between the root and this one, in the ring. */
+	/* Distance of this rank from the root in the ring. */
 	int depth;
 	size_t chunk, bytes, begin;
 	char *send, *recv;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Reading NCCL's structures (see layout_read.h)
+ * Reads NCCL's structures (see layout_read.h)
  */
 
 #include "sim/nvidia/kernel/layout_read.h"
@@ -13,7 +13,7 @@
 
 /* ---- fields ------------------------------------------------------------ */
 
-static const char *at(const void *from, size_t bytes)
+static const char *field_at(const void *from, size_t bytes)
 {
 	return (const char *)from + bytes;
 }
@@ -22,7 +22,7 @@ static int get_int(const void *from, uint16_t field)
 {
 	int value;
 
-	memcpy(&value, at(from, field), sizeof(value));
+	memcpy(&value, field_at(from, field), sizeof(value));
 	return value;
 }
 
@@ -30,23 +30,23 @@ static uint64_t get_word(const void *from, uint16_t field)
 {
 	uint64_t value;
 
-	memcpy(&value, at(from, field), sizeof(value));
+	memcpy(&value, field_at(from, field), sizeof(value));
 	return value;
 }
 
-/* NULL if there is no such field. */
+/* Read a pointer, or return NULL if the structure has no such field. */
 static void *get_pointer(const void *from, uint16_t field)
 {
 	void *value = NULL;
 
 	if (field != NO_FIELD)
-		memcpy(&value, at(from, field), sizeof(value));
+		memcpy(&value, field_at(from, field), sizeof(value));
 	return value;
 }
 
 static uint8_t get_byte(const void *from, uint16_t field)
 {
-	return (uint8_t)*at(from, field);
+	return (uint8_t)*field_at(from, field);
 }
 
 static uint64_t get_bits(const void *from, struct bits b)
@@ -62,9 +62,9 @@ static uint64_t get_bits(const void *from, struct bits b)
 /* ---- functions --------------------------------------------------------- */
 
 /*
- * The rows of the table of functions: one for send and receive, and then for
- * each collective, by operation and type if it has them, and by algorithm,
- * three for the protocols.
+ * Order of the rows in the table of functions: one row for send and receive;
+ * then for each collective, by operation and type (if it reduces) and by
+ * algorithm, three rows for the protocols.
  */
 static const struct group {
 	enum collective collective;
@@ -138,7 +138,7 @@ struct function read_row(const struct layout *l, int row)
 
 /* ---- communicators ----------------------------------------------------- */
 
-/* The works are in the arguments, and not in a buffer. */
+/* Type of storage whose works are in the arguments, not in a buffer. */
 #define STORAGE_IN_ARGUMENTS 0
 
 struct arguments read_arguments(const struct layout *l, const void *from)
@@ -146,7 +146,7 @@ struct arguments read_arguments(const struct layout *l, const void *from)
 	struct arguments a = {
 		.comm = get_pointer(from, l->arguments.comm),
 		.channels = get_word(from, l->arguments.channels),
-		.batches = at(from, l->arguments.bytes),
+		.batches = field_at(from, l->arguments.bytes),
 		.works = get_pointer(from, l->arguments.works),
 		.mask = (uint32_t)get_int(from, l->arguments.mask),
 	};
@@ -172,8 +172,9 @@ struct kernel_comm read_comm(const struct layout *l, const void *comm)
 	};
 
 	for (int i = 0; i < PROTOCOLS; i++)
-		c.buffer_bytes[i] = get_int(at(comm, (size_t)i * sizeof(int)),
-		                            l->comm.buffer_bytes);
+		c.buffer_bytes[i] =
+			get_int(field_at(comm, (size_t)i * sizeof(int)),
+		                l->comm.buffer_bytes);
 	if (l->comm.no_local_ranks != NO_FIELD &&
 	    get_byte(comm, l->comm.no_local_ranks))
 		c.local_ranks = NULL;
@@ -198,15 +199,20 @@ struct channel read_channel(const struct layout *l, const void *comm, int id)
 	};
 
 	for (int i = 0; i < MAX_CHILDREN; i++)
-		c.tree.down[i] = get_int(at(from, (size_t)i * sizeof(int)),
-		                         l->channel.down);
+		c.tree.down[i] =
+			get_int(field_at(from, (size_t)i * sizeof(int)),
+		                l->channel.down);
 	return c;
 }
 
-static struct connection read_connection(const struct layout *l, void *peer,
-                                         int index)
+/* Number of a peer's connections in each direction. */
+#define CONNECTIONS 2
+
+struct connection read_connection(const struct layout *l, void *peer,
+                                  bool sends, int index)
 {
-	char *from = (char *)peer + (size_t)index * l->connection.bytes;
+	const size_t place = (size_t)(sends ? index : CONNECTIONS + index);
+	char *from = (char *)peer + place * l->connection.bytes;
 	struct connection c = {
 		.tail = get_pointer(from, l->connection.tail),
 		.head = get_pointer(from, l->connection.head),
@@ -222,21 +228,10 @@ static struct connection read_connection(const struct layout *l, void *peer,
 	};
 
 	for (int i = 0; i < PROTOCOLS; i++)
-		c.buffers[i] = get_pointer(at(from, (size_t)i * sizeof(void *)),
-		                           l->connection.buffers);
+		c.buffers[i] =
+			get_pointer(field_at(from, (size_t)i * sizeof(void *)),
+		                    l->connection.buffers);
 	return c;
-}
-
-#define CONNECTIONS 2
-
-struct connection read_send(const struct layout *l, void *peer, int index)
-{
-	return read_connection(l, peer, index);
-}
-
-struct connection read_recv(const struct layout *l, void *peer, int index)
-{
-	return read_connection(l, peer, CONNECTIONS + index);
 }
 
 /* ---- works ------------------------------------------------------------- */
@@ -273,14 +268,15 @@ struct coll_work read_coll(const struct layout *l, const void *from)
 	};
 
 	for (int i = 0; i < 3; i++) {
-		w.count[i] = get_word(at(from, (size_t)i * sizeof(size_t)),
-		                      l->coll.count);
+		w.count[i] =
+			get_word(field_at(from, (size_t)i * sizeof(size_t)),
+		                 l->coll.count);
 		w.chunk_grains[i] = get_bits(from, l->coll.chunk_grains[i]);
 	}
 	return w;
 }
 
-/* A float of 8 bits, 3 of them below the leading one, for a whole number. */
+/* Decode an 8-bit float with a 3-bit mantissa, which encodes an integer. */
 static size_t chunk_bytes(uint8_t code)
 {
 	const size_t low = code & 7;
@@ -348,6 +344,6 @@ void write_profile(void *events, int channel, uint64_t count)
 	}(*all)[64] = events, *e = &all[channel][count % 64];
 
 	__atomic_store_n(&e->time, clock_now(), __ATOMIC_RELAXED);
-	/* Release the time to the thread that reads the count. */
+	/* The release publishes the time.  The reader acquires the count. */
 	__atomic_store_n(&e->count, count, __ATOMIC_RELEASE);
 }

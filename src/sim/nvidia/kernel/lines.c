@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The protocols LL and LL128: lines that hold the step's number beside the
- * data, so that a receiver needs no counter to know that a line has arrived
+ * Implements the protocols LL and LL128: lines contain the number of the step
+ * next to the data, so that a receiver needs no counter to see that a line has
+ * arrived
  *
- *  LL      16 bytes: twice 4 bytes of data and the number's low 4 bytes, each
- *          pair written at once.
- *  LL128   128 bytes: 120 of data, and then the number, which is written last.
+ *   LL      16 bytes: twice 4 bytes of data and the low 4 bytes of the number,
+ *           each pair written atomically
+ *   LL128   128 bytes: 120 bytes of data, then the number, written last
  *
- * An operation is one step.  (On a GPU, the lines of LL128 hold the same data
- * in another order, which no one but the kernels sees.)
+ * An operation is one step.  (On a GPU, the lines of LL128 have their data in
+ * another order, which only the kernels see.)
  */
 
 #include <string.h>
@@ -17,14 +18,14 @@
 #include "base/util.h"
 #include "sim/nvidia/kernel/task.h"
 
-/* How many bytes a task moves at once. */
+/* Maximum number of bytes that a task moves at once. */
 #define ROOM 7680
 
-/* LL128 has lines in groups of so many. */
+/* Number of lines in a group of LL128. */
 #define GROUP 16
 
 struct lines {
-	size_t data, whole; /* bytes of a line */
+	size_t data, whole; /* number of bytes of data, and of the whole line */
 	bool (*read)(const char *line, uint64_t number, char *data);
 	void (*write)(char *line, uint64_t number, const char *data);
 };
@@ -100,7 +101,8 @@ static uint64_t number_of(const struct end *e)
 	return e->step + 1;
 }
 
-/* Read up to @most lines that have arrived; returns how many. */
+/* Read up to @most lines that have arrived.  Return the number of lines
+ * read. */
 static size_t read_lines(const struct task *t, const struct end *e,
                          size_t first, size_t most, char *data)
 {
@@ -123,13 +125,15 @@ static void write_lines(const struct task *t, const struct end *e, size_t first,
 		         data + i * l->data);
 }
 
-/* How many lines of the operation have data, and how many it has in all. */
+/* Return the number of lines of the operation that contain data. */
 static size_t line_count(const struct task *t)
 {
 	return DIVIDE_UP(t->op.count * t->combine.size,
 	                 all_lines[t->protocol].data);
 }
 
+/* Return the number of lines of the operation, including empty lines that fill
+ * a group. */
 static size_t whole_line_count(const struct task *t)
 {
 	const size_t n = line_count(t);
@@ -137,7 +141,8 @@ static size_t whole_line_count(const struct task *t)
 	return t->protocol == PROTOCOL_LL128 ? ROUND_UP(n, GROUP) : n;
 }
 
-/* Begin: wait for room, and tell a network's thread how much will come. */
+/* Start sending: check for room, and store the number of bytes that the thread
+ * which serves a network must expect.  Return false if there is no room. */
 static bool begin(struct task *t)
 {
 	const size_t bytes = whole_line_count(t) * all_lines[t->protocol].whole;
@@ -150,7 +155,8 @@ static bool begin(struct task *t)
 	return true;
 }
 
-/* A network's thread waits for all lines of a group. */
+/* Write empty lines to fill the last group, because the thread that serves a
+ * network waits for whole groups. */
 static void fill_group(const struct task *t)
 {
 	static const char nothing[DATA_128];
@@ -174,8 +180,9 @@ static void end(struct task *t)
 	}
 }
 
-/* Go on with up to @most elements, from a line's begin; returns how many. */
-static size_t move(struct task *t, size_t most)
+/* Move up to @most elements, starting at the beginning of a line.  Return the
+ * number of elements moved. */
+static size_t move_elements(struct task *t, size_t most)
 {
 	const struct lines *l = &all_lines[t->protocol];
 	const size_t size = t->combine.size, line = t->done * size / l->data;
@@ -213,14 +220,14 @@ bool lines_step(struct task *t, bool *finished)
 	const size_t most = ROOM / t->combine.size;
 	size_t left = t->op.count - t->done, moved;
 
-	/* The slice says here whether the operation has begun. */
+	/* The member slice is 1 once the operation has started. */
 	if (!t->slice) {
 		if (t->op.send && !begin(t))
 			return false;
 		t->slice = 1;
 	}
 	if (left && !t->aborted) {
-		moved = move(t, MIN(left, most));
+		moved = move_elements(t, MIN(left, most));
 		t->done += moved;
 		if (moved < left)
 			return moved;

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The layouts of NCCL's structures, as in the wheels nvidia-nccl-cu13, for CUDA
- * 13
+ * The layouts of NCCL's structures, for the nvidia-nccl-cu13 wheels (CUDA 13)
  *
- * The facts of 2.28.9 are those of the published sources, and of the library's
- * debug information.  No sources of the others are published: theirs are those
- * of the debug information alone.
+ * The layouts of 2.28.9 come from NVIDIA's published code and from the
+ * library's debug information.  The code of the other versions is not
+ * published, so their layouts come from the debug information alone.
  */
 
 #include "sim/nvidia/kernel/nccl_version.h"
 
-/* What all versions have in common. */
+/* Layouts that all versions share. */
 #define ARGUMENTS                                                              \
 	{                                                                      \
 		.bytes = 32, .comm = 0, .channels = 8, .storage = 16,          \
@@ -35,7 +34,8 @@
 		.begin = 32,                                                   \
 	}
 
-/* The arguments of these say in what versions differ. */
+/* Layouts that differ between versions only in the values that are the macro's
+ * arguments. */
 #define COMM(no_local_ranks_, all_nvlink_)                                     \
 	{                                                                      \
 		.rank = 0, .ranks = 4, .buffer_bytes = 16,                     \
@@ -76,7 +76,8 @@
 		[WORK_P2P] = 48, [WORK_COLL] = coll,                           \
 		[WORK_COLL_REG] = (coll) + 192, [WORK_BROADCAST] = broadcast,  \
 	}
-/* Where the buffers begin, and what follows them. */
+/* @recv_ is the offset of the buffers, and @send_offset_ the offset of the
+ * members after the buffers. */
 #define COLL(recv_, send_offset_)                                              \
 	{                                                                      \
 		.channel_low = BITS(0, 0, 8), .channel_high = BITS(0, 8, 8),   \

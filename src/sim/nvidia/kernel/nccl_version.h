@@ -3,18 +3,18 @@
 #define SIM_NVIDIA_KERNEL_NCCL_VERSION_H
 
 /*
- * Where each known version of NCCL has the fields that its host code fills and
- * its kernels read
+ * Lists the offsets, in each known version of NCCL, of the fields that NCCL's
+ * host code fills and its kernels read
  *
- * They are NCCL's own affair, and change from one version to the next.
- * NVIDIA's libraries hold the facts themselves: they have debug information,
- * which scripts/nccl-layout.sh reads (see docs/CONTRIBUTING.md).
+ * These layouts are internal to NCCL and change between versions.
+ * scripts/nccl-layout.sh extracts them from the debug information in NVIDIA's
+ * libraries (see CONTRIBUTING.md).
  */
 
 #include "sim/nvidia/kernel/layout.h"
 
-/* The known versions by ncclGetVersion()'s number, in their order: X(number,
- * major, minor, patch). */
+/* Known versions in ascending order: X(number from ncclGetVersion(), major,
+ * minor, patch). */
 /* clang-format off */
 #define KNOWN_NCCL(X) \
 	X(22809, 2, 28, 9) \
@@ -22,33 +22,33 @@
 	X(23203, 2, 32, 3)
 /* clang-format on */
 
-/* What a structure does not have. */
+/* Value of an offset if the structure does not have the field. */
 #define NO_FIELD UINT16_MAX
 
-/* A field of bits: the first, counted from the structure's begin, and how
- * many. */
+/* A bit field: its first bit, counted from the start of the structure, and its
+ * width. */
 struct bits {
 	uint16_t first, count;
 };
 
-/* The bits from @shift on in the word at @at. */
+/* A bit field that starts at bit @shift of the word at byte @at. */
 #define BITS(at, shift, count)                                                 \
 	{                                                                      \
 		(at) * 8 + (shift), count                                      \
 	}
 
-/* All numbers are bytes from the structure's begin.  An array has its first
- * element's. */
+/* Offsets in bytes from the start of each structure.  The offset of an array is
+ * the offset of its first element. */
 struct layout {
-	/* The arguments of a launch, which batches follow. */
+	/* The arguments of a launch, which are followed by batches. */
 	struct {
 		uint16_t bytes, comm, channels, storage, mask, works;
 	} arguments;
 
 	struct {
 		uint16_t rank, ranks, buffer_bytes, p2p_chunk_bytes;
-		/* A byte: each rank's number among those of its machine is its
-		 * rank. */
+		/* A byte that is nonzero if, for each rank, its number on its
+		 * machine equals its rank. */
 		uint16_t no_local_ranks;
 		uint16_t all_nvlink, abort_flag, channels, local_ranks;
 		uint16_t started, completed;
@@ -56,12 +56,13 @@ struct layout {
 
 	struct {
 		uint16_t bytes, peers;
-		uint16_t prev, next, order, index; /* in the ring */
-		uint16_t up, down;                 /* in the tree */
+		uint16_t prev, next, order, index; /* fields of the ring */
+		uint16_t up, down;                 /* fields of the tree */
 		uint16_t work_count;
 	} channel;
 
-	/* A peer has two connections to send, and then two to receive. */
+	/* A peer has two connections for sending, followed by two for
+	 * receiving. */
 	struct {
 		uint16_t bytes, buffers, tail, head, flags, step_bytes;
 		uint16_t pointer_exchange, scalar_exchange, slots, step;
@@ -74,7 +75,8 @@ struct layout {
 		uint16_t offset, works;
 	} batch;
 
-	uint16_t work_bytes[WORK_TYPES]; /* 0: there is no such work */
+	/* size of each type of work; 0 if the type does not exist */
+	uint16_t work_bytes[WORK_TYPES];
 
 	struct {
 		struct bits channel_low, channel_high;
@@ -103,8 +105,8 @@ struct layout {
 	} broadcast;
 };
 
-/* The library's table with an id for each function; and all of its data whose
- * sizes another build would not have. */
+/* The library's table of function ids, and all tables whose sizes identify a
+ * build. */
 #define FUNCTION_TABLE "ncclDevFuncRowToId"
 #define NCCL_TABLES                                                            \
 	{                                                                      \
@@ -112,16 +114,17 @@ struct layout {
 	}
 
 struct nccl_version {
-	int number; /* as ncclGetVersion() gives it */
+	int number; /* number from ncclGetVersion() */
 	const char *text;
-	size_t table_bytes[3]; /* of each of NCCL_TABLES */
+	/* sizes of the tables, in the order of NCCL_TABLES */
+	size_t table_bytes[3];
 	struct layout layout;
 };
 
-/* NULL: no facts are known of it. */
+/* Return the layouts of version @number, or NULL if it is unknown. */
 const struct nccl_version *version_find(int number);
 
-/* The versions that are known, for a text: "2.28.9 2.31.2". */
+/* Return the known versions as a text, such as "2.28.9 2.31.2". */
 const char *version_list(void);
 
 #endif

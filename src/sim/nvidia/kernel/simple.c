@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The protocol Simple: an operation's chunk goes in one or two slices, each of
- * some steps, and counters say which steps are written and which are read
+ * Implements the protocol Simple: a chunk moves in one or two slices of several
+ * steps each, and counters show which steps have been written and read
  *
- * The last slices of a chunk may be empty; they are counted all the same.
+ * The last slices of a chunk can be empty; their steps are also counted.
  */
 
 #include "base/util.h"
 #include "sim/nvidia/kernel/task.h"
 
-/* How many elements the next slice has. */
 static size_t slice_count(const struct task *t)
 {
 	const size_t room = t->step_count * (size_t)t->slice_steps / 32;
@@ -48,7 +47,6 @@ static int64_t slot_word(char *slot, uint16_t field)
 	                       __ATOMIC_RELAXED);
 }
 
-/* Where the step's data is in the buffer between the ends. */
 static char *step_memory(const struct end *e)
 {
 	const struct slot_layout *l = e->c.slot;
@@ -80,7 +78,7 @@ static char *send_memory(const struct task *t, const struct end *e)
 	return e->way == BY_READING ? NULL : direct_memory(t, e, t->op.to_at);
 }
 
-static void move(const struct task *t, size_t count)
+static void move_elements(const struct task *t, size_t count)
 {
 	const void *from[1 + MAX_CHILDREN];
 	void *to[1 + MAX_CHILDREN], *p;
@@ -122,7 +120,7 @@ bool simple_step(struct task *t, bool *finished)
 	if (!ready(t))
 		return false;
 	if (count && !t->aborted)
-		move(t, count);
+		move_elements(t, count);
 	if (t->op.send)
 		for (int i = 0; i < t->sends; i++)
 			end_announce(&t->send[i], count * t->combine.size);

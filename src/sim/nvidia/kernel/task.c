@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Tasks (see task.h): their connections, and going from phase to phase
+ * Connects tasks to their peers, and advances them from phase to phase (see
+ * task.h)
  */
 
 #include "sim/nvidia/kernel/task.h"
 
 #include "base/util.h"
-#include "sim/nvidia/kernel/count.h"
 #include "sim/nvidia/kernel/layout_read.h"
 /* ---- connections ------------------------------------------------------- */
 
@@ -28,8 +28,8 @@ static void open_end(const struct task *t, struct end *e, int rank)
 	e->way = way_of(t, &e->c);
 	e->exchanged = e->way == BY_STEPS;
 	e->step = *e->c.step;
-	/* A chunk's steps are never split: those that are left out were not
-	 * used. */
+	/* Start at a multiple of a chunk's steps.  The skipped steps are
+	 * unused. */
 	if (t->protocol == PROTOCOL_SIMPLE)
 		e->step = ROUND_UP(e->step,
 		                   (uint64_t)(t->slices * t->slice_steps));
@@ -43,15 +43,17 @@ void task_connect(struct task *t, const struct layout *layout,
 
 	for (int i = 0; i < max_recv && recv[i] >= 0; i++) {
 		e = &t->recv[t->recvs++];
-		e->c = read_recv(layout, channel->peers[recv[i]], index);
+		e->c = read_connection(layout, channel->peers[recv[i]], false,
+		                       index);
 		open_end(t, e, recv[i]);
-		/* The sender may use the steps that are left out. */
+		/* Let the sender use the skipped steps. */
 		if (t->protocol == PROTOCOL_SIMPLE)
 			counter_store(e->c.head, e->step);
 	}
 	for (int i = 0; i < max_send && send[i] >= 0; i++) {
 		e = &t->send[t->sends++];
-		e->c = read_send(layout, channel->peers[send[i]], index);
+		e->c = read_connection(layout, channel->peers[send[i]], true,
+		                       index);
 		open_end(t, e, send[i]);
 	}
 }
@@ -59,9 +61,12 @@ void task_connect(struct task *t, const struct layout *layout,
 /* ---- registered buffers ------------------------------------------------ */
 
 /*
- * The end whose buffer is used gives its address, and the other takes it,
- * through one word, which is NULL in between.  Of a sender's buffer the scalar
- * is exchanged, too, in versions that have that, as two words that are not 0.
+ * Bit that is set in each of the two words in which an end passes the
+ * operation's scalar, so that the words are never 0.
+ *
+ * To use a peer's buffer directly, one end passes the buffer's address through
+ * a word, which is NULL while no address is being passed.  If the sender's
+ * buffer is used, NCCL versions that support it also pass the scalar.
  */
 #define SCALAR_MARK (UINT64_C(1) << 32)
 
@@ -75,7 +80,7 @@ static void word_store(void **word, void *value)
 	__atomic_store_n(word, value, __ATOMIC_RELEASE);
 }
 
-/* What to call this rank's buffer so that the peer finds it. */
+/* Return the address at which the peer sees this rank's buffer. */
 static char *name_for_peer(const struct task *t, const struct end *e,
                            enum buffer buffer)
 {
@@ -90,8 +95,9 @@ static char *name_for_peer(const struct task *t, const struct end *e,
 	return (char *)(w->recv_offset + w->recv_remote[peer]);
 }
 
-/* The receiver says where to write. */
-static bool give_output(struct task *t, struct end *e)
+/* As the receiver, pass the sender the address to write to.  Return false if
+ * the word is still in use. */
+static bool post_output(struct task *t, struct end *e)
 {
 	if (word_load(e->c.pointer_exchange))
 		return false;
@@ -100,9 +106,10 @@ static bool give_output(struct task *t, struct end *e)
 	return true;
 }
 
-/* The sender says where to read.  In a collective that is its output, which has
- * what it passes on. */
-static bool give_input(struct task *t, struct end *e)
+/* As the sender, pass the receiver the address to read from.  In a collective,
+ * this is the address of the output, from which data is passed on.  Return
+ * false if the words are still in use. */
+static bool post_input(struct task *t, struct end *e)
 {
 	const enum buffer buffer = t->is_message ? INPUT : OUTPUT;
 	const uint64_t scalar = t->coll ? t->coll->scalar : 0;
@@ -120,7 +127,7 @@ static bool give_input(struct task *t, struct end *e)
 	return true;
 }
 
-static bool take(struct end *e, bool with_scalar)
+static bool receive_address(struct end *e, bool with_scalar)
 {
 	e->memory = word_load(e->c.pointer_exchange);
 	if (!e->memory)
@@ -140,9 +147,11 @@ static bool exchange(struct task *t, struct end *e, bool sends)
 	if (t->aborted || !e->c.pointer_exchange)
 		e->exchanged = true;
 	else if (e->way == BY_WRITING)
-		e->exchanged = sends ? take(e, false) : give_output(t, e);
+		e->exchanged =
+			sends ? receive_address(e, false) : post_output(t, e);
 	else
-		e->exchanged = sends ? give_input(t, e) : take(e, true);
+		e->exchanged =
+			sends ? post_input(t, e) : receive_address(e, true);
 	return e->exchanged;
 }
 
@@ -165,7 +174,6 @@ static bool connect_ends(struct task *t)
 
 /* ---- operations -------------------------------------------------------- */
 
-/* The next kernel goes on from these steps. */
 static void store_steps(struct task *t)
 {
 	for (int i = 0; i < t->recvs; i++)
@@ -198,7 +206,8 @@ static bool operate(struct task *t)
 	return progress;
 }
 
-/* A message's sender keeps its buffer until the receiver has read it. */
+/* Finish the task.  The sender of a message must wait until the receiver has
+ * read its buffer; until then, return false. */
 static bool leave(struct task *t)
 {
 	const struct end *e = t->send;

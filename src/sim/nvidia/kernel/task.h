@@ -3,27 +3,33 @@
 #define SIM_NVIDIA_KERNEL_TASK_H
 
 /*
- * Tasks: what one rank does on one channel of one collective, or one way of a message
+ * Tasks: the work of one rank on one channel, for one collective or for one
+ * direction of a message
  *
- * A task is a sequence of operations.  Each one receives a chunk from a peer, sends one,
- * or both, and reads and writes the rank's own buffers meanwhile.  A task never blocks:
- * task_step() does what can be done now.
+ * A task is a sequence of operations.  An operation receives a chunk from the
+ * peers, sends a chunk, or both, and reads and writes the rank's own buffers.
+ * A task never blocks: task_step() does as much as possible without waiting.
  *
- *	CONNECT -> OPERATE -> LEAVE -> DONE
- *	   |          |         |
- *	   |          |         +-- until a peer has read what it reads by itself
- *	   |          +------------ until the peers have written, or have room
- *	   +----------------------- until the peers have said where their buffers are
+ *     CONNECT   until the peers have published their buffers
+ *        |
+ *        v
+ *     OPERATE   each operation waits for data, or for room at the peers
+ *        |
+ *        v
+ *     LEAVE     until a peer that reads this rank's buffer is done
+ *        |
+ *        v
+ *     DONE
  *
- * Once a task is aborted it waits for nothing more, moves no data, and counts its steps
- * to the end.
+ * An aborted task stops waiting, moves no data, and only counts its steps to
+ * the end.
  *
- * How a step's data goes to the peer is a matter of the protocol:
+ * The protocol determines how the data of a step reaches the peer:
  *
- *  Simple      an operation has one or two slices; counters say what is written and
- *              read (simple.c).
- *  LL, LL128   lines of 16 or 128 bytes, which hold data and the number of the step
- *              (lines.c); counters say what is read.
+ *   Simple      an operation has one or two slices; counters show what has been
+ *               written and read (simple.c)
+ *   LL, LL128   lines of 16 or 128 bytes contain the data and the number of the
+ *               step (lines.c); counters show what has been read
  */
 
 #include "sim/nvidia/kernel/combine.h"
@@ -31,47 +37,52 @@
 
 enum buffer { NOWHERE, INPUT, OUTPUT };
 
-/* Receive from every peer that the task has, combine that with @from, send the
- * result to every peer, and write it to @to. */
+/* One operation: receive from all peers of the task, combine the received data
+ * with @from, send the result to all peers, and write it to @to. */
 struct operation_step {
 	bool recv, send;
 	enum buffer from, to;
-	char *input, *output; /* the task's, unless the program sets others */
-	bool last;            /* the result is complete */
+	/* The task's buffers, unless the task's program sets others. */
+	char *input, *output;
+	bool last; /* true if the result is complete */
 
-	/* In elements: where in @from and @to, and where in a peer's buffer
-	 * that is read, or written to, without a step between. */
+	/* Offset in @from and @to in elements.  It also applies to a peer's
+	 * buffer that is accessed directly. */
 	size_t from_at, to_at;
 	bool direct_recv, direct_send;
 
 	size_t count;
 };
 
-/* How an end's data comes or goes. */
+/* Way in which data moves between the two ends of a connection. */
 enum way {
 	BY_STEPS,
 	BY_WRITING, /* the sender writes to the receiver's buffer */
 	BY_READING, /* the receiver reads from the sender's buffer */
 };
 
-/* One end of a connection, in a task. */
+/* One end of a connection, as used by a task. */
 struct end {
 	struct connection c;
-	int rank; /* the peer */
+	int rank; /* rank of the peer */
 	uint64_t step;
 	enum way way;
 	bool exchanged;
-	/* The buffer, unless by steps; of NULL nothing is moved. */
+	/* The buffer for direct access.  If NULL, no data is moved. */
 	char *memory;
 };
 
-/* What the operations of a task are made from; all counts in elements. */
+/* Parameters from which a program derives a task's operations.  Counts are in
+ * elements. */
 struct plan {
 	const struct ring *ring;
 	int rank, ranks, root;
-	size_t total; /* of a rank, on all channels; of broadcasts, turns */
-	size_t begin; /* of this channel */
-	size_t count; /* on this channel, or of the message */
+	/* Number of elements of one rank on all channels.  For several
+	 * broadcasts, the number of chunks of the longest one. */
+	size_t total;
+	size_t begin; /* first element of this channel */
+	/* number of elements on this channel, or in the message */
+	size_t count;
 	size_t chunk;
 };
 
@@ -79,7 +90,8 @@ enum phase { CONNECT, OPERATE, LEAVE, DONE };
 
 struct task;
 
-/* The operation number @n, from 0; false if there is none. */
+/* Store operation number @n, starting from 0.  Return false if the task has
+ * fewer operations. */
 typedef bool task_program(const struct task *t, uint64_t n,
                           struct operation_step *out);
 
@@ -89,11 +101,11 @@ struct task {
 	struct combine combine;
 	char *input, *output;
 
-	/* For the protocol Simple. */
+	/* Used only by protocol Simple. */
 	int slices, slice_steps;
-	size_t step_count; /* elements in a step */
+	size_t step_count; /* number of elements per step */
 
-	/* For registered buffers. */
+	/* Used only with registered buffers. */
 	bool registered, is_message;
 	const struct coll_work *coll;
 
@@ -109,7 +121,8 @@ struct task {
 	enum phase phase;
 	bool aborted;
 
-	/* The operation that is under way, and how much of it is done. */
+	/* The number of the operation in progress, and the amount of it that is
+	 * done. */
 	uint64_t number;
 	bool begun;
 	struct operation_step op;
@@ -118,50 +131,59 @@ struct task {
 };
 
 /*
- * Read the connections to the peers.  The task has everything but its ends; -1
- * ends a list of peers, and NULL is an empty one.
+ * task_connect - read a task's connections to its peers
+ * @recv: peers to receive from, ending with -1, or NULL if there are none
+ * @send: peers to send to, in the same form
+ *
+ * All other members of the task must be set.
  */
 void task_connect(struct task *t, const struct layout *layout,
                   const struct channel *channel, const int *recv, int max_recv,
                   const int *send, int max_send, int index);
 
-/* Do what can be done: false if that was nothing. */
+/* Make as much progress as possible without waiting.  Return false if there was
+ * no progress. */
 bool task_step(struct task *t);
 
-/* From now on wait for nothing. */
 static inline void task_abort(struct task *t)
 {
 	t->aborted = true;
 }
 
-/* In simple.c and lines.c: go on with the operation.  False if it waits;
- * *@finished if it has ended. */
+/* Continue an operation of protocol Simple (simple.c).  Return false if it must
+ * wait.  Set *@finished if it is done. */
 bool simple_step(struct task *t, bool *finished);
+
+/* Continue an operation of protocol LL or LL128 (lines.c).  Return false if it
+ * must wait.  Set *@finished if it is done. */
 bool lines_step(struct task *t, bool *finished);
 
-/* ---- counters: what both ends of a connection read and write ------------- */
+/* ---- counters that both ends of a connection access ------------------- */
 
-/* Acquire: what the peer did before. */
+/* Load a counter.  The acquire makes everything visible that the peer did
+ * before its store. */
 static inline uint64_t counter_load(const uint64_t *counter)
 {
 	return __atomic_load_n(counter, __ATOMIC_ACQUIRE);
 }
 
-/* Release: what this rank did before, for the peer's acquire. */
+/* Store a counter.  The release publishes everything that this rank did before.
+ * It pairs with the peer's acquire. */
 static inline void counter_store(uint64_t *counter, uint64_t value)
 {
 	__atomic_store_n(counter, value, __ATOMIC_RELEASE);
 }
 
-/* The slot of the step, or NULL. */
+/* Return the slot of the current step, or NULL if there is no network. */
 static inline char *end_slot(const struct end *e)
 {
 	return e->c.slots ? e->c.slots + e->step % STEPS * e->c.slot->bytes
 	                  : NULL;
 }
 
-/* The thread that serves the network reads the size once the counter, or a
- * line's flag, says that there is data. */
+/* Store the number of bytes for the thread that serves the network.  The thread
+ * reads this number after a counter, or the flag of a line, shows that there is
+ * data. */
 static inline void end_announce(const struct end *e, size_t bytes)
 {
 	char *slot = end_slot(e);
@@ -171,13 +193,11 @@ static inline void end_announce(const struct end *e, size_t bytes)
 		                 (int64_t)bytes, __ATOMIC_RELEASE);
 }
 
-/* Whether there is room for @steps more. */
 static inline bool end_has_room(const struct end *e, uint64_t steps)
 {
 	return counter_load(e->c.head) + STEPS >= e->step + steps;
 }
 
-/* Where an own buffer's element is. */
 static inline char *task_at(const struct task *t, enum buffer buffer, size_t at)
 {
 	char *memory = buffer == INPUT ? t->op.input : t->op.output;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Making tasks (see task_program.h): which operations each algorithm has
+ * Creates tasks, and defines the operations of each algorithm (see
+ * task_program.h)
  */
 
 #include "sim/nvidia/kernel/task_program.h"
@@ -10,34 +11,36 @@
 
 #include "base/util.h"
 #include "platform/nccl_abi.h"
-#include "sim/nvidia/kernel/count.h"
+
+/* Store the start and the size of chunk @n of a task's elements.  Return false
+ * if there is no such chunk.  Even an empty message has one chunk. */
+static bool chunk_of(const struct task *t, uint64_t n,
+                     struct operation_step *op)
+{
+	const struct plan *p = &t->plan;
+	const size_t done = n * p->chunk;
+
+	if (done >= p->count && !(t->is_message && n == 0))
+		return false;
+	op->from_at = op->to_at = p->begin + done;
+	op->count = MIN(p->chunk, p->count - done);
+	return true;
+}
 
 /* ---- rings ------------------------------------------------------------- */
 
 /*
- * The collectives on a ring of two ranks or more: each rank receives from the
- * one before it, and sends to the next.  A channel's part goes around in rounds
- * of one chunk, or one chunk for each rank.
+ * Collectives on a ring of at least two ranks.  Each rank receives from the
+ * previous rank and sends to the next.  A channel's part goes around the ring
+ * in rounds of one chunk, or of one chunk per rank.
  */
 
-/* Round number @n of one chunk: false if there is none. */
-static bool round_of(const struct plan *p, uint64_t n, size_t *at,
-                     size_t *count)
-{
-	const size_t done = n * p->chunk;
-
-	if (done >= p->count)
-		return false;
-	*at = p->begin + done;
-	*count = least(p->chunk, p->count - done);
-	return true;
-}
-
 /*
- * A round: each rank sends the chunk of the rank before it; adds its own to
- * what comes,
- * n - 1 times, the last of which completes its own chunk; and passes on
- * complete chunks.  The last chunks are even, not whole, and may be empty.
+ * All-reduce, in rounds.  A rank first sends the chunk of the previous rank.
+ * Then, once for each other rank, it adds its own data to the data that it
+ * receives, which finally completes its own chunk.  Then it passes on complete
+ * chunks.  The chunks of the last round are smaller, all of one size, and may
+ * be empty.
  */
 static bool all_reduce(const struct task *t, uint64_t number,
                        struct operation_step *op)
@@ -51,10 +54,10 @@ static bool all_reduce(const struct task *t, uint64_t number,
 		return false;
 	left = p->count - done;
 	if (left < ranks * chunk)
-		chunk = round_up(divide_up(left, ranks), 16 / t->combine.size);
+		chunk = ROUND_UP(DIVIDE_UP(left, ranks), 16 / t->combine.size);
 	at = ((size_t)p->ring->index + 2 * ranks - 1 - i) % ranks * chunk;
 	op->from_at = op->to_at = p->begin + done + at;
-	op->count = at < left ? least(chunk, left - at) : 0;
+	op->count = at < left ? MIN(chunk, left - at) : 0;
 
 	op->recv = i > 0;
 	op->send = i < 2 * ranks - 2;
@@ -72,8 +75,9 @@ static bool all_gather(const struct task *t, uint64_t number,
 	const size_t ranks = (size_t)p->ranks, i = number % ranks;
 	size_t at, source;
 
-	if (!round_of(p, number / ranks, &at, &op->count))
+	if (!chunk_of(t, number / ranks, op))
 		return false;
+	at = op->from_at;
 	source = (size_t)p->ring->ranks[(ranks - i) % ranks];
 	op->from_at = op->to_at = source * p->total + at;
 	op->recv = i > 0;
@@ -95,7 +99,7 @@ static bool reduce_scatter(const struct task *t, uint64_t number,
 	const struct plan *p = &t->plan;
 	const size_t ranks = (size_t)p->ranks, i = number % ranks;
 
-	if (!round_of(p, number / ranks, &op->to_at, &op->count))
+	if (!chunk_of(t, number / ranks, op))
 		return false;
 	op->from_at =
 		(size_t)p->ring->ranks[ranks - 1 - i] * p->total + op->to_at;
@@ -114,9 +118,8 @@ static bool broadcast(const struct task *t, uint64_t number,
 {
 	const struct plan *p = &t->plan;
 
-	if (!round_of(p, number, &op->to_at, &op->count))
+	if (!chunk_of(t, number, op))
 		return false;
-	op->from_at = op->to_at;
 	op->recv = p->ring->ranks[0] != p->root;
 	op->send = p->ring->ranks[1] != p->root;
 	op->to = OUTPUT;
@@ -134,9 +137,8 @@ static bool reduce_to_root(const struct task *t, uint64_t number,
 {
 	const struct plan *p = &t->plan;
 
-	if (!round_of(p, number, &op->to_at, &op->count))
+	if (!chunk_of(t, number, op))
 		return false;
-	op->from_at = op->to_at;
 	op->from = INPUT;
 	op->recv = p->ring->ranks[p->ranks - 1] != p->root;
 	op->send = p->rank != p->root;
@@ -155,27 +157,15 @@ static task_program *const ring_programs[SEND_RECV] = {
 
 /* ---- trees ------------------------------------------------------------- */
 
-/* Chunk number @n of a tree: false if there is none. */
-static bool tree_chunk(const struct task *t, uint64_t n,
-                       struct operation_step *op)
-{
-	const size_t at = n * t->plan.chunk;
-
-	if (at >= t->plan.count)
-		return false;
-	op->from_at = op->to_at = t->plan.begin + at;
-	op->count = MIN(t->plan.chunk, t->plan.count - at);
-	return true;
-}
-
-/* To the root: each rank adds its own to what its children have. */
+/* Toward the root, each rank adds its own data to the data that its children
+ * send. */
 static bool tree_up(const struct task *t, uint64_t n, struct operation_step *op)
 {
 	op->recv = t->recvs;
 	op->send = true;
 	op->from = INPUT;
 	op->direct_recv = op->direct_send = true;
-	return tree_chunk(t, n, op);
+	return chunk_of(t, n, op);
 }
 
 static bool tree_down(const struct task *t, uint64_t n,
@@ -185,10 +175,10 @@ static bool tree_down(const struct task *t, uint64_t n,
 	op->send = t->sends;
 	op->to = OUTPUT;
 	op->direct_recv = op->direct_send = true;
-	return tree_chunk(t, n, op);
+	return chunk_of(t, n, op);
 }
 
-/* At the root both are one. */
+/* The root reduces and broadcasts in one operation. */
 static bool tree_root(const struct task *t, uint64_t n,
                       struct operation_step *op)
 {
@@ -197,13 +187,14 @@ static bool tree_root(const struct task *t, uint64_t n,
 	op->to = OUTPUT;
 	op->last = true;
 	op->direct_recv = op->direct_send = true;
-	return tree_chunk(t, n, op);
+	return chunk_of(t, n, op);
 }
 
 /* ---- collectives ------------------------------------------------------- */
 
-/* Each channel has a part of the elements, the lowest and the highest one a
- * part of a size of their own.  Chunks are whole grains. */
+/* Plan the elements of one channel.  The parts of the lowest and of the highest
+ * channel may have other sizes than the parts between them.  Chunks consist of
+ * whole grains. */
 static void plan_part(struct plan *p, const struct coll_work *w, int channel,
                       enum protocol protocol, size_t size)
 {
@@ -232,7 +223,7 @@ static struct combine combine_of(const struct function *function,
 {
 	uint64_t scalar = work->scalar;
 
-	/* What only moves data counts in bytes. */
+	/* In collectives that only move data, counts are in bytes. */
 	if (function->collective == BROADCAST ||
 	    function->collective == ALL_GATHER)
 		return combine_make(ncclInt8, OPERATION_SUM, 0);
@@ -260,7 +251,8 @@ static int make_ring(struct task *t, const struct layout *layout,
 
 	t->program = ring_programs[collective];
 	set_slices(t, long_chunks ? 2 : 1, long_chunks ? 2 : 1);
-	/* These never use the buffers of peers. */
+	/* Reduce and reduce-scatter never access the buffers of peers
+	 * directly. */
 	if (collective == REDUCE || collective == REDUCE_SCATTER)
 		t->registered = false;
 	task_connect(t, layout, channel, &channel->ring.prev, 1,
@@ -330,25 +322,12 @@ bool program_exists(const struct function *function)
 
 /* ---- messages ---------------------------------------------------------- */
 
-/* An empty message has one chunk, too. */
-static bool message_chunk(const struct task *t, uint64_t n,
-                          struct operation_step *op)
-{
-	const size_t at = n * t->plan.chunk;
-
-	if (n && at >= t->plan.count)
-		return false;
-	op->from_at = op->to_at = at;
-	op->count = MIN(t->plan.chunk, t->plan.count - at);
-	return true;
-}
-
 static bool message_send(const struct task *t, uint64_t n,
                          struct operation_step *op)
 {
 	op->send = op->direct_send = true;
 	op->from = INPUT;
-	return message_chunk(t, n, op);
+	return chunk_of(t, n, op);
 }
 
 static bool message_recv(const struct task *t, uint64_t n,
@@ -356,17 +335,17 @@ static bool message_recv(const struct task *t, uint64_t n,
 {
 	op->recv = op->direct_recv = true;
 	op->to = OUTPUT;
-	return message_chunk(t, n, op);
+	return chunk_of(t, n, op);
 }
 
-/* What is registered with all peers on NVLink goes in chunks of so many
- * bytes. */
+/* Chunk size for buffers that are registered with all peers on NVLink. */
 #define LARGE_CHUNK ((size_t)1 << 30)
 
-/* Parts of a message are whole pages. */
+/* Unit of the parts of a message, which is a page. */
 #define PART_UNIT ((size_t)4096)
 
-/* Which of @parts of @bytes is this channel's; false if none is. */
+/* Find the channel's part of a message of @bytes that is split into @parts.
+ * Return false if the channel has no part. */
 static bool part_of(const struct p2p_work *w, int channel, int parts,
                     size_t bytes, size_t *begin, size_t *count)
 {
@@ -375,9 +354,9 @@ static bool part_of(const struct p2p_work *w, int channel, int parts,
 
 	if (part >= parts)
 		return false;
-	each = round_up(divide_up(bytes, (size_t)parts), PART_UNIT);
-	*begin = least((size_t)part * each, bytes);
-	*count = least(((size_t)part + 1) * each, bytes) - *begin;
+	each = ROUND_UP(DIVIDE_UP(bytes, (size_t)parts), PART_UNIT);
+	*begin = MIN((size_t)part * each, bytes);
+	*count = MIN(((size_t)part + 1) * each, bytes) - *begin;
 	return true;
 }
 
@@ -408,7 +387,7 @@ int program_p2p(struct task tasks[TASKS_PER_WORK], const struct layout *layout,
 
 	if (part_of(w, channel->id, w->send_parts, w->send_bytes, &begin,
 	            &count)) {
-		/* A message to oneself needs no connection. */
+		/* A message to the rank itself needs no connection. */
 		if (w->send_rank == comm->rank) {
 			if (w->recv != w->send)
 				memcpy(w->recv + begin, w->send + begin, count);
@@ -440,12 +419,12 @@ int program_p2p(struct task tasks[TASKS_PER_WORK], const struct layout *layout,
 
 /*
  * Several broadcasts at once, each from its own root around the ring.  They
- * take turns, chunk by chunk, in the order of their works, which is the same on
- * all ranks.  One that has come to its end is left out.
+ * take turns, chunk by chunk.  The order of the turns is the order of their
+ * works, which is the same on all ranks.  A finished broadcast is skipped.
  */
 
-/* Turn number @n is one of work @n % count.  An operation without a peer moves
- * nothing. */
+/* Store the operation of turn @n, which belongs to work @n % count.  An
+ * operation without a peer moves nothing. */
 static bool turn(const struct task *t, uint64_t n, struct operation_step *op)
 {
 	const uint64_t count = (uint64_t)t->broadcast_count;
@@ -459,7 +438,7 @@ static bool turn(const struct task *t, uint64_t n, struct operation_step *op)
 	op->input = w->send;
 	op->output = w->recv;
 	op->from_at = op->to_at = w->begin + done;
-	op->count = least(w->chunk, w->bytes - done);
+	op->count = MIN(w->chunk, w->bytes - done);
 	op->send = w->depth != t->plan.ranks - 1;
 	op->recv = w->depth != 0;
 	op->from = op->recv ? NOWHERE : INPUT;
@@ -488,7 +467,7 @@ int program_broadcasts(struct task tasks[TASKS_PER_WORK],
 	t->broadcast_count = count;
 	t->plan.ranks = comm->ranks;
 	for (int i = 0; i < count; i++) {
-		turns = divide_up(works[i].bytes, works[i].chunk);
+		turns = DIVIDE_UP(works[i].bytes, works[i].chunk);
 		if (t->plan.total < turns)
 			t->plan.total = turns;
 	}

@@ -3,16 +3,18 @@
 #define SIM_NVIDIA_KERNEL_TASK_PROGRAM_H
 
 /*
- * Which tasks carry out a work, and which operations a task has
+ * Creates the tasks that carry out a work (one collective or message of a
+ * launch), and their operations
  */
 
 #include "sim/nvidia/kernel/task.h"
 
-/* What a work has most: a tree's way up and its way down; a message that is
- * sent, and one that is received. */
+/* Maximum number of tasks per work: up and down a tree, or one message sent and
+ * one received. */
 #define TASKS_PER_WORK 2
 
-/* How many elements one rank's part of a collective has, on all channels. */
+/* Return the number of elements in one rank's part of a collective, on all
+ * channels. */
 static inline size_t coll_work_count(const struct coll_work *w)
 {
 	const int middle = w->channel_high - w->channel_low - 1;
@@ -21,21 +23,25 @@ static inline size_t coll_work_count(const struct coll_work *w)
 	       (middle > 0 ? (size_t)middle * w->count[1] : 0);
 }
 
-/* Whether there is a program for it. */
 bool program_exists(const struct function *function);
 
 /*
- * Make the tasks of @work on @channel: returns how many.  What is passed by
- * address stays until the tasks have ended.
+ * Create the tasks of a collective on @channel and return their number.
+ * Everything that is passed by address must remain until the tasks are done.
  */
 int program_coll(struct task tasks[TASKS_PER_WORK], const struct layout *layout,
                  const struct function *function,
                  const struct kernel_comm *comm, const struct channel *channel,
                  const struct coll_work *work);
+
+/* Create the tasks of messages on @channel, and return their number.  The rules
+ * of program_coll() apply. */
 int program_p2p(struct task tasks[TASKS_PER_WORK], const struct layout *layout,
                 const struct kernel_comm *comm, const struct channel *channel,
                 const struct p2p_work *work);
 
+/* Create the task of several broadcasts on @channel, and return the number of
+ * tasks.  The rules of program_coll() apply. */
 int program_broadcasts(struct task tasks[TASKS_PER_WORK],
                        const struct layout *layout,
                        const struct function *function,

@@ -3,24 +3,26 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cohort::{Bf16, Comm, Element, Op, Result, Status, F16, F8E4M3, F8E5M2};
+use cohort::{
+    AnyBuffer, Bf16, Buffer, Comm, DType, Element, Op, Result, Status, F16, F8E4M3, F8E5M2,
+};
 
 use super::{options, run, turn};
 
 const LONG: Duration = Duration::from_secs(60);
 
-/// Elements of a rank that differ from those of others: 10 * rank + i.
+/// Return elements that differ between ranks: 10 * rank + i.
 fn own(rank: usize, count: usize) -> Vec<f32> {
     (0..count).map(|i| (10 * rank + i) as f32).collect()
 }
 
-/// The sums of `own()` over `n` ranks.
+/// Return the sums of `own()` over `n` ranks.
 fn sums(n: usize, count: usize) -> Vec<f32> {
     (0..count).map(|i| (0..n).map(|rank| (10 * rank + i) as f32).sum()).collect()
 }
 
 #[test]
-fn reductions_are_those_of_arithmetic() {
+fn reductions_compute_the_expected_values() {
     run(3, |comm| {
         let (rank, sum) = (comm.rank(), sums(3, 6));
         let data = comm.buffer_of(&own(rank, 6))?;
@@ -46,7 +48,7 @@ fn reductions_are_those_of_arithmetic() {
 }
 
 #[test]
-fn copies_arrive_where_they_should() {
+fn broadcast_gather_scatter_and_all_to_all_move_the_right_blocks() {
     run(3, |comm| {
         let rank = comm.rank();
         let all: Vec<f32> = (0..3).flat_map(|rank| own(rank, 2)).collect();
@@ -82,7 +84,7 @@ fn copies_arrive_where_they_should() {
 }
 
 #[test]
-fn sends_and_receives_go_round_in_a_batch() {
+fn batched_sends_and_receives_pass_data_around_a_ring() {
     run(3, |comm| {
         let (rank, before, after) = (comm.rank(), (comm.rank() + 2) % 3, (comm.rank() + 1) % 3);
         let (send, recv) = (comm.buffer_of(&own(rank, 5))?, comm.alloc::<f32>(5)?);
@@ -98,7 +100,7 @@ fn sends_and_receives_go_round_in_a_batch() {
         assert_eq!(comm.read(&done.take(summed))?, [6]);
         comm.barrier()?.wait()?;
 
-        // Alone: rank 0 sends first, and receives last.
+        // Without a batch, rank 0 must send first and receive last.
         let data = comm.buffer_of(&own(rank, 1))?;
         if rank == 0 {
             let data = comm.send(data, 1)?.wait()?;
@@ -112,7 +114,7 @@ fn sends_and_receives_go_round_in_a_batch() {
 }
 
 #[test]
-fn a_batch_with_a_refused_call_launches_nothing() {
+fn batch_with_a_refused_call_launches_nothing() {
     run(2, |comm| {
         let mut batch = comm.batch()?;
         let kept = batch.all_reduce(comm.alloc::<f32>(3)?, Op::Sum)?;
@@ -123,13 +125,13 @@ fn a_batch_with_a_refused_call_launches_nothing() {
         assert_eq!((error.status(), error.call()), (Status::INVALID, "cohort_batch_end"));
         assert_eq!(back.unwrap().take(kept).len(), 3);
 
-        // A check of this crate's, which C does not know of.
+        // This crate refuses the call, and C never learns of it.
         let mut batch = comm.batch()?;
         let refused = batch.all_gather(comm.alloc::<u8>(1)?, comm.alloc::<u8>(1)?);
         assert_eq!(refused.unwrap_err().error().text(), "recv has 1 elements, not 2");
         assert_eq!(batch.end().unwrap_err().error().status(), Status::INVALID);
 
-        // Dropped: none is open, and the ranks are still in step.
+        // Dropping a batch must leave none open, and the ranks in step.
         drop(comm.batch()?);
         let sum = comm.all_reduce(comm.buffer_of(&[1_u8])?, Op::Sum)?.wait()?;
         assert_eq!(comm.read(&sum)?, [2]);
@@ -138,7 +140,7 @@ fn a_batch_with_a_refused_call_launches_nothing() {
 }
 
 #[test]
-fn lists_are_one_operation() {
+fn many_calls_are_one_operation() {
     run(2, |comm| {
         let rank = comm.rank();
         let list = (1..4).map(|count| comm.buffer_of(&own(rank, count)));
@@ -150,18 +152,12 @@ fn lists_are_one_operation() {
         let list = vec![comm.buffer_of(&own(rank, 2))?, comm.buffer_of(&own(rank, 3))?];
         let list = comm.broadcast_many(list, 1)?.wait()?;
         assert_eq!(comm.read(&list[1])?, own(1, 3));
-        let pairs = vec![(comm.buffer_of(&own(rank, 1))?, comm.alloc(2)?)];
-        let pairs = comm.all_gather_many(pairs)?.wait()?;
-        assert_eq!(comm.read(&pairs[0].1)?, [0.0, 10.0]);
-        let pairs = vec![(comm.buffer_of(&own(rank, 2))?, comm.alloc(1)?)];
-        let pairs = comm.reduce_scatter_many(pairs, Op::Max)?.wait()?;
-        assert_eq!(comm.read(&pairs[0].1)?, [10.0 + rank as f32]);
         Ok(())
     });
 }
 
 #[test]
-fn each_reduction_is_its_own() {
+fn each_op_and_a_premul_sum_compute_their_results() {
     run(3, |comm| {
         let value = comm.rank() as i32 + 2;
         let wanted = [(Op::Sum, 9), (Op::Prod, 24), (Op::Max, 4), (Op::Min, 2), (Op::Avg, 3)];
@@ -188,7 +184,7 @@ fn sum_of<T: Element + PartialEq + std::fmt::Debug>(comm: &Comm, one: T, two: T,
 }
 
 #[test]
-fn every_type_is_summed() {
+fn all_element_types_are_summed() {
     run(2, |comm| {
         sum_of(comm, 1_i8, 2, 3);
         sum_of(comm, 1_u8, 2, 3);
@@ -206,8 +202,34 @@ fn every_type_is_summed() {
     });
 }
 
+#[cfg(feature = "half")]
 #[test]
-fn calls_with_host_memory_do_the_same() {
+fn float_types_of_the_crate_half_are_summed() {
+    use half::{bf16, f16};
+
+    let [one, two, three] = [0x3c00, 0x4000, 0x4200].map(f16::from_bits);
+    let [bf_one, bf_two, bf_three] = [0x3f80, 0x4000, 0x4040].map(bf16::from_bits);
+    run(2, move |comm| {
+        sum_of(comm, one, two, three);
+        sum_of(comm, bf_one, bf_two, bf_three);
+        Ok(())
+    });
+}
+
+#[test]
+fn elements_without_arithmetic_are_moved_and_not_summed() {
+    run(2, |comm| {
+        let mut data = [comm.rank() as i16 - 300; 3];
+        comm.broadcast_host(&mut data, 1, LONG)?;
+        assert_eq!(data, [-299; 3]);
+        let error = comm.all_reduce_host(&mut data, Op::Sum, LONG).unwrap_err();
+        assert!(error.to_string().contains("type is int16, which cannot be reduced"), "{}", error);
+        Ok(())
+    });
+}
+
+#[test]
+fn host_calls_compute_the_same_values() {
     run(3, |comm| {
         let rank = comm.rank();
         let all: Vec<f32> = (0..3).flat_map(|rank| own(rank, 2)).collect();
@@ -246,7 +268,7 @@ fn calls_with_host_memory_do_the_same() {
 }
 
 #[test]
-fn operations_follow_each_other_without_a_wait() {
+fn operation_takes_the_ticket_of_an_operation_in_flight() {
     run(2, |comm| {
         let buffer = comm.alloc(4)?;
         let copied = comm.upload(buffer, own(comm.rank(), 4))?;
@@ -262,15 +284,15 @@ fn operations_follow_each_other_without_a_wait() {
 }
 
 #[test]
-fn registered_memory_and_the_program_s_own_are_buffers() {
+fn registered_and_borrowed_memory_work_as_buffers() {
     run(2, |comm| {
         let mut registered = comm.alloc_registered::<f32>(3)?;
         comm.write(&mut registered, &own(comm.rank(), 3))?;
         let registered = comm.all_reduce(registered, Op::Sum)?.wait()?;
         assert_eq!(comm.read(&registered)?, sums(2, 3));
-        // The host platform takes memory of the process, too.
+        // On the host platform, device memory is host memory.
         let mut own = own(comm.rank(), 3);
-        // SAFETY: it lives until the ticket was waited for, and nothing else uses it.
+        // SAFETY: it lives until the ticket is done, and nothing else uses it.
         let buffer = unsafe { comm.buffer_at(own.as_mut_ptr(), own.len()) };
         let buffer = comm.all_reduce(buffer, Op::Sum)?.wait()?;
         assert_eq!(comm.read(&buffer)?, sums(2, 3));
@@ -281,7 +303,7 @@ fn registered_memory_and_the_program_s_own_are_buffers() {
 }
 
 #[test]
-fn wrong_sizes_are_named_and_change_nothing() {
+fn wrong_sizes_are_named_and_have_no_effect() {
     run(2, |comm| {
         let (send, recv) = (comm.buffer_of(&[1.0_f32; 3])?, comm.alloc::<f32>(5)?);
         let failed = comm.all_gather(send, recv).unwrap_err();
@@ -294,7 +316,7 @@ fn wrong_sizes_are_named_and_change_nothing() {
         assert_eq!(failed.error().text(), "recv has 5 elements, not 3");
         let send = failed.into_parts().1.unwrap().0;
         let failed = comm.reduce_scatter_in_place(send, Op::Sum).unwrap_err();
-        let text = "data has 3 elements, which is no multiple of 2 ranks";
+        let text = "data has 3 elements, not a multiple of 2 ranks";
         assert_eq!(failed.error().text(), text);
         let failed = comm.broadcast(failed.into_parts().1.unwrap(), 9).unwrap_err();
         assert!(failed.error().text().contains("root is 9"), "{}", failed);
@@ -314,7 +336,7 @@ fn wrong_sizes_are_named_and_change_nothing() {
 }
 
 #[test]
-fn splits_have_their_own_ranks() {
+fn split_comms_have_their_own_ranks() {
     run(4, |comm| {
         let color = (comm.rank() < 3).then(|| (comm.rank() % 2) as i32);
         let child = comm.split(color, -(comm.rank() as i32))?;
@@ -331,11 +353,11 @@ fn splits_have_their_own_ranks() {
         assert_eq!(child.group_rank(child.rank()), Some(comm.rank()));
         assert_eq!(child.group_rank(child.size()), None);
         assert_eq!(child.group_rank(usize::MAX), None);
-        // The parent's buffer, in the child's call.
+        // The child's call may use the parent's buffer.
         let buffer = comm.buffer_of(&[comm.rank() as i32])?;
         let buffer = child.all_reduce(buffer, Op::Sum)?.wait()?;
         assert_eq!(comm.read(&buffer)?, [if comm.rank() == 1 { 1 } else { 2 }]);
-        // A buffer that is in flight here is not for the other communicator.
+        // A buffer in flight on one communicator cannot be used on another.
         let ticket = child.all_reduce(buffer, Op::Sum)?;
         let refused = comm.broadcast(ticket, 0).unwrap_err();
         assert_eq!(refused.error().status(), Status::INVALID);
@@ -348,7 +370,7 @@ fn splits_have_their_own_ranks() {
 }
 
 #[test]
-fn ranks_can_join_by_an_id() {
+fn ranks_join_by_id() {
     let _turn = turn();
     let id = cohort::UniqueId::new().unwrap();
     let id = cohort::UniqueId::from_bytes(id.to_bytes());
@@ -367,4 +389,54 @@ fn ranks_can_join_by_an_id() {
     }
     let error = Comm::join(&id, 2, 5, 0, options()).unwrap_err();
     assert_eq!(error.status(), Status::INVALID);
+}
+
+#[test]
+fn buffers_with_types_of_run_time_compute_as_others_do() {
+    run(3, |comm| {
+        let (rank, sum) = (comm.rank(), sums(3, 6));
+        let data = AnyBuffer::from(comm.buffer_of(&own(rank, 6))?);
+        assert_eq!((data.dtype(), data.len()), (DType::F32, 6));
+        let data = comm.all_reduce(data, Op::Sum)?.wait()?;
+        let data: Buffer<f32> = data.downcast().unwrap();
+        assert_eq!(comm.read(&data)?, sum);
+
+        let send = AnyBuffer::from(data);
+        let recv = comm.alloc_any(DType::F32, 2)?;
+        let (_, recv) = comm.reduce_scatter(send, recv, Op::Max)?.wait()?;
+        let recv = comm.read(&recv.downcast::<f32>().unwrap())?;
+        assert_eq!(recv, sum[2 * rank..2 * rank + 2]);
+
+        let gathered = if rank == 1 { Some(comm.alloc_any(DType::I64, 3)?) } else { None };
+        let send = AnyBuffer::from(comm.buffer_of(&[rank as i64])?);
+        let (_, gathered) = comm.gather(send, gathered, 1)?.wait()?;
+        if let Some(gathered) = gathered {
+            assert_eq!(comm.read(&gathered.downcast::<i64>().unwrap())?, [0, 1, 2]);
+        }
+
+        let data = AnyBuffer::from(comm.buffer_of(&[10 * rank as i32, 0, 0])?);
+        assert!(data.is_empty() || !data.as_ptr().is_null());
+        let mut batch = comm.batch()?;
+        let slot = batch.all_reduce(data, Op::Sum)?;
+        let data = batch.end()?.wait()?.take(slot);
+        assert_eq!(comm.read(&data.downcast::<i32>().unwrap())?, [30, 0, 0]);
+        Ok(())
+    });
+}
+
+#[test]
+fn buffers_of_different_run_time_types_are_refused() {
+    run(1, |comm| {
+        let (send, recv) = (comm.alloc_any(DType::I32, 4)?, comm.alloc_any(DType::F32, 4)?);
+        let failed = comm.all_reduce_into(send, recv, Op::Sum).unwrap_err();
+        assert_eq!(failed.error().status(), Status::INVALID);
+        assert!(failed.error().to_string().contains("recv has float32, but send has int32"));
+        let (send, _) = failed.into_parts().1.unwrap();
+        let send = send.downcast::<f32>().unwrap_err();
+        assert_eq!((send.dtype(), send.len()), (DType::I32, 4));
+
+        let error = comm.alloc_any(DType::F64, usize::MAX / 4).unwrap_err();
+        assert_eq!(error.status(), Status::INVALID);
+        Ok(())
+    });
 }

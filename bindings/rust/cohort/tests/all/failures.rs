@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 use std::error::Error as _;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{channel, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use cohort::{
 
 use super::{hasty, options, turn};
 
-/// A sender for `Fn` workers.
+/// A sender that `Fn` workers can share.
 struct Shared<T>(Mutex<Sender<T>>);
 
 impl<T> Shared<T> {
@@ -27,14 +27,14 @@ impl<T> Shared<T> {
     }
 }
 
-/// Wait in a collective for a rank that does not call it.
+/// Wait in a collective that another rank does not call.
 fn wait_for_the_others(comm: &Comm) -> Result<()> {
     comm.all_reduce(comm.buffer_of(&[1.0_f32])?, Op::Sum)?.wait()?;
     Ok(())
 }
 
 #[test]
-fn a_panic_is_the_rank_s_error_and_unblocks_the_others() {
+fn panic_becomes_the_ranks_error_and_unblocks_other_ranks() {
     let _turn = turn();
     let (sender, errors) = channel();
     let sender = Shared::new(sender);
@@ -60,7 +60,7 @@ fn a_panic_is_the_rank_s_error_and_unblocks_the_others() {
         assert!(other.text().contains("shard 12 is unreadable"), "{}", other);
     }
     assert!(group.abandoned().is_empty());
-    // The group goes on without that rank.
+    // The group continues without that rank.
     group.respawn(&[1]).unwrap();
     assert_eq!((group.generation(), group.size()), (2, 2));
     assert_eq!(group.run(|comm| Ok::<_, Error>(comm.origin())).unwrap(), [0, 2]);
@@ -68,7 +68,7 @@ fn a_panic_is_the_rank_s_error_and_unblocks_the_others() {
 }
 
 #[test]
-fn a_worker_s_error_has_its_text_and_itself() {
+fn worker_error_is_text_and_source_of_the_run_error() {
     let _turn = turn();
     let mut group = Group::open_first(2, options()).unwrap();
     let error = group
@@ -81,13 +81,13 @@ fn a_worker_s_error_has_its_text_and_itself() {
     assert!(error.text().contains("no data"), "{}", error);
     assert_eq!(error.source().unwrap().to_string(), "no data");
     assert_eq!(error.cause().unwrap().worker, Status::WORKER.code());
-    // It has a cause: no run before a respawn.
+    // The group has a cause, so it cannot run before a respawn.
     let error = group.run(|_| Ok::<_, Error>(())).unwrap_err();
     assert_eq!(error.status(), Status::STATE);
 }
 
 #[test]
-fn a_hung_rank_is_named_on_the_others() {
+fn hung_rank_is_named_in_the_errors_of_other_ranks() {
     let _turn = turn();
     let mut group = Group::open_first(3, hasty()).unwrap();
     let mut comms = group.split().unwrap();
@@ -115,7 +115,7 @@ fn a_hung_rank_is_named_on_the_others() {
 }
 
 #[test]
-fn a_worker_that_returns_without_a_call_is_named() {
+fn worker_that_returns_without_calling_is_named() {
     let _turn = turn();
     let mut group = Group::open_first(3, hasty()).unwrap();
     let error = group
@@ -129,7 +129,7 @@ fn a_worker_that_returns_without_a_call_is_named() {
 }
 
 #[test]
-fn the_end_of_a_bound_thread_ends_the_group() {
+fn exit_of_a_bound_thread_ends_the_group() {
     let _turn = turn();
     let mut group = Group::open_first(2, options()).unwrap();
     let mut comms = group.split().unwrap();
@@ -154,15 +154,15 @@ extern "C" {
 }
 
 #[test]
-fn the_child_of_a_fork_is_refused_and_ends() {
+fn child_of_a_fork_gets_errors_and_exits() {
     let _turn = turn();
     let mut group = Group::open_first(2, options()).unwrap();
     let comms = group.split().unwrap();
-    // SAFETY: the child makes no call that another thread's locks could hold up: what it
-    // allocates comes from an allocator that glibc makes fit for it.
+    // SAFETY: the child makes no call that could wait for another thread's lock; glibc makes its
+    // allocator safe in the child.
     let child = unsafe { fork() };
     if child == 0 {
-        // SAFETY: none of these has a condition.
+        // SAFETY: these calls have no preconditions.
         unsafe { alarm(60) };
         cohort::on_drop_error(|_| unsafe { _exit(2) });
         let refused = comms[0].buffer_of(&[1.0_f32]).map(drop).unwrap_err();
@@ -178,7 +178,7 @@ fn the_child_of_a_fork_is_refused_and_ends() {
 }
 
 #[test]
-fn an_abort_handle_ends_what_waits() {
+fn abort_handle_ends_waiting_calls() {
     let _turn = turn();
     let mut group = Group::open_first(2, options()).unwrap();
     let mut comms = group.split().unwrap();
@@ -207,7 +207,7 @@ fn an_abort_handle_ends_what_waits() {
 }
 
 #[test]
-fn an_abort_handle_that_exists_before_the_group_ends_it() {
+fn abort_handle_created_before_the_group_ends_it() {
     let _turn = turn();
     let handle = AbortHandle::new().unwrap();
     let group = Group::open_first(2, options().abort(&handle)).unwrap();
@@ -220,7 +220,7 @@ fn an_abort_handle_that_exists_before_the_group_ends_it() {
 }
 
 #[test]
-fn nothing_is_opened_with_an_abort_handle_that_was_fired() {
+fn open_fails_with_a_fired_abort_handle() {
     let _turn = turn();
     let handle = AbortHandle::new().unwrap();
     assert!(handle.fire("enough"));
@@ -230,7 +230,7 @@ fn nothing_is_opened_with_an_abort_handle_that_was_fired() {
 }
 
 #[test]
-fn different_calls_are_told_apart() {
+fn different_calls_return_mismatch() {
     let _turn = turn();
     let mut group = Group::open_first(3, options()).unwrap();
     let error = group
@@ -244,7 +244,7 @@ fn different_calls_are_told_apart() {
 }
 
 #[test]
-fn a_native_error_names_its_rank() {
+fn native_error_names_its_rank() {
     let _turn = turn();
     let mut group = Group::open_first(2, options()).unwrap();
     sim::fault(Some(1), 1, sim::Kind::Error(3)).unwrap();
@@ -255,7 +255,7 @@ fn a_native_error_names_its_rank() {
 }
 
 #[test]
-fn a_wedged_ticket_keeps_its_buffers_for_ever() {
+fn wedged_ticket_never_returns_its_buffers() {
     let _turn = turn();
     let deadlines = Deadlines {
         exec: Some(Duration::from_secs(1)),
@@ -270,7 +270,7 @@ fn a_wedged_ticket_keeps_its_buffers_for_ever() {
         let failed = hung.all_reduce(hung.alloc::<i32>(1).unwrap(), Op::Sum).unwrap_err();
         (failed.into_parts(), hung)
     });
-    // The deadline ends the group, and an abort does not bring rank 1 out of its call.
+    // The deadline ends the group, but the abort cannot make rank 1 return from its call.
     let ticket = comm.all_reduce(comm.buffer_of(&[1_i32]).unwrap(), Op::Sum).unwrap();
     let (error, buffer) = ticket.wait().unwrap_err().into_parts();
     assert_eq!((error.status(), error.rank()), (Status::WEDGED, Some(1)));
@@ -283,7 +283,7 @@ fn a_wedged_ticket_keeps_its_buffers_for_ever() {
 }
 
 #[test]
-fn a_worker_left_behind_does_not_keep_the_group_open() {
+fn abandoned_worker_does_not_keep_the_group_open() {
     let _turn = turn();
     let abort = Some(Duration::from_millis(200));
     let deadlines = Deadlines { abort, ..Deadlines::default() };
@@ -298,7 +298,7 @@ fn a_worker_left_behind_does_not_keep_the_group_open() {
             }
             let buffer = comm.buffer_of(&[1_u8]);
             released.lock().unwrap().recv().unwrap_err();
-            // The group is gone; neither this nor the buffer's drop may touch it.
+            // The group is closed, so neither this call nor the buffer's drop may use it.
             let error = comm.barrier().unwrap_err();
             drop(buffer);
             sender.send(error.status());
@@ -317,11 +317,10 @@ fn a_worker_left_behind_does_not_keep_the_group_open() {
 }
 
 #[test]
-fn callbacks_are_told_and_may_panic() {
+fn callbacks_are_called_and_may_panic() {
     let _turn = turn();
     let (sender, told) = channel::<(Stage, Option<usize>)>();
-    let (verdicts, causes) = (Shared::new(sender), Arc::new(AtomicUsize::new(0)));
-    let count = causes.clone();
+    let verdicts = Shared::new(sender);
     let asked = AtomicBool::new(false);
     let options = hasty()
         .name("told")
@@ -334,11 +333,7 @@ fn callbacks_are_told_and_may_panic() {
             }
             false
         })
-        .slow(Duration::from_millis(1), |verdict| assert_eq!(verdict.stage, Stage::Slow))
-        .on_abort(move |cause| {
-            assert_eq!(cause.status, Status::STALLED);
-            count.fetch_add(1, Ordering::SeqCst);
-        });
+        .slow(Duration::from_millis(1));
     let mut group = Group::open_first(2, options).unwrap();
     let mut comms = group.split().unwrap();
     let (_late, comm) = (comms.remove(1), comms.remove(0));
@@ -349,11 +344,11 @@ fn callbacks_are_told_and_may_panic() {
     let told: Vec<_> = told.try_iter().collect();
     assert_eq!(told.iter().filter(|told| told.0 == Stage::Expired).count(), 2);
     assert_eq!(told.last(), Some(&(Stage::Ended, Some(1))));
-    assert_eq!(causes.load(Ordering::SeqCst), 1);
+    assert_eq!(told.iter().filter(|told| told.0 == Stage::Slow).count(), 1);
 }
 
 #[test]
-fn a_callback_left_behind_is_the_last_one() {
+fn no_callback_runs_after_an_abandoned_one_returns() {
     let _turn = turn();
     let abort = Some(Duration::from_millis(200));
     let (release, released) = channel::<()>();
@@ -361,14 +356,15 @@ fn a_callback_left_behind_is_the_last_one() {
     let (verdicts, told) = channel();
     let (released, entered, verdicts) =
         (Mutex::new(released), Shared::new(entered), Shared::new(verdicts));
-    let options = options()
-        .deadlines(Deadlines { abort, ..Deadlines::default() })
-        .on_abort(move |_| {
-            entered.send(());
-            released.lock().unwrap().recv().unwrap_err();
-        })
-        .on_verdict(move |_| {
-            verdicts.send(());
+    let is_first = AtomicBool::new(true);
+    let options =
+        options().deadlines(Deadlines { abort, ..Deadlines::default() }).on_verdict(move |_| {
+            if is_first.swap(false, Ordering::SeqCst) {
+                entered.send(());
+                released.lock().unwrap().recv().unwrap_err();
+            } else {
+                verdicts.send(());
+            }
             false
         });
     let mut group = Group::open_first(2, options).unwrap();
@@ -376,13 +372,13 @@ fn a_callback_left_behind_is_the_last_one() {
     inside.recv().unwrap();
     group.respawn(&[]).unwrap();
     assert_eq!(group.close().unwrap_err().status(), Status::WEDGED);
-    // Its thread comes out of on_abort, and then would call on_verdict.
+    // Its thread returns from on_verdict, and must not call it again.
     drop(release);
     let none = told.recv_timeout(Duration::from_secs(60));
     assert_eq!(none, Err(RecvTimeoutError::Disconnected));
 }
 
-/// Panics once more when it is dropped, which it is where a panic is caught.
+/// A panic payload that panics again when it is dropped.
 struct Twice(u32);
 
 impl Drop for Twice {
@@ -394,10 +390,10 @@ impl Drop for Twice {
 }
 
 #[test]
-fn no_panic_leaves_what_c_calls() {
+fn no_panic_leaves_functions_that_c_calls() {
     let _turn = turn();
-    let tell = |_: &cohort::Cause| std::panic::panic_any(Twice(1));
-    let mut group = Group::open_first(2, options().on_abort(tell)).unwrap();
+    let tell = |_: &Verdict| std::panic::panic_any(Twice(1));
+    let mut group = Group::open_first(2, options().on_verdict(tell)).unwrap();
     let error = group
         .run(|comm| match comm.rank() {
             0 => wait_for_the_others(comm),
@@ -409,7 +405,7 @@ fn no_panic_leaves_what_c_calls() {
 }
 
 #[test]
-fn scopes_end_where_they_should() {
+fn scopes_end_when_dropped() {
     let _turn = turn();
     let mut group = Group::open_first(2, options()).unwrap();
     let mut comms = group.split().unwrap();
@@ -447,7 +443,7 @@ fn bad_options_are_named() {
     let error = Group::open_first(2, options().log("nonne")).unwrap_err();
     assert!(error.text().contains("options->log is \"nonne\""), "{}", error);
     let error = Group::open_first(2, options().name("a\0b")).unwrap_err();
-    assert_eq!(error.text(), "name has a NUL in it");
+    assert_eq!(error.text(), "name contains a NUL");
     assert_eq!(Group::open_first(0, options()).unwrap_err().status(), Status::INVALID);
     assert_eq!(Group::open_devices(&[], options()).unwrap_err().status(), Status::INVALID);
     assert!(Group::open_devices(&[0, 0], options()).is_err());

@@ -25,7 +25,7 @@ fn sum(comm: &Comm) -> i32 {
 }
 
 #[test]
-fn a_dropped_ticket_waits_for_what_uses_its_buffers() {
+fn dropped_ticket_waits_for_its_operation() {
     let _turn = turn();
     let (group, first, second) = pair(options());
     let ticket = first.all_reduce(first.buffer_of(&[1_i32; 64]).unwrap(), Op::Sum).unwrap();
@@ -38,7 +38,7 @@ fn a_dropped_ticket_waits_for_what_uses_its_buffers() {
     });
     sender.send(()).unwrap();
     drop(ticket);
-    // The wait is over, so the operation is.
+    // The wait is over, so the operation is done.
     assert!(first.synchronize(Duration::ZERO).unwrap());
     let (value, second) = thread.join().unwrap();
     assert_eq!(value, 3);
@@ -47,20 +47,20 @@ fn a_dropped_ticket_waits_for_what_uses_its_buffers() {
 }
 
 #[test]
-fn a_forgotten_ticket_leaks_and_does_no_harm() {
+fn forgotten_ticket_only_leaks() {
     let _turn = turn();
     let (group, first, second) = pair(options());
     std::mem::forget(first.all_reduce(first.alloc::<f32>(1 << 16).unwrap(), Op::Sum).unwrap());
     let ticket = second.all_reduce(second.alloc::<f32>(1 << 16).unwrap(), Op::Sum).unwrap();
     ticket.wait().unwrap();
     assert!(first.synchronize(Duration::MAX).unwrap());
-    // Its link is forgotten, too, so only this closes the group.
+    // The forgotten ticket also leaks its link, so only this closes the group.
     drop((first, second));
     group.close().unwrap();
 }
 
 #[test]
-fn the_last_handle_closes_the_group() {
+fn last_handle_closes_the_group() {
     let _turn = turn();
     let (group, first, second) = pair(options());
     let observer = group.observer();
@@ -76,7 +76,7 @@ fn the_last_handle_closes_the_group() {
 }
 
 #[test]
-fn a_close_ends_what_others_have() {
+fn handles_return_stale_after_group_close() {
     let _turn = turn();
     let (group, first, second) = pair(options());
     let buffer = first.alloc::<i8>(4).unwrap();
@@ -89,7 +89,7 @@ fn a_close_ends_what_others_have() {
         assert_eq!((error.status(), error.rank()), (Status::STALE, None));
         assert_eq!((comm.size(), comm.stream()), (0, std::ptr::null_mut()));
     }
-    // Not that two elements are too many: the sizes are compared when C is asked.
+    // Not INVALID although the size is wrong, because C, which compares sizes, is not called.
     let error = first.all_gather_host(&[1], &mut [0; 2], Duration::MAX).unwrap_err();
     assert_eq!(error.status(), Status::STALE);
     let failed = first.all_reduce(buffer, Op::Sum).unwrap_err();
@@ -98,13 +98,13 @@ fn a_close_ends_what_others_have() {
 }
 
 #[test]
-fn a_close_waits_for_that_of_a_split() {
+fn group_close_waits_for_the_close_of_a_split_comm() {
     let _turn = turn();
     let (group, first, second) = pair(options());
     let thread = thread::spawn(move || second.split(Some(0), 0).unwrap().map(|c| (c, second)));
     let own = first.split(Some(0), 0).unwrap().unwrap();
     let (other, second) = thread.join().unwrap().unwrap();
-    // Its close waits for this ticket, as the other rank has not called.
+    // Its close waits for this ticket, because the other rank has not called.
     drop(own.barrier().unwrap());
     let (sender, receiver) = channel();
     let closing = thread::spawn(move || {
@@ -113,7 +113,7 @@ fn a_close_waits_for_that_of_a_split() {
     });
     receiver.recv().unwrap();
     (0..1000).for_each(|_| thread::yield_now());
-    // If the thread is inside its close, an abort brings it out. Its deadline is a minute.
+    // If the thread is inside its close, an abort makes it return. Its deadline is a minute.
     let begin = Instant::now();
     group.close().unwrap();
     assert!(begin.elapsed() < Duration::from_secs(40));
@@ -123,7 +123,7 @@ fn a_close_waits_for_that_of_a_split() {
 }
 
 #[test]
-fn a_close_brings_a_waiting_thread_out() {
+fn group_close_ends_the_wait_of_another_thread() {
     let _turn = turn();
     let close = Some(Duration::from_millis(100));
     let (group, first, second) =
@@ -135,14 +135,14 @@ fn a_close_brings_a_waiting_thread_out() {
         ticket.wait().unwrap_err().into_parts()
     });
     receiver.recv().unwrap();
-    // Whether the thread is inside its wait yet or not: it comes out, with an error.
+    // The thread must get an error, whether or not its wait has started.
     let closed = group.close();
     let (error, buffer) = thread.join().unwrap();
     assert!([Status::ABORTED, Status::STALE].contains(&error.status()), "{:?}", error);
     assert_eq!(buffer.unwrap().len(), 8);
     drop(second);
-    // It was inside: then it was the abort that brought it out, and the close found nothing.
-    // It was not: then the close has cut its operation short.
+    // If it was inside, the abort ended its wait, and the close found nothing in flight. If it was
+    // not, the close cut its operation short.
     match closed {
         Ok(()) => assert_eq!(error.status(), Status::ABORTED),
         Err(closed) => assert_eq!(closed.status(), Status::ABORTED),
@@ -150,12 +150,12 @@ fn a_close_brings_a_waiting_thread_out() {
 }
 
 #[test]
-fn a_ticket_answers_once_the_close_has() {
+fn ticket_returns_only_after_group_close_returns() {
     let _turn = turn();
     let close = Some(Duration::from_millis(200));
     let deadlines = Deadlines { close, ..Deadlines::default() };
     let (group, first, _second) = pair(options().deadlines(deadlines));
-    // In flight until the close has cut it short: the buffer must not come back before.
+    // In flight until the close cuts it short; the buffer must not be returned before.
     let ticket = first.all_reduce(first.alloc::<u8>(1 << 20).unwrap(), Op::Sum).unwrap();
     let (sender, receiver) = channel();
     let thread = thread::spawn(move || {
@@ -179,13 +179,13 @@ fn ended(ticket: Ticket<Buffer<u8>>) {
     assert_eq!(back.unwrap().len(), 1 << 20);
 }
 
-/// Whether the communicator's gate is still open.
+/// Return whether the communicator's gate is open.
 fn is_open(comm: &Comm) -> bool {
     comm.size() > 0
 }
 
 #[test]
-fn a_panic_that_drops_a_communicator_ends_the_group() {
+fn panic_that_drops_a_comm_ends_the_group() {
     let _turn = turn();
     let (_group, first, second) = pair(options());
     let thread = thread::spawn(move || {
@@ -196,16 +196,16 @@ fn a_panic_that_drops_a_communicator_ends_the_group() {
     let error = waited.unwrap_err();
     assert!(thread.join().is_err());
     assert_eq!((error.status(), error.rank()), (Status::WORKER, Some(1)));
-    assert!(error.text().contains("a panic has dropped its communicator"), "{}", error);
+    assert!(error.text().contains("a panic dropped its communicator"), "{}", error);
 }
 
 #[test]
-fn a_panic_elsewhere_fails_no_healthy_group() {
+fn panic_that_drops_only_a_buffer_does_not_end_the_group() {
     let _turn = turn();
     let (group, first, second) = pair(options());
     let thread = thread::spawn(move || sum(&second));
     let panicked = catch_unwind(AssertUnwindSafe(|| {
-        // Waited for before, so that the unwinding has nothing to end.
+        // This copy is done, so that unwinding does not wait.
         let _buffer = first.buffer_of(&[1.0_f32]).unwrap();
         panic!("not of the rank");
     }));
@@ -218,7 +218,7 @@ fn a_panic_elsewhere_fails_no_healthy_group() {
 }
 
 #[test]
-fn a_panic_with_a_ticket_in_flight_does_not_wait() {
+fn panic_with_a_ticket_in_flight_does_not_wait() {
     let _turn = turn();
     let (group, first, _second) = pair(options());
     let panicked = catch_unwind(AssertUnwindSafe(|| {
@@ -231,7 +231,7 @@ fn a_panic_with_a_ticket_in_flight_does_not_wait() {
 }
 
 #[test]
-fn buffers_are_dropped_by_any_thread_while_the_rank_calls() {
+fn any_thread_can_drop_buffers_while_the_rank_calls() {
     let _turn = turn();
     let (group, first, second) = pair(options());
     let (sender, buffers) = channel();
@@ -249,7 +249,7 @@ fn buffers_are_dropped_by_any_thread_while_the_rank_calls() {
 }
 
 #[test]
-fn a_rank_leaves_in_peace() {
+fn comm_close_leaves_without_ending_the_group() {
     let _turn = turn();
     let (group, first, second) = pair(hasty());
     let buffer = second.alloc::<u32>(16).unwrap();
@@ -264,7 +264,7 @@ fn a_rank_leaves_in_peace() {
 }
 
 #[test]
-fn a_buffer_is_for_communicators_of_its_device() {
+fn buffer_of_another_device_is_refused() {
     let _turn = turn();
     let (group, first, second) = pair(options());
     let mut other = Group::open_first(1, options()).unwrap();
@@ -279,14 +279,17 @@ fn a_buffer_is_for_communicators_of_its_device() {
         Reducer::new(&second, vec![parameter], &ReducerOptions::default()).unwrap_err(),
     ] {
         assert_eq!(error.status(), Status::INVALID);
-        assert_eq!(error.text(), "the buffer is on device 0 of platform Host, not 1 of Host");
+        assert_eq!(
+            error.text(),
+            "the buffer is on device 0 of platform Host, but the communicator on 1 of Host"
+        );
     }
     drop((first, second));
     group.close().unwrap();
 }
 
 #[test]
-fn a_run_needs_the_communicators_back() {
+fn run_is_refused_while_a_comm_is_alive() {
     let _turn = turn();
     let (mut group, first, second) = pair(options());
     let error = group.run(|_| Ok::<_, Error>(())).unwrap_err();
@@ -299,7 +302,7 @@ fn a_run_needs_the_communicators_back() {
 }
 
 #[test]
-fn what_hears_of_drops_may_own_what_tells_of_them() {
+fn drop_error_function_may_own_a_handle_that_reports() {
     struct Tells;
 
     impl Drop for Tells {
@@ -315,7 +318,7 @@ fn what_hears_of_drops_may_own_what_tells_of_them() {
 }
 
 #[test]
-fn facts_and_counters_are_those_of_the_rank() {
+fn facts_and_counters_match_the_rank() {
     let _turn = turn();
     let (group, first, second) = pair(options());
     let thread = thread::spawn(move || (sum(&second), second));

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The safe crate on the host platform: what calls give, how groups end, what handles keep
+//! Tests of the safe crate on the host platform: results of calls, ends of groups, lifetimes
 
+mod bootstrap;
 mod collectives;
 mod failures;
+mod group_calls;
 mod handles;
 mod reducer;
 
@@ -12,7 +14,7 @@ use std::time::Duration;
 
 use cohort::{Comm, Deadlines, Error, Group, Options, Platform};
 
-/// Devices and scripted faults are the process's: one test at a time.
+/// Serializes the tests, because devices and scripted faults are global to the process.
 static TURN: Mutex<()> = Mutex::new(());
 
 pub fn turn() -> MutexGuard<'static, ()> {
@@ -23,14 +25,14 @@ pub fn options() -> Options {
     Options::new().platform(Platform::Host)
 }
 
-/// Options whose deadlines are short for what hangs on purpose.
+/// Return options with short deadlines, for tests that hang on purpose.
 pub fn hasty() -> Options {
     let second = Some(Duration::from_secs(1));
     let deadlines = Deadlines { join: second, exec: second, ..Deadlines::default() };
     options().deadlines(deadlines)
 }
 
-/// Run `worker` on `n` ranks, which must succeed, and give what it returns.
+/// Run `worker` on `n` ranks, assert that it succeeds, and return its results.
 pub fn run<R: Send + 'static>(
     n: usize,
     worker: impl Fn(&Comm) -> Result<R, Error> + Send + Sync + 'static,

@@ -54,7 +54,7 @@ fn gradients_are_averaged_in_every_step() {
 }
 
 #[test]
-fn helpers_compute_gradients_beside_the_owner() {
+fn helpers_compute_gradients_concurrently_with_the_owner() {
     run(2, |comm| {
         let options = ReducerOptions { op: Some(Op::Sum), ..ReducerOptions::default() };
         let buffer = comm.alloc::<f32>(COUNTS[0])?;
@@ -85,7 +85,7 @@ fn helpers_compute_gradients_beside_the_owner() {
 }
 
 #[test]
-fn a_step_that_is_not_ready_comes_back() {
+fn finish_returns_a_step_that_is_not_ready() {
     run(2, |comm| {
         let mut reducer = Reducer::new(comm, parameters(), &ReducerOptions::default())?;
         let mut step = reducer.begin()?;
@@ -103,7 +103,7 @@ fn a_step_that_is_not_ready_comes_back() {
 }
 
 #[test]
-fn a_cancelled_step_is_skipped_by_all() {
+fn cancelled_step_is_skipped_by_all_ranks() {
     run(2, |comm| {
         let mut reducer = Reducer::new(comm, parameters(), &ReducerOptions::default())?;
         let mut step = reducer.begin()?;
@@ -127,7 +127,7 @@ fn a_cancelled_step_is_skipped_by_all() {
 }
 
 #[test]
-fn a_dropped_step_ends_the_group_at_once() {
+fn dropped_step_ends_the_group_immediately() {
     let _turn = turn();
     let mut group = Group::open_first(2, options()).unwrap();
     let error = group
@@ -152,7 +152,7 @@ fn a_dropped_step_ends_the_group_at_once() {
 }
 
 #[test]
-fn ranks_without_data_join_until_none_has_any() {
+fn ranks_without_data_join_until_no_rank_has_data() {
     run(2, |comm| {
         let options = ReducerOptions { weighted: true, ..ReducerOptions::default() };
         let list = vec![Parameter::new::<f64>("w", 2)];
@@ -178,7 +178,7 @@ fn ranks_without_data_join_until_none_has_any() {
 }
 
 #[test]
-fn no_refused_call_ends_a_forgotten_step() {
+fn refused_calls_do_not_end_a_forgotten_step() {
     let _turn = turn();
     let mut group = Group::open_first(2, options()).unwrap();
     let mut comms = group.split().unwrap();
@@ -188,13 +188,13 @@ fn no_refused_call_ends_a_forgotten_step() {
     for i in 0..3 {
         step.set(i, &gradient(0, 0, i)).unwrap();
     }
-    // Its buckets are in flight: the library will write the gradients.
+    // Buckets are in flight, so the library will still write the gradients.
     std::mem::forget(step);
     assert!(reducer.join().is_err());
     assert_eq!(reducer.gradient::<f32>(0).unwrap_err().status(), Status::STATE);
 }
 
-/// Lends each time what the next number says: a safe trait may.
+/// Lends the communicator that the counter selects; a safe `Borrow` may do that.
 struct Lender([Comm; 2], AtomicUsize);
 
 impl Borrow<Comm> for Lender {
@@ -204,7 +204,7 @@ impl Borrow<Comm> for Lender {
 }
 
 #[test]
-fn a_reducer_is_of_the_communicator_that_was_lent_first() {
+fn reducer_refuses_another_comm_than_the_first_lent() {
     let _turn = turn();
     let mut groups = [1, 1].map(|n| Group::open_first(n, options()).unwrap()).into_iter();
     let (mut kept, mut closed) = (groups.next().unwrap(), groups.next().unwrap());
@@ -223,7 +223,7 @@ fn a_reducer_is_of_the_communicator_that_was_lent_first() {
 }
 
 #[test]
-fn passes_accumulate_and_shards_are_gathered() {
+fn accumulated_gradients_are_sharded_and_gathered() {
     run(2, |comm| {
         let options = ReducerOptions { sharded: true, ..ReducerOptions::default() };
         let list = vec![Parameter::new::<f32>("w", 4)];
@@ -249,7 +249,7 @@ fn passes_accumulate_and_shards_are_gathered() {
 }
 
 #[test]
-fn a_reducer_owns_its_communicator_in_a_thread() {
+fn reducer_can_own_its_comm_on_another_thread() {
     let _turn = turn();
     let mut group = Group::open_first(2, options()).unwrap();
     let workers = group.split().unwrap().into_iter().map(|comm: Comm| {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Checks, under Miri, that the crate has no undefined behaviour and no leak
+//! Check under Miri that the crate has no undefined behavior and no leaks
 //!
-//! The C functions are replaced (see `stand_in`). Run it with `cargo miri test -p cohort --test
-//! memory`; without Miri these are tests as any others.
+//! Stand-ins replace the C functions (see `stand_in`). Run it with `cargo miri test -p cohort
+//! --test memory`; without Miri these are ordinary tests.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 
@@ -20,7 +20,7 @@ use cohort::{
 };
 use stand_in::{ANSWER, REFUSAL};
 
-/// What the stand-in answers is the process's: one test at a time.
+/// Serializes the tests, because the stand-in's results are global to the process.
 static TURN: Mutex<()> = Mutex::new(());
 
 fn turn() -> MutexGuard<'static, ()> {
@@ -37,11 +37,11 @@ fn opened(options: Options) -> (Group, Comm, Comm) {
 }
 
 #[test]
-fn a_ticket_keeps_its_buffers() {
+fn ticket_keeps_its_buffers_alive() {
     let _turn = turn();
     let (group, comm, _other) = opened(Options::new());
     let data = comm.buffer_of(&[1_i32, 2, 3]).unwrap();
-    // One behind the other; the last gives the buffer back.
+    // Two operations in sequence; the second ticket returns the buffer.
     let ticket = comm.all_reduce(data, Op::Sum).unwrap();
     let ticket = comm.all_reduce(ticket, Op::Sum).unwrap();
     assert!(!ticket.is_done().unwrap());
@@ -51,14 +51,36 @@ fn a_ticket_keeps_its_buffers() {
     };
     let data = ticket.wait().unwrap();
     assert_eq!(comm.read(&data).unwrap(), [1, 2, 3]);
-    // Dropped: waits first.
+    // Dropping a ticket waits first.
     drop(comm.all_reduce(data, Op::Sum).unwrap());
     drop(comm);
     drop(group);
 }
 
 #[test]
-fn a_shared_buffer_goes_with_the_last_that_has_it() {
+fn group_level_tickets_keep_their_buffers_alive() {
+    let _turn = turn();
+    let group = Group::open_first(2, Options::new()).unwrap();
+    let data = group.alloc::<i32>(3).unwrap();
+    let (data, rows) = group.upload(data, vec![vec![1, 2, 3]; 2]).unwrap().wait().unwrap();
+    let ticket = group.all_reduce(data, Op::Sum).unwrap();
+    assert!(!ticket.wait_for(Duration::ZERO).unwrap());
+    let data = thread::scope(|scope| scope.spawn(|| ticket.wait().unwrap()).join().unwrap());
+    let mut zeros = rows.clone();
+    zeros.iter_mut().for_each(|row| row.fill(0));
+    let (data, read) = group.download(data, zeros).unwrap().wait().unwrap();
+    assert_eq!(read, rows);
+    REFUSAL.store(Status::NCCL.code(), SeqCst);
+    let (error, data) = group.all_reduce(data, Op::Sum).unwrap_err().into_parts();
+    assert_eq!(error.text(), "the stand-in refuses");
+    // Dropping a ticket waits first.
+    drop(group.all_reduce(data.unwrap(), Op::Sum).unwrap());
+    drop(group.upload(group.alloc::<u32>(1).unwrap(), vec![vec![7]; 2]).unwrap());
+    drop(group);
+}
+
+#[test]
+fn shared_buffer_is_freed_with_its_last_owner() {
     let _turn = turn();
     let (group, comm, _other) = opened(Options::new());
     let data = Arc::new(comm.buffer_of(&[1.0_f32; 8]).unwrap());
@@ -73,29 +95,29 @@ fn a_shared_buffer_goes_with_the_last_that_has_it() {
 }
 
 #[test]
-fn what_is_refused_comes_back() {
+fn refused_calls_return_their_buffers() {
     let _turn = turn();
     let (_group, comm, _other) = opened(Options::new());
     let data = comm.alloc::<u32>(4).unwrap();
     REFUSAL.store(Status::NCCL.code(), SeqCst);
     let (error, data) = comm.all_reduce(data, Op::Sum).unwrap_err().into_parts();
     assert_eq!((error.status(), error.text()), (Status::NCCL, "the stand-in refuses"));
-    // An end gives it back, too.
+    // An end of the group returns the buffer as well.
     let ticket = comm.all_reduce(data.unwrap(), Op::Sum).unwrap();
     ANSWER.store(Status::ABORTED.code(), SeqCst);
     let (error, data) = ticket.wait().unwrap_err().into_parts();
     assert_eq!((error.status(), data.unwrap().len()), (Status::ABORTED, 4));
-    // So do the callbacks of a group that does not open.
+    // Callbacks of a group that fails to open are dropped as well.
     let kept = Arc::new(());
     let told = kept.clone();
     REFUSAL.store(Status::NO_DEVICE.code(), SeqCst);
-    let options = Options::new().on_abort(move |_| assert_eq!(Arc::strong_count(&told), 2));
+    let options = Options::new().on_verdict(move |_| Arc::strong_count(&told) == 2);
     assert_eq!(Group::open(options).unwrap_err().status(), Status::NO_DEVICE);
     assert_eq!(Arc::strong_count(&kept), 1);
 }
 
 #[test]
-fn a_batch_gives_each_buffer_back_once() {
+fn batch_returns_each_buffer_once() {
     let _turn = turn();
     let (_group, comm, _other) = opened(Options::new());
     let (a, b) = (comm.alloc::<i32>(3).unwrap(), comm.alloc::<f32>(5).unwrap());
@@ -106,14 +128,14 @@ fn a_batch_gives_each_buffer_back_once() {
     let (b, a): (Buffer<f32>, Buffer<i32>) = (buffers.take(b), buffers.take(a));
     assert_eq!((a.len(), b.len()), (3, 5));
     drop(buffers);
-    // One that is dropped, with what it has.
+    // A batch is dropped with the buffers in it.
     let mut batch = comm.batch().unwrap();
     let _slot = batch.all_reduce(a, Op::Sum).unwrap();
     drop(batch);
 }
 
 #[test]
-fn workers_share_what_a_run_has() {
+fn workers_share_the_state_of_a_run() {
     let _turn = turn();
     let mut group = Group::open_first(3, Options::new()).unwrap();
     let text = String::from("of all ranks");
@@ -131,30 +153,27 @@ fn workers_share_what_a_run_has() {
 }
 
 #[test]
-fn callbacks_have_copies_and_go_with_the_group() {
+fn callbacks_get_copies_and_are_dropped_with_the_group() {
     let _turn = turn();
     let heard = Arc::new(Mutex::new(Vec::new()));
-    let (causes, verdicts) = (heard.clone(), heard.clone());
-    let options = Options::new()
-        .name("told")
-        .on_abort(move |cause| causes.lock().unwrap().push(cause.text.clone()))
-        .on_verdict(move |verdict| {
-            let calls = verdict.ranks.iter().map(|rank| rank.call.clone() + ", " + &rank.stack);
-            verdicts.lock().unwrap().extend(calls);
-            true
-        });
+    let verdicts = heard.clone();
+    let options = Options::new().name("told").on_verdict(move |verdict| {
+        let calls = verdict.ranks.iter().map(|rank| rank.call.clone() + ", " + &rank.stack);
+        verdicts.lock().unwrap().extend(calls);
+        true
+    });
     let (group, comm, _other) = opened(options);
     assert!(comm.fail(3, "a reason").unwrap());
     assert!(!comm.fail(3, "a reason").unwrap());
     let call = "a call, the stand-in's verdict";
-    assert_eq!(*heard.lock().unwrap(), ["the stand-in's cause", call, call]);
+    assert_eq!(*heard.lock().unwrap(), [call, call]);
     drop(comm);
     group.close().unwrap();
     assert_eq!(Arc::strong_count(&heard), 1, "the callbacks are still there");
 }
 
 #[test]
-fn handles_may_go_in_any_order_and_on_any_thread() {
+fn handles_can_be_dropped_in_any_order_on_any_thread() {
     let _turn = turn();
     let (group, comm, other) = opened(Options::new());
     let (handle, observer) = (comm.abort_handle(), group.observer());
@@ -169,13 +188,13 @@ fn handles_may_go_in_any_order_and_on_any_thread() {
         thread::spawn(move || drop((child, data))),
     ];
     threads.into_iter().for_each(|thread| thread.join().unwrap());
-    // The group is closed; its end outlives it.
+    // The group is closed; its abort state outlives it.
     assert!(!handle.fired() && handle.fire("late") && handle.fired());
     assert!(observer.cause().is_none() && !observer.abort("late"));
 }
 
 #[test]
-fn threads_of_a_step_write_gradients() {
+fn helper_threads_write_gradients() {
     let _turn = turn();
     let (group, comm, _other) = opened(Options::new());
     let parameters = vec![
@@ -205,7 +224,7 @@ fn threads_of_a_step_write_gradients() {
 }
 
 #[test]
-fn a_closed_group_answers_stale() {
+fn handles_of_a_closed_group_return_stale() {
     let _turn = turn();
     let (group, comm, other) = opened(Options::new());
     let child = other.split(Some(1), 0).unwrap().unwrap();

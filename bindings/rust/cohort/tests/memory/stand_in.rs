@@ -2,10 +2,9 @@
 
 //! Stand-ins for the C functions, for memory tests
 //!
-//! They replace the library's. Each C object is one allocation, freed when the object is
-//! closed, and an operation touches its buffers when it is waited for: a late use is a use
-//! after free, which Miri and AddressSanitizer report. No collective waits for other ranks, or
-//! changes what it is given.
+//! Each C object is one allocation, freed when the object is closed. A wait for an operation
+//! accesses its buffers, so that a buffer that was freed too early is a use after free, which Miri
+//! and AddressSanitizer report. Collectives neither wait for other ranks nor change their data.
 
 use std::collections::HashMap;
 use std::ffi::{c_void, CStr, CString};
@@ -18,37 +17,37 @@ use std::thread;
 
 use cohort::sys::*;
 
-/// What the next call that queues something answers; then OK again.
+/// Status that the next call that queues an operation returns; later calls return OK.
 pub static REFUSAL: AtomicI32 = AtomicI32::new(COHORT_OK);
-/// What waits answer.
+/// Status that waits return.
 pub static ANSWER: AtomicI32 = AtomicI32::new(COHORT_OK);
 
-/// Memory, and how many bytes of it.
+/// Memory and its size in bytes.
 #[derive(Clone, Copy)]
 struct Span(*mut u8, usize);
 
-// SAFETY: memory that the crate says other threads may use.
+// SAFETY: the crate promises that other threads may use this memory.
 unsafe impl Send for Span {}
 
 impl Span {
-    /// As an operation that is carried out: its memory must still be there.
+    /// Access the memory as the operation would; it must still be allocated.
     fn touch(self) {
         for i in 0..self.1 {
-            // SAFETY: what the tests are about.
+            // SAFETY: this is what the tests check.
             unsafe { ptr::write_volatile(self.0.add(i), ptr::read_volatile(self.0.add(i))) };
         }
     }
 }
 
-/// What has ended a group, and whom to tell.
+/// The state of a group's end, and its callbacks.
 struct End {
     status: AtomicI32,
     options: cohort_group_options,
-    /// What was split off and is open: it ends with the group.
+    /// Open communicators that were split off, which end with the group.
     children: Mutex<Vec<Span>>,
 }
 
-// SAFETY: the options' `user` is for any thread.
+// SAFETY: any thread may use the options' `user`.
 unsafe impl Send for End {}
 // SAFETY: as above.
 unsafe impl Sync for End {}
@@ -64,11 +63,11 @@ struct Communicator {
     end: Arc<End>,
     is_split: bool,
     next: AtomicU64,
-    /// What was queued and is not done, by ticket; 0: in an open batch.
+    /// Operations in flight, by ticket; ticket 0 is an open batch.
     queued: Mutex<Vec<(u64, Vec<Span>)>>,
 }
 
-/// The gradients, and which of them are its own.
+/// The gradients, and which of them the reducer allocated.
 struct Reducer {
     spans: Vec<(Span, bool)>,
 }
@@ -77,7 +76,7 @@ unsafe fn reducer<'a>(reducer: *const cohort_reducer) -> &'a Reducer {
     unsafe { &*reducer.cast() }
 }
 
-/// How many words each allocation has, for `cohort_free()`.
+/// Number of words of each allocation, for `cohort_free()`.
 static ALLOCATED: Mutex<Option<HashMap<usize, usize>>> = Mutex::new(None);
 
 fn sizes<R>(f: impl FnOnce(&mut HashMap<usize, usize>) -> R) -> R {
@@ -143,8 +142,8 @@ fn cause_of(end: &End, rank: c_int, cause: *mut cohort_cause) -> c_int {
     COHORT_OK
 }
 
-/// The first cause wins, and is told: with reports that are longer than the crate knows, as a
-/// newer library's.
+/// Record the first cause and call the callbacks, with reports that are longer than the crate
+/// knows, as a newer library's would be.
 fn end_by(end: &End, rank: c_int, status: c_int) -> c_int {
     #[repr(C)]
     struct Longer(cohort_rank_report, [u64; 2]);
@@ -162,16 +161,12 @@ fn end_by(end: &End, rank: c_int, status: c_int) -> c_int {
     }
     let mut verdict: cohort_verdict = unsafe { zeroed() };
     (verdict.kind, verdict.stage) = (COHORT_VERDICT_WORKER, COHORT_STAGE_ENDED);
+    verdict.rank = rank;
     (verdict.group, verdict.text) = (text.as_ptr(), text.as_ptr());
-    verdict.line = text.as_ptr();
+    (verdict.line, verdict.call) = (text.as_ptr(), text.as_ptr());
     (verdict.size, verdict.ranks) = (2, reports.as_ptr().cast());
     verdict.rank_size = size_of::<Longer>() as u64;
-    let mut cause = unsafe { zeroed() };
-    cause_of(end, rank, &mut cause);
     let options = &end.options;
-    if let Some(tell) = options.on_abort {
-        unsafe { tell(&cause, options.user) };
-    }
     if let Some(tell) = options.on_verdict {
         unsafe { tell(&verdict, options.user) };
     }
@@ -234,7 +229,7 @@ stand_in! {
         let threads: Vec<_> = group(g).comms.iter().enumerate().map(|(rank, c)| {
             let (c, end) = (Span(c.cast(), 0), end.clone());
             thread::spawn(move || {
-                let (c, user) = (c, user); // whole: their pointers are not Send
+                let (c, user) = (c, user); // capture whole, because their pointers are not Send
                 let rc = unsafe { worker(c.0.cast(), user.0.cast()) };
                 if rc != 0 {
                     end_by(&end, rank as c_int, COHORT_WORKER);
@@ -271,16 +266,59 @@ stand_in! {
         end_by(&group(g).end, -1, COHORT_ABORTED)
     }
 
-    cohort_group_free(_g: *mut cohort_group, memory: *mut *mut c_void) -> c_int {
-        cohort_free(ptr::null_mut(), *memory);
-        *memory = ptr::null_mut();
+    cohort_group_alloc(g: *mut cohort_group, bytes: usize, memory: *mut *mut c_void) -> c_int {
+        for rank in 0..group(g).comms.len() {
+            cohort_alloc(ptr::null_mut(), bytes, memory.add(rank));
+        }
         COHORT_OK
+    }
+
+    cohort_group_free(g: *mut cohort_group, memory: *mut *mut c_void) -> c_int {
+        for rank in 0..group(g).comms.len() {
+            if !(*memory.add(rank)).is_null() {
+                cohort_free(ptr::null_mut(), *memory.add(rank));
+            }
+            *memory.add(rank) = ptr::null_mut();
+        }
+        COHORT_OK
+    }
+
+    cohort_group_all_reduce(
+        g: *mut cohort_group, send: *const *const c_void, recv: *const *mut c_void, count: usize,
+        kind: c_int, op: c_int, _streams: *const *mut c_void, ticket: *mut u64
+    ) -> c_int {
+        for (rank, &c) in group(g).comms.iter().enumerate() {
+            let (send, recv) = (*send.add(rank), *recv.add(rank));
+            let rc = cohort_all_reduce(c, send, recv, count, kind, op, ptr::null_mut(), ticket);
+            if rc != COHORT_OK {
+                return rc;
+            }
+        }
+        COHORT_OK
+    }
+
+    cohort_group_copy(
+        g: *mut cohort_group, to: *const *mut c_void, from: *const *const c_void, bytes: usize,
+        _streams: *const *mut c_void, ticket: *mut u64
+    ) -> c_int {
+        for (rank, &c) in group(g).comms.iter().enumerate() {
+            let (to, from) = (*to.add(rank), *from.add(rank));
+            ptr::copy(from.cast::<u8>(), to.cast(), bytes);
+            let spans = vec![Span(to.cast(), bytes), Span(from as *mut u8, bytes)];
+            comm(c).queue(spans, ticket);
+        }
+        COHORT_OK
+    }
+
+    cohort_group_wait(g: *mut cohort_group, ticket: u64, timeout: u64) -> c_int {
+        let answers = group(g).comms.iter().map(|&c| cohort_wait(c, ticket, timeout));
+        answers.collect::<Vec<_>>()[0]
     }
 
     // ---- communicators --------------------------------------------------------
     cohort_comm_rank(c: *const cohort_comm) -> c_int { comm(c).rank }
     cohort_comm_size(c: *const cohort_comm) -> c_int {
-        thread::yield_now(); // time for a close on another thread
+        thread::yield_now(); // let a close on another thread run
         comm(c).size
     }
     cohort_comm_device(c: *const cohort_comm) -> c_int { comm(c).rank }
@@ -365,10 +403,10 @@ stand_in! {
         kind: c_int, _op: c_int, _stream: *mut c_void, ticket: *mut u64
     ) -> c_int {
         if kind < 0 {
-            comm(c).queued.lock().unwrap().pop(); // the batch that it is in
+            comm(c).queued.lock().unwrap().pop(); // the open batch
             return COHORT_INVALID;
         }
-        let bytes = count * 4; // the tests have 32-bit numbers
+        let bytes = count * 4; // all tests use 32-bit elements
         comm(c).queue(vec![Span(send as *mut u8, bytes), Span(recv.cast(), bytes)], ticket)
     }
 
@@ -381,7 +419,7 @@ stand_in! {
         *ticket = comm(c).next.fetch_add(1, SeqCst);
         match comm(c).queued.lock().unwrap().last_mut() {
             Some((number @ 0, _)) => *number = *ticket,
-            _ => return COHORT_INVALID, // a call of it was refused
+            _ => return COHORT_INVALID, // a call in the batch was refused
         }
         COHORT_OK
     }

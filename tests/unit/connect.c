@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Test of connecting by id when another rank will not arrive
+ */
+
+#include "core/connect.h"
+#include "support/expect.h"
+#include "support/ranks.h"
+
+Test(connect, connecting_fails_at_once_if_a_rank_will_not_arrive, .timeout = 60)
+{
+	const atomic_bool is_futile = true;
+	struct connect_world world = { .size = 2, .is_futile = &is_futile };
+	const struct comm_config config = { .connect = 0 };
+	struct new_rank rank = { .device = 0 };
+	const struct patience patience = { .timeout_ns = RANKS_SOON };
+	const struct platform *platform;
+
+	cr_assert_eq(platform_open(place_platform(), &platform), COHORT_OK);
+	cr_assert_eq(platform->ncclGetUniqueId(&world.id), ncclSuccess);
+	expect(connect_ranks(platform, &rank, 1, &world, &config, 64, &patience,
+	                     "alone"),
+	       COHORT_PROCESS_EXITED, "has exited");
+}
