@@ -69,17 +69,18 @@ having() {
 	return 1
 }
 
+# Without the lines about the groups that end, the output of a failure is that of the test.
 for file in "$binding"/tests/test_*.py; do
-	quietly in_tree python3 "$file"
+	COHORT_LOG=none quietly in_tree python3 "$file"
 done
 if numpy=$(having numpy); then
-	quietly in_tree "$numpy" "$binding/tests/test_arrays.py" NumPy
+	COHORT_LOG=none quietly in_tree "$numpy" "$binding/tests/test_arrays.py" NumPy
 else
 	echo "[SKIP] NumPy arrays: NumPy is not installed"
 fi
 if torch=$(having torch); then
-	quietly in_tree "$torch" "$binding/tests/test_arrays.py" PyTorch
-	quietly in_tree "$torch" "$binding/tests/test_torch.py"
+	COHORT_LOG=none quietly in_tree "$torch" "$binding/tests/test_arrays.py" PyTorch
+	COHORT_LOG=none quietly in_tree "$torch" "$binding/tests/test_torch.py"
 fi
 [ -z "$asan" ] || exit 0
 if [ -n "$torch" ]; then

@@ -10,6 +10,7 @@ import tempfile
 import threading
 import unittest
 from array import array
+from unittest import mock
 
 import support
 from support import Case, floats, opened
@@ -513,7 +514,9 @@ with cohort.Group.open([number], bootstrap=cohort.Table(number, 2, allgather)) a
             cohort.join(cohort.unique_id(), "1", 0, 0)
         with self.assertRaisesRegex(cohort.Invalid, "recorder_slots is 5"):
             cohort.Group.open(2, platform="host", recorder_slots=5)
-        with self.assertRaisesRegex(cohort.Invalid, 'options->log is "nonne"'):
+        with mock.patch.dict(os.environ), \
+                self.assertRaisesRegex(cohort.Invalid, 'options->log is "nonne"'):
+            os.environ.pop("COHORT_LOG", None)  # it would override the option
             cohort.Group.open(2, platform="host", log="nonne")
 
     def test_nccl_config_is_passed_on_or_refused(self):
