@@ -56,7 +56,7 @@ in_root() {
 	local settings=(PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8
 		MAKEFLAGS="-j$(nproc)") name
 
-	for name in http_proxy https_proxy no_proxy; do
+	for name in http_proxy https_proxy no_proxy TEST_RETRY; do
 		[ -z "${!name:-}" ] || settings+=("$name=${!name}")
 	done
 	# shellcheck disable=SC2016 # variables of the inner shells

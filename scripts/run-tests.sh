@@ -28,6 +28,9 @@
 #   TEST_TIMEOUT  seconds per program; default 600
 #   TEST_JOBS     programs at a time; default one per core, and at least 4, because most of
 #                 them wait more than they compute
+#   TEST_RETRY    not empty: run a failed program once more, alone, after all others.  If it
+#                 passes, it counts as passed, and a line "flaky: COMMAND" names it at the end.
+#                 A sanitizer's report is a failure in any case.
 #
 # At the end, prints the name of each failed test again, with the reason.  The last line is always
 # "N passed, N failed, N skipped"; the exit status is 1 if a test failed.
@@ -218,6 +221,7 @@ run() {
 	fi
 	echo "$p $f $s $rounds" >"$scratch/counts"
 	[ "$f" -eq 0 ] || failures "$1" >"$scratch/failures"
+	[ -z "$(show_reports)" ] || touch "$scratch/reported"
 }
 
 commands=("$@")
@@ -228,29 +232,41 @@ failed=0
 skipped=0
 all_rounds=0
 
-# show I - show the results of program I, which has exited
+# start I - run program I in the background
+pids=()
+start() {
+	mkdir "$root/$1"
+	run "${commands[$1]}" "$root/$1" >"$root/$1/shown" 2>&1 &
+	pids[$1]=$!
+}
+
+# show I - show the results of program I, which has exited, and count them, unless the program
+# will run again
+again=()
 show() {
 	local scratch=$root/$1
 
 	wait "${pids[$1]}"
 	cat "$scratch/shown"
-	cat "$scratch/failures" >>"$root/failures" 2>/dev/null
 	# A shell that was killed has written no counts.
 	read -r p f s rounds 2>/dev/null <"$scratch/counts" ||
 		p=0 f=1 s=0 rounds=0
-	passed=$((passed + p))
-	failed=$((failed + f))
-	skipped=$((skipped + s))
-	all_rounds=$((all_rounds + rounds))
+	if [ "$f" -ne 0 ] && [ -n "$retry" ] && [ ! -e "$scratch/reported" ]; then
+		again+=("$1")
+	else
+		cat "$scratch/failures" >>"$root/failures" 2>/dev/null
+		passed=$((passed + p))
+		failed=$((failed + f))
+		skipped=$((skipped + s))
+		all_rounds=$((all_rounds + rounds))
+	fi
 	rm -rf "$scratch"
 }
 
-pids=()
 shown=0
+retry=${TEST_RETRY:-}
 for i in "${!commands[@]}"; do
-	mkdir "$root/$i"
-	run "${commands[i]}" "$root/$i" >"$root/$i/shown" 2>&1 &
-	pids[i]=$!
+	start "$i"
 	while [ "$(jobs -pr | wc -l)" -ge "$jobs" ]; do
 		wait -n
 	done
@@ -263,7 +279,16 @@ while [ "$shown" -lt "${#commands[@]}" ]; do
 	show "$shown"
 	shown=$((shown + 1))
 done
+
+retry=
+for i in "${again[@]}"; do
+	echo "once more, alone:"
+	start "$i"
+	show "$i"
+	[ "$f" -ne 0 ] || echo "${commands[i]}" >>"$root/flaky"
+done
 [ "$all_rounds" -eq 0 ] || echo "$all_rounds rounds"
+[ ! -s "$root/flaky" ] || sed 's/^/flaky: /' "$root/flaky"
 [ ! -s "$root/failures" ] || sed 's/^/failed: /' "$root/failures"
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]
