@@ -314,10 +314,10 @@ COHORT_API int cohort_comm_split(struct cohort_comm *comm, int color, int key,
  * @child: set to this rank's new communicator
  *
  * Every member must call this, each on its own thread.  Blocks until all
- * members have called, or the init deadline has passed.  Until then, other
- * threads may make calls on @comm, but not close it (COHORT_BUSY) or its group
- * (COHORT_STATE).  On an error @comm continues, and @id should not be used
- * again.
+ * members have called, one has left, or the init deadline has passed.  Until
+ * then, other threads may make calls on @comm, but not close it (COHORT_BUSY)
+ * or its group (COHORT_STATE).  On an error @comm continues, and @id should not
+ * be used again.
  *
  * The new communicator is like one from cohort_comm_split(): it ends with
  * @comm, and verdicts show which rank of @comm each member is.
@@ -326,7 +326,7 @@ COHORT_API int cohort_comm_split(struct cohort_comm *comm, int color, int key,
  *   COHORT_OK            @child is set
  *   COHORT_INVALID       an argument is wrong, or does not match the arguments
  *                        of other members in this process, which keep waiting
- *   COHORT_INIT_TIMEOUT  not all members called in time
+ *   COHORT_INIT_TIMEOUT  a member has not called in time, or has left
  *   COHORT_OWNER         @comm is bound to another thread
  *   COHORT_STATE         @comm is closed, or this thread is in a quiet section
  *   COHORT_STALE         the generation was replaced or closed

@@ -232,7 +232,8 @@ int group_open_generation(struct cohort_group *g, struct new_rank *ranks, int n,
 		 * id. */
 		options.identity = hash_bytes(0, &part->id, sizeof(part->id));
 		peers = processes_peers(g->processes);
-		options.is_futile = peers_is_futile(peers);
+		options.is_futile = peers_is_futile;
+		options.of = peers;
 		/* Another process may fail to open the generation. */
 		watch.is_deferred = true;
 		peers_open(peers, options.identity);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Implements cohort_comm_join() and cohort_comm_subset(): communicators that
- * ranks join by a unique ID, without a group or as part of a communicator
+ * Implements cohort_comm_join(), and what cohort_comm_subset() shares with it:
+ * ranks that join by a unique ID
  *
  * NCCL frees all ranks of a process that join by one ID together, so they
  * become one clique.  Each rank adds itself to the meeting of its ID, then
@@ -31,33 +31,19 @@
 #include "core/connect.h"
 #include "core/launch_lock.h"
 #include "core/native.h"
-#include "core/remote.h"
-#include "watch/describe.h"
-#include "watch/stall.h"
 #include "watch/waits.h"
 
 /* ---- ids -------------------------------------------------------------- */
 
 #define ID_MAGIC UINT32_C(0x63684964)
 
-/* The contents of a struct cohort_unique_id. */
-struct id {
-	uint32_t magic;
-	int32_t platform;
-	int64_t process; /* pid of the process that made the ID */
-	/* Random number of that process, which distinguishes it from an earlier
-	 * process with the same pid. */
-	uint64_t instance;
-	ncclUniqueId native;
-};
-
-_Static_assert(sizeof(struct id) <= sizeof(struct cohort_unique_id),
+_Static_assert(sizeof(struct join_id) <= sizeof(struct cohort_unique_id),
                "an id has room");
 
 int cohort_unique_id(int platform, struct cohort_unique_id *out)
 {
 	const struct platform *p;
-	struct id id = { .magic = ID_MAGIC, .process = getpid() };
+	struct join_id id = { .magic = ID_MAGIC, .process = getpid() };
 	int rc;
 
 	if (!out)
@@ -81,7 +67,7 @@ int cohort_unique_id(int platform, struct cohort_unique_id *out)
 ncclUniqueId join_native_id(const struct cohort_unique_id *bytes,
                             const struct platform **platform)
 {
-	struct id id;
+	struct join_id id;
 
 	memcpy(&id, bytes->bytes, sizeof(id));
 	platform_open(id.platform, platform);
@@ -90,70 +76,23 @@ ncclUniqueId join_native_id(const struct cohort_unique_id *bytes,
 
 /* ---- meetings --------------------------------------------------------- */
 
-/* Arguments of a rank that joins. */
-struct arguments {
-	struct id id;
-	const struct platform *platform;
-	int size, rank, device;
+pthread_mutex_t join_lock = PTHREAD_MUTEX_INITIALIZER;
 
-	/* Of cohort_comm_join() only. */
-	const struct cohort_group_options *options;
-
-	/* Of cohort_comm_subset() only; NULL for cohort_comm_join(). */
-	struct cohort_comm *above;
-	const int *ranks; /* ranks of the parent, by their ranks in the child */
-	const char *name;
-};
-
-/* State of the ranks of this process that join by one ID. */
-struct meeting {
-	/* The following members are constant. */
-	struct id id;
-	const struct platform *platform;
-	int size;
-	/* Options of the first rank that joined; unused if there is a
-	 * parent. */
-	struct cohort_group_options options;
-	struct option_texts texts; /* strings of @options */
-	struct clique *parent;     /* NULL for cohort_comm_join() */
-	int *ranks;                /* see struct arguments; after @members */
-	char name[64];             /* of a child */
-
-	/* The following members are guarded by lock. */
-	struct meeting *next;
-	pthread_cond_t changed; /* signaled when a member below changes */
-	/* Number of members whose thread is still in connect_rank(). */
-	int present;
-	int connected;
-	int joined; /* number of members, which are sorted by rank */
-	struct generation *generation;
-	int status; /* reason why no rank can join, or COHORT_OK */
-	char error[512];
-	/* Why a subset has timed out: the rank at fault by its number in the
-	 * root group, or -1; an enum cohort_verdict_kind, or 0 if unknown; and
-	 * what the rank that has not called does. */
-	int culprit, kind;
-	char why[400];
-	struct new_rank members[];
-};
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-
-/* List of all meetings.  Guarded by lock. */
+/* List of all meetings.  Guarded by join_lock. */
 static struct meeting *meetings;
 
 /* A meeting that has failed. */
 struct failure {
-	struct id id;
+	struct join_id id;
 	int status;
 	char error[512];
 };
 
-/* The last failures, in a ring.  Guarded by lock. */
+/* The last failures, in a ring.  Guarded by join_lock. */
 static struct failure failures[16];
 static unsigned failure_count;
 
-static const struct failure *find_failure_locked(const struct id *id)
+static const struct failure *find_failure_locked(const struct join_id *id)
 {
 	const struct failure *f;
 
@@ -164,7 +103,7 @@ static const struct failure *find_failure_locked(const struct id *id)
 	return NULL;
 }
 
-static struct meeting *find_locked(const struct id *id)
+static struct meeting *find_locked(const struct join_id *id)
 {
 	struct meeting *m;
 
@@ -208,18 +147,24 @@ static void remove_locked(struct meeting *m)
 	publish_all_locked(m);
 }
 
-/* Return the number of rank @rank for texts: in the root of a child. */
-static int shown_rank(const struct meeting *m, int rank)
+int join_world(const struct meeting *m, int rank)
 {
 	int world = m->parent ? clique_world(m->parent, m->ranks[rank]) : rank;
 
 	return world < 0 ? m->ranks[rank] : world;
 }
 
+void join_add_ranks(struct text *t, const uint64_t *set, const char *one,
+                    const char *several)
+{
+	rank_set_name(t, set, set, NULL);
+	text_add(t, "%s", rank_set_count(set) == 1 ? one : several);
+}
+
 /* If an earlier meeting of this ID has failed, the new one fails, too, but only
  * after its ranks are connected: NCCL may still wait for them in the threads
  * that the earlier meeting has abandoned. */
-static struct meeting *create_locked(const struct arguments *a)
+static struct meeting *create_locked(const struct join_arguments *a)
 {
 	const size_t n = (size_t)a->size;
 	struct meeting *m = calloc(1, sizeof(*m) + n * sizeof(m->members[0]) +
@@ -248,7 +193,7 @@ static struct meeting *create_locked(const struct arguments *a)
 	if (earlier) {
 		m->status = earlier->status;
 		text_set(m->error, sizeof(m->error), "rank %d is too late: %s",
-		         shown_rank(m, a->rank), earlier->error);
+		         join_world(m, a->rank), earlier->error);
 	} else {
 		list_add(meetings, m, next);
 	}
@@ -268,7 +213,8 @@ static struct clique_options clique_options_of(const struct meeting *m)
 
 /* Return an error if other ranks have joined the meeting with other
  * arguments. */
-static int agreement_check(const struct meeting *m, const struct arguments *a)
+static int agreement_check(const struct meeting *m,
+                           const struct join_arguments *a)
 {
 	const char *n = a->above ? "n" : "nranks";
 
@@ -291,7 +237,7 @@ static int agreement_check(const struct meeting *m, const struct arguments *a)
 }
 
 /* Return an error if the rank cannot join the meeting with its device. */
-static int member_check(const struct meeting *m, const struct arguments *a)
+static int member_check(const struct meeting *m, const struct join_arguments *a)
 {
 	const int rank = a->rank, device = a->device;
 	int i, rc = agreement_check(m, a);
@@ -315,7 +261,7 @@ static int member_check(const struct meeting *m, const struct arguments *a)
 
 /* Add a member to the meeting for its ID, which is created if necessary, and
  * store the meeting in @out. */
-static int enter_locked(const struct arguments *a, struct meeting **out)
+static int enter_locked(const struct join_arguments *a, struct meeting **out)
 {
 	struct meeting *m = find_locked(&a->id);
 	int rc, i;
@@ -353,107 +299,6 @@ static struct new_rank *member_locked(struct meeting *m, int rank)
 }
 
 /* ---- connecting ------------------------------------------------------- */
-
-/* Describe in @out what rank @c of this process does, and for which rank it
- * waits. */
-static void report_rank(struct cohort_comm *c, struct remote_rank *out)
-{
-	const struct clique *q = c->clique;
-	const struct snapshot s = { .group = q->name,
-		                    .is_child = clique_is_child(q),
-		                    .starts_are_marked = q->starts_are_marked,
-		                    .now_ns = clock_now() };
-	struct text t = { out->text, sizeof(out->text) };
-	const struct wait_link *link;
-	struct rank_snapshot r;
-	struct waits w;
-
-	snapshot_details(&r, c, 0);
-	waits_of(c, 0, 0, &w);
-	memcpy(r.elsewhere, w.culprits->at.elsewhere, sizeof(r.elsewhere));
-	out->kind = stall_kind_of_absence(&r);
-	out->waits = w.link_count;
-	out->in_cycle = w.is_cycle;
-	if (!w.link_count) {
-		describe_rank(&t, &s, &r);
-		return;
-	}
-	out->end = w.culprits->world;
-	out->end_kind = stall_kind_of_culprit(w.culprits);
-	for (link = w.links; link < w.links + w.link_count - 1 &&
-	                     !rank_set_has(link->worlds, c->world_rank);
-	     link++)
-		;
-	describe_name_of(&t, &s, &r);
-	text_add(&t, " waits in %s", link->call);
-	if (link->for_world >= 0)
-		text_add(&t, " for rank %d", link->for_world);
-}
-
-static bool waits_in_subset(const struct remote_rank *x)
-{
-	return x->waits && strncmp(x->in, SUBSET, strlen(SUBSET)) == 0;
-}
-
-/* Find a rank that has not called cohort_comm_subset(), in which @c waits, and
- * describe it in @x.  A rank of another process may have called.  Return false
- * if none is known. */
-static bool find_absent(const struct cohort_comm *c, struct remote_rank *x)
-{
-	struct clique *q = c->clique;
-	const struct remote *remote = q->remote;
-	uint64_t set[COHORT_RANK_WORDS];
-	struct missing question;
-	struct text silent = TEXT_NONE;
-	int i, r;
-
-	for (i = 0; i < COHORT_RANK_WORDS; i++)
-		set[i] = atomic_load(&c->subset.awaits[i]);
-	for (i = 0; i < q->size; i++) {
-		*x = (struct remote_rank){ .world = q->comms[i].world_rank };
-		if (!rank_set_has(set, q->comms[i].rank))
-			continue;
-		report_rank(&q->comms[i], x);
-		return true;
-	}
-	for (r = rank_set_next(set, -1); r >= 0 && remote;
-	     r = rank_set_next(set, r)) {
-		question = missing_any(q->identity, r, c->rank, 0);
-		if (remote->ask(remote, q, &question, x, 1, &silent) == 1 &&
-		    !waits_in_subset(x))
-			return true;
-	}
-	return false;
-}
-
-/* Record for @c which rank is to blame for the timeout of
- * cohort_comm_subset(), and add to the thread's error what that rank does.
- * Call it before the meeting fails, because its members wait until then. */
-static void blame_absent_locked(struct meeting *m, struct cohort_comm *c)
-{
-	struct remote_rank x;
-	int i;
-
-	if (!m->kind && find_absent(c, &x)) {
-		m->culprit = x.waits ? x.end : x.world;
-		m->kind = x.waits ? x.end_kind : x.kind;
-		for (i = 0; i < m->joined; i++)
-			if (m->members[i].above->world_rank == m->culprit)
-				x.in_cycle = true;
-		if (x.in_cycle) {
-			m->culprit = -1;
-			m->kind = COHORT_VERDICT_CYCLE;
-		}
-		text_set(m->why, sizeof(m->why), "; %s", remote_words(&x));
-	}
-	for (i = 0; i < COHORT_RANK_WORDS; i++)
-		atomic_store(&c->subset.missed[i],
-		             atomic_load(&c->subset.awaits[i]));
-	atomic_store(&c->subset.culprit, m->culprit);
-	atomic_store(&c->subset.kind, m->kind);
-	atomic_store(&c->subset.failed_ns, clock_now());
-	error_set(COHORT_INIT_TIMEOUT, "%s%s", cohort_last_error(), m->why);
-}
 
 /* Fail the meeting for all members, unless it has failed already. */
 static void fail_locked(struct meeting *m, int status)
@@ -509,9 +354,9 @@ static void connected_locked(struct meeting *m, int rank,
 		return;
 	/* All ranks are connected, and all but this one are waiting. */
 	remove_locked(m);
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&join_lock);
 	rc = make_clique(m, &g);
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&join_lock);
 	if (rc != COHORT_OK)
 		fail_locked(m, rc);
 	if (g)
@@ -526,20 +371,13 @@ static void leave_locked(struct meeting *m)
 {
 	bool last = --m->present == 0;
 
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&join_lock);
 	if (!last)
 		return;
 	if (!m->generation)
 		connect_discard(m->platform, m->members, m->joined);
 	pthread_cond_destroy(&m->changed);
 	free(m);
-}
-
-static void add_ranks(struct text *t, const uint64_t *set, const char *one,
-                      const char *several)
-{
-	rank_set_name(t, set, set, NULL);
-	text_add(t, "%s", rank_set_count(set) == 1 ? one : several);
 }
 
 /* Extend the thread's error with the ranks that have joined and the ranks that
@@ -556,26 +394,27 @@ static void add_absent_locked(const struct meeting *m, uint64_t timeout_ns)
 
 	for (r = 0; r < m->size; r++)
 		if (i < m->joined && m->members[i].rank == r) {
-			rank_set_add(here, shown_rank(m, m->members[i++].rank));
+			rank_set_add(here, join_world(m, m->members[i++].rank));
 		} else {
-			rank_set_add(absent, shown_rank(m, r));
+			rank_set_add(absent, join_world(m, r));
 			if (m->parent && clique_rank(m->parent, m->ranks[r]))
-				rank_set_add(late, shown_rank(m, r));
+				rank_set_add(late, join_world(m, r));
 		}
 	if (!rank_set_is_empty(late)) {
-		add_ranks(&t, late, " has", " have");
+		join_add_ranks(&t, late, " has", " have");
 		text_add(&t,
 		         " not called " SUBSET " for \"%s\" within %llu ms; ",
 		         m->name, (unsigned long long)(timeout_ns / 1000000));
-		add_ranks(&t, here, " waits", " wait");
+		join_add_ranks(&t, here, " waits", " wait");
 		error_set(COHORT_INIT_TIMEOUT, "%s", list);
 		return;
 	}
-	add_ranks(&t, here, " has joined", " have joined");
+	join_add_ranks(&t, here, " has joined", " have joined");
 	if (m->joined < m->size) {
 		text_add(&t, "; ");
-		add_ranks(&t, absent, " has not (or is in another process)",
-		          " have not (or are in another process)");
+		join_add_ranks(&t, absent,
+		               " has not (or is in another process)",
+		               " have not (or are in another process)");
 	}
 	error_set(COHORT_INIT_TIMEOUT, "%s; %s", cohort_last_error(), list);
 }
@@ -591,14 +430,14 @@ static void fail_unconnected_locked(struct meeting *m, int rank)
 
 	for (i = 0; i < m->joined; i++)
 		if (!m->members[i].connected.native)
-			rank_set_add(late, shown_rank(m, m->members[i].rank));
+			rank_set_add(late, join_world(m, m->members[i].rank));
 	rank_set_format(&t, late);
 	fail_locked(m, error_set(COHORT_INIT_TIMEOUT,
 	                         "%s: rank %d is connected, but "
 	                         "ncclCommInitRank has not returned for these "
 	                         "ranks of this process: %s",
 	                         cohort_verdict_text(COHORT_VERDICT_INIT_STUCK),
-	                         shown_rank(m, rank), list));
+	                         join_world(m, rank), list));
 }
 
 /* Interval at which a waiting rank checks whether its abort handle was
@@ -615,40 +454,46 @@ static bool await_change_locked(struct meeting *m,
 	struct timespec until;
 
 	until = clock_timespec(look < deadline ? look : deadline);
-	pthread_cond_timedwait(&m->changed, &lock, &until);
+	pthread_cond_timedwait(&m->changed, &join_lock, &until);
 	return patience_is_aborted(patience) || clock_now() >= deadline;
 }
 
 /* Connect this rank and wait for the other ranks of this process. */
-static int connect_rank(struct meeting *m, int rank, int device,
+static int connect_rank(struct meeting *m, const struct join_arguments *a,
                         struct cohort_abort *abort, struct cohort_comm **out)
 {
-	const struct connect_world world = { m->id.native, m->size, NULL };
+	struct subset_caller caller = { .m = m, .c = a->above };
+	const struct connect_world world = {
+		.id = m->id.native,
+		.size = m->size,
+		.is_futile = a->above ? subset_is_futile : NULL,
+		.of = &caller,
+	};
 	const struct clique_options options = clique_options_of(m);
 	const struct patience patience = { options.deadlines.init_ns, abort };
 	const uint64_t deadline = clock_deadline(patience.timeout_ns);
-	struct new_rank own = { .device = device, .rank = rank };
-	struct cohort_comm *above;
+	struct new_rank own = { .device = a->device, .rank = a->rank };
 	bool is_over = false;
 	int rc = connect_ranks(m->platform, &own, 1, &world, &options.config,
 	                       comm_words(options.slots), &patience,
 	                       options.name);
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&join_lock);
 	if (rc == COHORT_INIT_TIMEOUT)
 		add_absent_locked(m, patience.timeout_ns);
-	above = member_locked(m, rank)->above;
-	if (rc == COHORT_INIT_TIMEOUT && above)
-		blame_absent_locked(m, above);
+	if (rc == COHORT_INIT_TIMEOUT && a->above)
+		subset_timed_out_locked(m, a->above);
+	if (rc == COHORT_PROCESS_EXITED)
+		rc = subset_left_locked(m, a->above);
 	if (rc == COHORT_OK)
-		connected_locked(m, rank, &own.connected);
+		connected_locked(m, a->rank, &own.connected);
 	else
 		fail_locked(m, rc);
 	/* Do not give up while another rank is creating the clique. */
 	while (!m->generation && m->status == COHORT_OK &&
 	       (!is_over || m->connected == m->joined)) {
 		if (is_over)
-			pthread_cond_wait(&m->changed, &lock);
+			pthread_cond_wait(&m->changed, &join_lock);
 		else
 			is_over = await_change_locked(m, &patience, deadline);
 	}
@@ -656,10 +501,10 @@ static int connect_rank(struct meeting *m, int rank, int device,
 	    patience_is_aborted(&patience))
 		fail_locked(m, patience_error(&patience));
 	if (!m->generation && m->status == COHORT_OK)
-		fail_unconnected_locked(m, rank);
+		fail_unconnected_locked(m, a->rank);
 	if (m->generation)
 		*out = &m->generation->clique
-		                ->comms[member_locked(m, rank) - m->members];
+		                ->comms[member_locked(m, a->rank) - m->members];
 	else if (rc == COHORT_OK)
 		rc = error_set(m->status, "%s", m->error);
 	leave_locked(m);
@@ -682,12 +527,9 @@ static int follow(struct cohort_comm *c, struct cohort_abort *abort)
 	return error_set(rc, "%s", error);
 }
 
-/* Decode and check the ID, and open its platform.
- * @wanted: platform that the program has chosen (enum cohort_platform)
- * @how:    what has chosen it, for the error */
-static int id_read(const struct cohort_unique_id *bytes, int wanted,
-                   const char *how, struct id *id,
-                   const struct platform **platform_out)
+int join_read_id(const struct cohort_unique_id *bytes, int wanted,
+                 const char *how, struct join_id *id,
+                 const struct platform **platform_out)
 {
 	int rc;
 
@@ -732,17 +574,18 @@ static int place_check(const struct platform *p, int size, int rank, int device)
 	return COHORT_OK;
 }
 
-static int join(const struct arguments *a, struct cohort_abort *abort,
-                struct cohort_comm **out)
+int join_meet(const struct join_arguments *a, struct cohort_abort *abort,
+              struct cohort_comm **out)
 {
 	struct meeting *m = NULL;
 	int rc;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&join_lock);
 	rc = enter_locked(a, &m);
-	pthread_mutex_unlock(&lock);
-	return rc == COHORT_OK ? connect_rank(m, a->rank, a->device, abort, out)
-	                       : rc;
+	pthread_mutex_unlock(&join_lock);
+	if (rc != COHORT_OK)
+		return rc;
+	return connect_rank(m, a, abort, out);
 }
 
 int cohort_comm_join(const struct cohort_unique_id *id, int nranks, int rank,
@@ -750,7 +593,7 @@ int cohort_comm_join(const struct cohort_unique_id *id, int nranks, int rank,
                      struct cohort_comm **comm)
 {
 	struct cohort_group_options o;
-	struct arguments a = {
+	struct join_arguments a = {
 		.size = nranks, .rank = rank, .device = device, .options = &o
 	};
 	struct log log;
@@ -775,71 +618,11 @@ int cohort_comm_join(const struct cohort_unique_id *id, int nranks, int rank,
 		               "options->bootstrap is set, but ranks that join "
 		               "find each other by id: leave it NULL");
 	if (rc == COHORT_OK)
-		rc = id_read(id, o.platform, "options->platform", &a.id,
-		             &a.platform);
+		rc = join_read_id(id, o.platform, "options->platform", &a.id,
+		                  &a.platform);
 	if (rc == COHORT_OK)
 		rc = place_check(a.platform, nranks, rank, device);
 	if (rc == COHORT_OK)
-		rc = join(&a, o.abort, comm);
+		rc = join_meet(&a, o.abort, comm);
 	return rc == COHORT_OK && o.abort ? follow(*comm, o.abort) : rc;
-}
-
-/* ---- subsets ---------------------------------------------------------- */
-
-/* Check @ranks, and store the position of the rank of @comm in @own. */
-static int ranks_check(const struct cohort_comm *comm, const int *ranks, int n,
-                       int *own)
-{
-	const int size = comm->clique->world_size;
-	uint64_t set[COHORT_RANK_WORDS] = { 0 };
-	int rc;
-
-	if (!ranks)
-		return error_set(COHORT_INVALID, "ranks is NULL");
-	if (n < 1 || n > size)
-		return error_set(COHORT_INVALID, "n is %d, not 1 to %d", n,
-		                 size);
-	rc = rank_list_check("ranks", ranks, n, size, set);
-	if (rc != COHORT_OK)
-		return rc;
-	for (*own = 0; *own < n && ranks[*own] != comm->rank; ++*own)
-		;
-	return *own < n ? COHORT_OK
-	                : error_set(COHORT_INVALID,
-	                            "ranks does not contain %d, the calling "
-	                            "rank",
-	                            comm->rank);
-}
-
-int cohort_comm_subset(struct cohort_comm *comm,
-                       const struct cohort_unique_id *id, const int *ranks,
-                       int n, const char *name, struct cohort_comm **child)
-{
-	struct arguments a = {
-		.above = comm, .size = n, .ranks = ranks, .name = name
-	};
-	int rc = comm_check_fork(comm);
-
-	if (rc == COHORT_OK && (!id || !child))
-		rc = error_set(COHORT_INVALID, "comm_subset: %s is NULL",
-		               id ? "child" : "id");
-	if (rc == COHORT_OK)
-		rc = memory_section_check("comm_subset");
-	if (rc == COHORT_OK)
-		rc = ranks_check(comm, ranks, n, &a.rank);
-	if (rc == COHORT_OK)
-		rc = id_read(id, comm->clique->platform->kind,
-		             "the communicator's platform", &a.id, &a.platform);
-	if (rc == COHORT_OK)
-		rc = comm_hold(comm);
-	if (rc != COHORT_OK)
-		return rc;
-	a.device = comm->device;
-	generation_sweep(comm->clique);
-	rc = join(&a, comm->clique->end, child);
-	/* The end of @comm explains more than "rank 0 is too late". */
-	if (rc != COHORT_OK && clique_cause(comm->clique))
-		rc = clique_error(comm->clique);
-	comm_release(comm);
-	return rc;
 }

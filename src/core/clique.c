@@ -51,6 +51,7 @@ static int open_native(struct clique *q, struct new_rank *ranks,
 		.id = id ? *id : (ncclUniqueId){ { 0 } },
 		.size = q->world_size,
 		.is_futile = options->is_futile,
+		.of = options->of,
 	};
 	const struct patience patience = { q->deadlines.init_ns,
 		                           options->abort };

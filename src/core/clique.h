@@ -311,7 +311,8 @@ struct clique_options {
 	 * NULL. */
 	int world;
 	const ncclUniqueId *id;
-	const atomic_bool *is_futile; /* see struct connect_world */
+	bool (*is_futile)(void *of); /* see struct connect_world */
+	void *of;
 
 	/* The handle that aborts connecting, or NULL. */
 	const struct cohort_abort *abort;

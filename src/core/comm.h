@@ -271,12 +271,12 @@ struct wait_reason_slot {
 	atomic_uint readers;
 };
 
-/* A rank's calls of cohort_comm_subset().  Written by api/join.c.  For
- * diagnostics only. */
+/* A rank's calls of cohort_comm_subset().  Written by api/join.c and
+ * api/subset.c.  For diagnostics only. */
 struct comm_subset {
 	_Atomic uint64_t awaits[COHORT_RANK_WORDS]; /* ranks they wait for */
 
-	/* The last call that has timed out: its time, or 0; the ranks that it
+	/* The last call that has failed: its time, or 0; the ranks that it
 	 * waited for; the rank at fault by its number in the root group, or -1;
 	 * and an enum cohort_verdict_kind, or 0. */
 	_Atomic uint64_t failed_ns;

@@ -198,7 +198,7 @@ static int timed_out(const struct connection *c, uint64_t timeout_ns)
 
 static bool is_futile(const struct connection *c)
 {
-	return c->is_futile && atomic_load(c->is_futile);
+	return c->is_futile && c->is_futile(c->of);
 }
 
 /* Wait for the thread.  Return false on timeout, on abort, or if other ranks
@@ -208,11 +208,16 @@ static bool await(struct connection *c, const struct patience *patience)
 	const uint64_t deadline = clock_deadline(patience->timeout_ns);
 	struct timespec until;
 	uint64_t look;
-	bool done;
+	bool done, futile;
 
 	pthread_mutex_lock(&c->lock);
-	while (!c->done && !is_futile(c) && !patience_is_aborted(patience) &&
+	while (!c->done && !patience_is_aborted(patience) &&
 	       clock_now() < deadline) {
+		pthread_mutex_unlock(&c->lock);
+		futile = is_futile(c);
+		pthread_mutex_lock(&c->lock);
+		if (c->done || futile)
+			break;
 		look = c->is_futile || patience->abort ? clock_deadline(LOOK_NS)
 		                                       : deadline;
 		until = clock_timespec(look < deadline ? look : deadline);
@@ -311,6 +316,7 @@ int connect_ranks(const struct platform *p, struct new_rank *ranks, int n,
 		c->id = world->id;
 		c->size = world->size;
 		c->is_futile = world->is_futile;
+		c->of = world->of;
 	}
 	return connect_by(c, patience, ranks);
 }

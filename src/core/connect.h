@@ -11,7 +11,7 @@
  * has stopped waiting, the thread frees everything that it has created.
  */
 
-#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/cause.h"
@@ -43,9 +43,10 @@ struct connect_world {
 	ncclUniqueId id;
 	int size; /* number of ranks in all threads and processes */
 
-	/* Atomic; true if some of the ranks will never connect.  NULL if this
-	 * cannot be known. */
-	const atomic_bool *is_futile;
+	/* Returns true if some of the ranks will never connect.  Called with
+	 * @of every few milliseconds.  NULL if this cannot be known. */
+	bool (*is_futile)(void *of);
+	void *of;
 };
 
 /*
@@ -62,7 +63,7 @@ struct connect_world {
  *   COHORT_OK              all ranks are connected
  *   COHORT_INIT_TIMEOUT    the timeout in @patience has passed
  *   COHORT_ABORTED         the handle in @patience was fired
- *   COHORT_PROCESS_EXITED  world->is_futile was set
+ *   COHORT_PROCESS_EXITED  world->is_futile() has returned true
  *   COHORT_INVALID         the environment has a setting that is not allowed
  *   COHORT_NCCL, COHORT_CUDA, COHORT_NO_MEMORY, COHORT_SYSTEM  a call failed
  */

@@ -29,7 +29,8 @@ struct connection {
 	size_t words; /* words per rank */
 	/* The ranks that split, or NULL if the connection is not a split. */
 	struct split_rank *split;
-	const atomic_bool *is_futile; /* see struct connect_world */
+	bool (*is_futile)(void *of); /* see struct connect_world */
+	void *of;
 	/* True if no rank of another thread or process takes part. */
 	bool is_alone;
 	/* The clique that is split, or NULL; this pointer owns a reference. */

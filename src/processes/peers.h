@@ -154,10 +154,10 @@ void peers_open(struct peers *peers, uint64_t identity);
  * @identity.  Otherwise NCCL would leave them waiting for its ranks. */
 void peers_give_up(struct peers *peers, uint64_t identity);
 
-/* Return an atomic flag that is true if connecting cannot succeed, because a
- * process with ranks has ended, or has given up opening the clique that this
- * process is opening. */
-const atomic_bool *peers_is_futile(const struct peers *peers);
+/* Return true if connecting cannot succeed, because a process with ranks has
+ * ended, or has given up opening the clique that this process is opening.
+ * @peers: a struct peers */
+bool peers_is_futile(void *peers);
 
 /* Set the ranks of each process in the next generation.  Reports of the end of
  * a process name them.  @facts must stay valid until the next call. */

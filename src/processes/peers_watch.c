@@ -521,7 +521,9 @@ void peers_give_up(struct peers *p, uint64_t identity)
 	}
 }
 
-const atomic_bool *peers_is_futile(const struct peers *p)
+bool peers_is_futile(void *peers)
 {
-	return &p->is_futile;
+	const struct peers *p = peers;
+
+	return atomic_load(&p->is_futile);
 }

@@ -284,6 +284,57 @@ Test(subset, ranks_that_wait_for_each_other_in_a_subset_are_not_blamed)
 	expect_blame(&ids, -1, "waits in all_reduce 1 of group ");
 }
 
+/* Wait on rank 0 for rank 2, which closes its communicator or, if @user is not
+ * NULL, returns. */
+static int left_alone(struct cohort_comm *c, void *user)
+{
+	static const int ranks[] = { 0, 2 };
+	struct cohort_comm *child;
+
+	make_ids(c);
+	if (cohort_comm_rank(c) == 2 && !user)
+		ranks_must(cohort_comm_close(c), "close");
+	if (cohort_comm_rank(c) != 0)
+		return 0;
+	return cohort_comm_subset(c, &ids[0], ranks, 2, NULL, &child);
+}
+
+/* The test's timeout is shorter than the init deadline. */
+static void expect_left(void *user, const char *how)
+{
+	struct cohort_group_options o;
+	struct cohort_group *group;
+	int rc;
+
+	cohort_group_options_init(&o);
+	o.deadlines.init_ns = 600000 * MS;
+	group = ranks_open(3, &o);
+	rc = cohort_group_run(group, left_alone, user, &cause);
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	if (spread_first(3) > 0)
+		return;
+	cr_assert_eq(rc, COHORT_INIT_TIMEOUT, "%s", cause.text);
+	cr_assert_eq(cause.rank, 2, "%s", cause.text);
+	cr_assert_eq(cause.kind, COHORT_VERDICT_LEFT);
+	cr_assert_not_null(strstr(cause.text, how), "%s", cause.text);
+	cr_assert_not_null(strstr(cause.text,
+	                          "; rank 0 waits in comm_subset for "),
+	                   "%s", cause.text);
+}
+
+Test(subset, subset_ends_at_once_if_a_member_has_closed)
+{
+	expect_left(NULL, spread_processes() > 1
+	                          ? "has closed the "
+	                          : ") has left with cohort_comm_close()");
+}
+
+Test(subset, subset_ends_at_once_if_a_members_worker_has_returned)
+{
+	spread_not("the worker may run again in the other process");
+	expect_left(&ids, ") has left: its worker returned 0");
+}
+
 /* ---- verdicts ----------------------------------------------------------- */
 
 /* Hang on rank 3. Rank 0 waits for rank 3 in a subset, and ranks 1 and 2 wait

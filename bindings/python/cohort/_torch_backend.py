@@ -205,14 +205,15 @@ class CohortBackend(C10DBackend):  # type: ignore[misc]
             missing = [one for one in ranks if not store.check([f"here/{one}"])]
         if not missing:
             return error
-        # A rank of a part of the world may be waiting for a rank outside of it.
+        # A rank of a part of the world may be waiting for a rank outside of it, unless it has left.
         is_whole = len(ranks) == len((self._world or self)._global_ranks)
-        blamed = missing[0] if len(missing) == 1 and is_whole else -1
+        has_left = " has left" in error.text or " has closed the " in error.text
+        blamed = missing[0] if len(missing) == 1 and (is_whole or has_left) else -1
         names = ", ".join(str(self._global_ranks[one]) for one in missing)
         text = (f"rank{'s' if len(missing) > 1 else ''} {names} "
                 f"{'have' if len(missing) > 1 else 'has'} not {what}: {error.text}")
         return error_of(error.status, text, Cause(
-            error.status, VerdictKind.NONE, blamed, 0, 0, 0, 0, 0, time.monotonic_ns(), 0,
+            error.status, VerdictKind.LEFT if has_left else VerdictKind.NONE, blamed, 0, 0, 0, 0, 0, time.monotonic_ns(), 0,
             int(limit * 1e9), frozenset(ranks) - frozenset(missing), frozenset(missing),
             text, self._global_ranks[blamed] if blamed >= 0 else -1, text))
 

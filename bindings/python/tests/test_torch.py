@@ -486,6 +486,25 @@ def program(rank):
 """, limit=2)
         self.assertRegex(said[0], r"timeout of 2 s: rank 2 has not called send\(1, tag=7\)")
 
+    def test_first_message_to_a_rank_that_has_left_ends_before_its_timeout(self):
+        said = self.ranks(3, """
+def program(rank):
+    start(rank)
+    if rank == 2:
+        dist.destroy_process_group()
+    else:
+        try:
+            if rank == 0:
+                dist.recv(torch.ones(4), 2)
+        except RuntimeError as error:
+            say(error.global_rank, "has closed the group; rank 0 waits in comm" in str(error))
+        store = dist.distributed_c10d._get_default_store()
+        store.add("done", 1)
+        while store.add("done", 0) < 2:
+            time.sleep(0.01)
+""", 1000)
+        self.assertEqual(said, ["2 True"])
+
     def test_hang_in_one_process_group_is_named_in_another(self):
         said = self.ranks(4, """
 def program(rank):
@@ -724,6 +743,14 @@ class Threads(Case):
         with self.assertRaisesRegex(RuntimeError, "rank 2 has left") as caught:
             cohort.torch.run(program, 3)
         self.assertEqual(caught.exception.rank, 2)
+
+    def test_first_message_to_a_rank_that_returned_ends_at_once(self):
+        def program():
+            if torch.distributed.get_rank() != 2:
+                torch.distributed.recv(torch.ones(4), 2)
+        with self.assertRaisesRegex(RuntimeError, "InitTimeout: rank 2 .*has left") as caught:
+            cohort.torch.run(program, 3, timeout=1000.0)
+        self.assertEqual({error.global_rank for error in caught.exception.exceptions.values()}, {2})
 
     def test_chain_of_messages_names_the_rank_at_its_end(self):
         def program():

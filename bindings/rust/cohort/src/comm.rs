@@ -249,13 +249,13 @@ impl Comm {
     /// `cohort_comm_subset()`
     ///
     /// `id` is used only for this, and `ranks` are the members in the order of their new ranks.
-    /// Blocks until all members have called, or the init deadline has passed. If this
-    /// communicator ends, so does the new one, but not vice versa.
+    /// Blocks until all members have called, one has left, or the init deadline has passed. If
+    /// this communicator ends, so does the new one, but not vice versa.
     ///
     /// # Errors
     ///
     /// [`Status::INVALID`], naming the argument and its value; [`Status::INIT_TIMEOUT`] if a
-    /// member does not call; the cause.
+    /// member does not call or has left; the cause.
     pub fn subset(&self, id: &UniqueId, ranks: &[usize]) -> Result<Comm> {
         let call = "cohort_comm_subset";
         let id = sys::cohort_unique_id { bytes: id.0 };

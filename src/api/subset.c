@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Implements cohort_comm_subset(): a meeting of ranks of one communicator, and
+ * the search for the rank that is to blame if the meeting does not take place
+ */
+
+#include <string.h>
+
+#include "api/communicator.h"
+#include "api/generation.h"
+#include "api/join.h"
+#include "base/clock.h"
+#include "base/status.h"
+#include "base/util.h"
+#include "core/launch_lock.h"
+#include "core/remote.h"
+#include "watch/describe.h"
+#include "watch/stall.h"
+#include "watch/waits.h"
+
+/* Describe in @out what rank @c of this process does, and for which rank it
+ * waits. */
+static void report_rank(struct cohort_comm *c, struct remote_rank *out)
+{
+	const struct clique *q = c->clique;
+	const struct snapshot s = { .group = q->name,
+		                    .is_child = clique_is_child(q),
+		                    .starts_are_marked = q->starts_are_marked,
+		                    .now_ns = clock_now() };
+	struct text t = { out->text, sizeof(out->text) };
+	const struct wait_link *link;
+	struct rank_snapshot r;
+	struct waits w;
+
+	snapshot_details(&r, c, 0);
+	waits_of(c, 0, 0, &w);
+	memcpy(r.elsewhere, w.culprits->at.elsewhere, sizeof(r.elsewhere));
+	out->kind = stall_kind_of_absence(&r);
+	out->waits = w.link_count;
+	out->in_cycle = w.is_cycle;
+	if (!w.link_count) {
+		describe_rank(&t, &s, &r);
+		return;
+	}
+	out->end = w.culprits->world;
+	out->end_kind = stall_kind_of_culprit(w.culprits);
+	for (link = w.links; link < w.links + w.link_count - 1 &&
+	                     !rank_set_has(link->worlds, c->world_rank);
+	     link++)
+		;
+	describe_name_of(&t, &s, &r);
+	text_add(&t, " waits in %s", link->call);
+	if (link->for_world >= 0)
+		text_add(&t, " for rank %d", link->for_world);
+}
+
+static bool waits_in_subset(const struct remote_rank *x)
+{
+	return x->waits && strncmp(x->in, SUBSET, strlen(SUBSET)) == 0;
+}
+
+/* Find a rank that has not called cohort_comm_subset(), in which @c waits, and
+ * describe it in @x.  A rank of another process may have called.  Return false
+ * if none is known. */
+static bool find_absent(const struct cohort_comm *c, struct remote_rank *x)
+{
+	struct clique *q = c->clique;
+	const struct remote *remote = q->remote;
+	uint64_t set[COHORT_RANK_WORDS];
+	struct missing question;
+	struct text silent = TEXT_NONE;
+	int i, r;
+
+	for (i = 0; i < COHORT_RANK_WORDS; i++)
+		set[i] = atomic_load(&c->subset.awaits[i]);
+	for (i = 0; i < q->size; i++) {
+		*x = (struct remote_rank){ .world = q->comms[i].world_rank };
+		if (!rank_set_has(set, q->comms[i].rank))
+			continue;
+		report_rank(&q->comms[i], x);
+		return true;
+	}
+	for (r = rank_set_next(set, -1); r >= 0 && remote;
+	     r = rank_set_next(set, r)) {
+		question = missing_any(q->identity, r, c->rank, 0);
+		if (remote->ask(remote, q, &question, x, 1, &silent) == 1 &&
+		    !waits_in_subset(x))
+			return true;
+	}
+	return false;
+}
+
+/* Record for @c which rank is to blame for the failure of
+ * cohort_comm_subset(). */
+static void blame_locked(const struct meeting *m, struct cohort_comm *c)
+{
+	int i;
+
+	for (i = 0; i < COHORT_RANK_WORDS; i++)
+		atomic_store(&c->subset.missed[i],
+		             atomic_load(&c->subset.awaits[i]));
+	atomic_store(&c->subset.culprit, m->culprit);
+	atomic_store(&c->subset.kind, m->kind);
+	atomic_store(&c->subset.failed_ns, clock_now());
+}
+
+void subset_timed_out_locked(struct meeting *m, struct cohort_comm *c)
+{
+	struct remote_rank x;
+	int i;
+
+	if (!m->kind && find_absent(c, &x)) {
+		m->culprit = x.waits ? x.end : x.world;
+		m->kind = x.waits ? x.end_kind : x.kind;
+		for (i = 0; i < m->joined; i++)
+			if (m->members[i].above->world_rank == m->culprit)
+				x.in_cycle = true;
+		if (x.in_cycle) {
+			m->culprit = -1;
+			m->kind = COHORT_VERDICT_CYCLE;
+		}
+		text_set(m->why, sizeof(m->why), "%s", remote_words(&x));
+	}
+	blame_locked(m, c);
+	error_set(COHORT_INIT_TIMEOUT, "%s%s%s", cohort_last_error(),
+	          *m->why ? "; " : "", m->why);
+}
+
+/* Least and longest interval at which a rank in cohort_comm_subset() asks other
+ * processes. */
+#define ASK_LEAST_NS (50 * UINT64_C(1000000))
+#define ASK_MOST_NS (2 * UINT64_C(1000000000))
+
+/* A rank of another process may have called, used the new communicator and left
+ * while this rank was still connecting, which then succeeds in this time. */
+#define LEFT_NS (2 * UINT64_C(1000000000))
+
+/* Record that the rank in @x has left, for which the meeting waits. */
+static void set_left_locked(struct meeting *m, const struct remote_rank *x)
+{
+	m->culprit = x->world;
+	m->kind = COHORT_VERDICT_LEFT;
+	text_set(m->why, sizeof(m->why), "%s", remote_words(x));
+}
+
+/* Set @far to the ranks of other processes that the meeting waits for.  If a
+ * rank of this process has left, record that. */
+static void look_here_locked(struct meeting *m, uint64_t *far)
+{
+	struct clique *q = m->parent;
+	struct remote_rank x = { .kind = 0 };
+	struct cohort_comm *c;
+	int r, i = 0;
+
+	for (r = 0; r < m->size; r++) {
+		if (i < m->joined && m->members[i].rank == r) {
+			i++;
+			continue;
+		}
+		for (c = q->comms; c < q->comms + q->size; c++)
+			if (c->rank == m->ranks[r])
+				break;
+		if (c == q->comms + q->size) {
+			rank_set_add(far, m->ranks[r]);
+		} else if (atomic_load(&c->lock.closed) ||
+		           atomic_load(&comm_root(c)->thread.returned)) {
+			x.world = c->world_rank;
+			report_rank(c, &x);
+			set_left_locked(m, &x);
+			return;
+		}
+	}
+}
+
+/* Find a rank in @far, a set of ranks of other processes, that has closed its
+ * communicator, and describe it in @x. */
+static bool find_left(const struct cohort_comm *c, const uint64_t *far,
+                      struct remote_rank *x)
+{
+	const struct clique *q = c->clique;
+	struct missing question;
+	struct text silent = TEXT_NONE;
+	int r;
+
+	for (r = rank_set_next(far, -1); r >= 0; r = rank_set_next(far, r)) {
+		question = missing_any(q->identity, r, c->rank, 0);
+		if (q->remote->ask(q->remote, q, &question, x, 1, &silent) ==
+		            1 &&
+		    x->is_closed)
+			return true;
+	}
+	return false;
+}
+
+bool subset_is_futile(void *of)
+{
+	struct subset_caller *caller = of;
+	struct meeting *m = caller->m;
+	const struct clique *q = m->parent;
+	uint64_t far[COHORT_RANK_WORDS] = { 0 };
+	struct remote_rank x;
+	bool found;
+
+	pthread_mutex_lock(&join_lock);
+	if (!m->kind)
+		look_here_locked(m, far);
+	found = m->kind == COHORT_VERDICT_LEFT;
+	pthread_mutex_unlock(&join_lock);
+	if (found || rank_set_is_empty(far) || clock_now() < caller->ask_ns ||
+	    !q->remote->get_state(q, 0).has_closed)
+		return found;
+	found = find_left(caller->c, far, &x);
+	caller->interval_ns =
+		MIN(MAX(2 * caller->interval_ns, ASK_LEAST_NS), ASK_MOST_NS);
+	caller->ask_ns = clock_deadline(found ? LEFT_NS : caller->interval_ns);
+	if (!found || !caller->was_left) {
+		caller->was_left = found;
+		return false;
+	}
+	pthread_mutex_lock(&join_lock);
+	if (!m->kind)
+		set_left_locked(m, &x);
+	pthread_mutex_unlock(&join_lock);
+	return true;
+}
+
+int subset_left_locked(const struct meeting *m, struct cohort_comm *c)
+{
+	uint64_t here[COHORT_RANK_WORDS] = { 0 };
+	char list[256];
+	struct text t = { list, sizeof(list) };
+	int i;
+
+	for (i = 0; i < m->joined; i++)
+		rank_set_add(here, join_world(m, m->members[i].rank));
+	join_add_ranks(&t, here, " waits", " wait");
+	blame_locked(m, c);
+	return error_set(COHORT_INIT_TIMEOUT, "%s; %s in " SUBSET " for \"%s\"",
+	                 m->why, list, m->name);
+}
+
+/* ---- subsets ---------------------------------------------------------- */
+
+/* Check @ranks, and store the position of the rank of @comm in @own. */
+static int ranks_check(const struct cohort_comm *comm, const int *ranks, int n,
+                       int *own)
+{
+	const int size = comm->clique->world_size;
+	uint64_t set[COHORT_RANK_WORDS] = { 0 };
+	int rc;
+
+	if (!ranks)
+		return error_set(COHORT_INVALID, "ranks is NULL");
+	if (n < 1 || n > size)
+		return error_set(COHORT_INVALID, "n is %d, not 1 to %d", n,
+		                 size);
+	rc = rank_list_check("ranks", ranks, n, size, set);
+	if (rc != COHORT_OK)
+		return rc;
+	for (*own = 0; *own < n && ranks[*own] != comm->rank; ++*own)
+		;
+	return *own < n ? COHORT_OK
+	                : error_set(COHORT_INVALID,
+	                            "ranks does not contain %d, the calling "
+	                            "rank",
+	                            comm->rank);
+}
+
+int cohort_comm_subset(struct cohort_comm *comm,
+                       const struct cohort_unique_id *id, const int *ranks,
+                       int n, const char *name, struct cohort_comm **child)
+{
+	struct join_arguments a = {
+		.above = comm, .size = n, .ranks = ranks, .name = name
+	};
+	int rc = comm_check_fork(comm);
+
+	if (rc == COHORT_OK && (!id || !child))
+		rc = error_set(COHORT_INVALID, "comm_subset: %s is NULL",
+		               id ? "child" : "id");
+	if (rc == COHORT_OK)
+		rc = memory_section_check("comm_subset");
+	if (rc == COHORT_OK)
+		rc = ranks_check(comm, ranks, n, &a.rank);
+	if (rc == COHORT_OK)
+		rc = join_read_id(id, comm->clique->platform->kind,
+		                  "the communicator's platform", &a.id,
+		                  &a.platform);
+	if (rc == COHORT_OK)
+		rc = comm_hold(comm);
+	if (rc != COHORT_OK)
+		return rc;
+	a.device = comm->device;
+	generation_sweep(comm->clique);
+	rc = join_meet(&a, comm->clique->end, child);
+	/* The end of @comm explains more than "rank 0 is too late". */
+	if (rc != COHORT_OK && clique_cause(comm->clique))
+		rc = clique_error(comm->clique);
+	comm_release(comm);
+	return rc;
+}
