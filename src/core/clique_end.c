@@ -3,6 +3,7 @@
 /* Ends a clique: its cause, its states, and the results for waiting callers */
 
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/backoff.h"
@@ -203,34 +204,54 @@ static const struct cohort_comm *find_unreported(const struct clique *q,
 	return first;
 }
 
+#define UNKNOWN "; no information about "
+
+/* If @text has come from another process, which has described its own ranks,
+ * cut off how many ranks it did not describe.  Return that number; or -1 if
+ * @text describes no ranks. */
+static int cut_unknown(char *text)
+{
+	char *unknown = strstr(text, UNKNOWN);
+	int count = -1;
+
+	if (!unknown || sscanf(unknown, UNKNOWN "%d", &count) != 1)
+		return -1;
+	*unknown = '\0';
+	return count;
+}
+
 /* Append what the ranks were doing, one entry for each set of ranks that were
  * doing the same, up to MAX_SIDES entries.  Start with the set of @rank if that
- * rank is in this process. */
-static void add_sides(struct text *t, const struct clique *q, int rank)
+ * rank is in this process.
+ * @others: number of ranks that the text does not describe yet, or -1 if it
+ *          describes none */
+static void add_sides(struct text *t, const struct clique *q, int rank,
+                      int others)
 {
 	uint64_t reported[COHORT_RANK_WORDS] = { 0 };
 	const struct cohort_comm *first = clique_rank(q, rank);
+	const bool is_first = others < 0;
 	int sides;
 
 	if (!first)
 		first = find_unreported(q, reported);
-	if (first && clique_is_child(q))
+	if (first && is_first && clique_is_child(q))
 		text_add(t, "; when \"%s\" ended:", q->name);
-	else if (first)
+	else if (first && is_first)
 		text_add(t, "; when it ended:");
 	for (sides = 0; first && sides < MAX_SIDES; sides++) {
-		text_add(t, sides ? ";" : "");
+		text_add(t, sides || !is_first ? ";" : "");
 		add_side(t, q, first, reported);
 		first = find_unreported(q, reported);
 	}
 	if (first)
 		text_add(t, "; the other ranks are omitted");
-	if (q->world_size > q->size &&
+	others = (is_first ? q->world_size : others) - q->size;
+	if (others > 0 &&
 	    cause_peek(q->end)->kind != COHORT_VERDICT_PROCESS_EXITED)
 		text_add(t,
-		         "; no information about %d of %d ranks, which are in "
-		         "other processes",
-		         q->world_size - q->size, q->world_size);
+		         UNKNOWN "%d of %d ranks, which are in other processes",
+		         others, q->world_size);
 }
 
 /*
@@ -244,6 +265,7 @@ static void explain(struct clique *q)
 	struct cohort_abort *end = q->end;
 	const struct cohort_cause *cause = cause_peek(end);
 	size_t used;
+	int others;
 
 	/* These causes need no explanation: the watchdog describes stalls
 	 * itself, and the cause of a failed operation names the operation. */
@@ -251,10 +273,11 @@ static void explain(struct clique *q)
 	    (cause->ticket && cause->kind != COHORT_VERDICT_ABORTED))
 		return;
 	end->explained = *cause;
-	used = strlen(cause->text);
+	others = cut_unknown(end->explained.text);
+	used = strlen(end->explained.text);
 	add_sides(&(struct text){ end->explained.text + used,
 	                          sizeof(end->explained.text) - used },
-	          q, cause->rank);
+	          q, cause->rank, others);
 	cause_set_explained(end);
 }
 

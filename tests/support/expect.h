@@ -49,6 +49,11 @@ static inline void expect_ending(const char *text, const char *why)
 	cr_assert(strncmp(text, why, n) == 0 &&
 	                  strncmp(text + n, amid, sizeof(amid) - 1) == 0,
 	          "\"%s\" is not \"%s%s...\"", text, why, amid);
+	text = strstr(text, amid) + 1;
+	cr_assert_null(strstr(text, amid), "told twice: %s", text);
+	text = strstr(text, "; no information");
+	cr_assert(!text || !strstr(text + 1, "; no information"),
+	          "told twice: %s", text);
 }
 
 /* Run @worker on @size ranks, which must all return COHORT_OK. */
