@@ -32,8 +32,8 @@ int comm_enter_on_device(struct cohort_comm *comm, bool with_cause,
 void comm_leave_on_device(struct cohort_comm *comm,
                           const struct device_scope *scope);
 
-/* Wait for @ticket like cohort_wait(), but until @deadline_ns.  If it is 0,
- * check without waiting. */
+/* Wait for @ticket like cohort_wait(), but until @deadline_ns.  If @deadline_ns
+ * is 0, check without waiting. */
 int comm_await(struct cohort_comm *comm, uint64_t ticket, uint64_t deadline_ns);
 
 /* Wait like comm_await() for all tickets given out so far. */
@@ -53,8 +53,8 @@ struct registration;
 
 /*
  * Call @inside(@comm, @what) with the lock held, in a memory section
- * (core/launch_lock.h).  If it returns COHORT_TIMED_OUT, wait until the reaper
- * has deregistered all memory, and call it again.
+ * (core/launch_lock.h).  If @inside returns COHORT_TIMED_OUT, wait until the
+ * reaper has deregistered all memory, and call it again.
  * @call: name of the API function, for error texts
  *
  * Returns:

@@ -129,8 +129,8 @@ static int await_answer(struct cohort_comm *c, uint64_t ticket,
 	return rc;
 }
 
-/* Return true if the rank is bound to another thread than this one, by its
- * communicator or by one above it. */
+/* Return true if the rank is bound to another thread, through this communicator
+ * or one that it was split from. */
 static bool is_helper(const struct cohort_comm *c)
 {
 	while (c->above && !atomic_load(&c->lock.owner))

@@ -69,7 +69,7 @@ int generation_open(const struct platform *platform, struct new_rank *ranks,
 	g->peers = peers;
 	g->clique = q;
 	g->options = *watch_options;
-	/* Cliques that are split from this one do not defer their watch. */
+	/* The watch of a split clique is never deferred. */
 	g->options.is_deferred = false;
 	q->owning_generation = g;
 	*out = g;
@@ -523,8 +523,8 @@ int generation_free(struct generation *g)
 	struct generation *child;
 	int rc = COHORT_OK, freed;
 
-	/* Before any clique of the tree is freed, because the owner of a rank in
-	 * one clique may be using the other cliques. */
+	/* Do this before any clique of the tree is freed, because the owner of
+	 * a rank in one clique may be using the other cliques. */
 	visit(g, retain_bound);
 	/* Terminates because each child removes itself from the list. */
 	while ((child = first_child(g))) {

@@ -42,8 +42,8 @@ int generation_open(const struct platform *platform, struct new_rank *ranks,
  * the name, the ranks and the identity. */
 struct clique_options generation_child_options(struct clique *parent);
 
-/* Open a child of @options->parent.  A call on one of the parent's ranks, which
- * is in progress, keeps the parent open. */
+/* Open a child of @options->parent.  A call in progress on one of the parent's
+ * ranks must keep the parent open. */
 int generation_open_child(struct new_rank *ranks, int n,
                           const struct clique_options *options,
                           struct generation **out);

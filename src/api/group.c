@@ -426,7 +426,7 @@ int cohort_group_close(struct cohort_group *group)
 			rc = freed;
 	}
 	processes_free(group->processes);
-	/* A callback may call until the generations have ended. */
+	/* Callbacks may use the group until its generations have ended. */
 	remove_open(group);
 	free(group);
 	return rc;
@@ -544,10 +544,10 @@ static void add_process(const struct cohort_group *group,
 
 /* Add to @set the ranks that a supervisor should drop: the rank that the cause
  * blames, missing ranks if these are at most half of all, and abandoned ranks.
- * Omit abandoned ranks if they are more than half of all: then the blamed rank
- * has held them up, for example in Python's interpreter lock.  But a wedged
- * clique can be respawned only without every rank that hangs.  Return the
- * number of ranks in @set. */
+ * Omit abandoned ranks if they are more than half of all, because the blamed
+ * rank has then held them up, for example in Python's interpreter lock.  Never
+ * omit them if the clique is wedged, because a respawn then requires that every
+ * rank that hangs is dropped.  Return the number of ranks in @set. */
 static int find_lost(struct clique *q, uint64_t *set)
 {
 	const struct cohort_cause *cause = clique_explained_cause(q);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Implements cohort_comm_join(), and what cohort_comm_subset() shares with it:
- * ranks that join by a unique ID
+ * Implements cohort_comm_join(), and the part of cohort_comm_subset() that is
+ * the same: ranks that join by a unique ID
  *
  * NCCL frees all ranks of a process that join by one ID together, so they
  * become one clique.  Each rank adds itself to the meeting of its ID, then
  * connects.  The last rank of this process that is connected creates the
- * clique.  NCCL connects no rank before all ranks have joined,
- * so the meeting is then complete.
+ * clique.  NCCL connects no rank before all ranks have joined, so the meeting
+ * is then complete.
  */
 
 #include "api/join.h"
@@ -88,7 +88,7 @@ struct failure {
 	char error[512];
 };
 
-/* The last failures, in a ring.  Guarded by join_lock. */
+/* Ring buffer of the last failures.  Guarded by join_lock. */
 static struct failure failures[16];
 static unsigned failure_count;
 
@@ -111,7 +111,7 @@ static struct meeting *find_locked(const struct join_id *id)
 	return m;
 }
 
-/* Publish the ranks that @c waits for in its calls of cohort_comm_subset(). */
+/* Publish the ranks that @c waits for in cohort_comm_subset(). */
 static void publish_awaits_locked(struct cohort_comm *c)
 {
 	uint64_t awaits[COHORT_RANK_WORDS] = { 0 };
@@ -161,9 +161,9 @@ void join_add_ranks(struct text *t, const uint64_t *set, const char *one,
 	text_add(t, "%s", rank_set_count(set) == 1 ? one : several);
 }
 
-/* If an earlier meeting of this ID has failed, the new one fails, too, but only
- * after its ranks are connected: NCCL may still wait for them in the threads
- * that the earlier meeting has abandoned. */
+/* Create a meeting.  If an earlier meeting of this ID has failed, the new one
+ * also fails, but only once its ranks are connected: NCCL may still wait for
+ * them in threads that the earlier meeting has abandoned. */
 static struct meeting *create_locked(const struct join_arguments *a)
 {
 	const size_t n = (size_t)a->size;
@@ -318,8 +318,8 @@ static void fail_locked(struct meeting *m, int status)
 }
 
 /* Create one clique from the members, all of which are connected.  Takes
- * ownership of their native communicators even if it fails.  If the clique has
- * a parent, a member that waits in cohort_comm_subset() keeps that open. */
+ * ownership of their native communicators even if it fails.  If there is a
+ * parent, the members' calls of cohort_comm_subset() keep it open. */
 static int make_clique(struct meeting *m, struct generation **out)
 {
 	const struct watch_options watch = options_of_watch(&m->options);
@@ -380,9 +380,9 @@ static void leave_locked(struct meeting *m)
 	free(m);
 }
 
-/* Extend the thread's error with the ranks that have joined and the ranks that
- * have not, because NCCL waits for all of them.  In a subset, it is known which
- * of them are in this process, so replace the error if one has not called. */
+/* Append to the thread's error which ranks have joined and which have not,
+ * because NCCL waits for all of them.  If a rank of this process has not called
+ * cohort_comm_subset(), replace the error with a text that names the rank. */
 static void add_absent_locked(const struct meeting *m, uint64_t timeout_ns)
 {
 	uint64_t here[COHORT_RANK_WORDS] = { 0 };

@@ -3,10 +3,10 @@
 #define API_JOIN_H
 
 /*
- * Meetings of the ranks that join by one unique ID
+ * Meetings: the ranks of this process that join by one unique ID
  *
- * join.c has what all of them do; subset.c has what cohort_comm_subset() adds,
- * whose members know which ranks they wait for.
+ * join.c implements all of a meeting except the search for a rank that never
+ * calls cohort_comm_subset(), which is in subset.c.
  */
 
 #include <pthread.h>
@@ -22,8 +22,8 @@ struct generation;
 struct join_id {
 	uint32_t magic;
 	int32_t platform;
-	int64_t process; /* pid of the process that made the ID */
-	/* Random number of that process, which distinguishes it from an earlier
+	int64_t process; /* pid of the process that created the ID */
+	/* Random number of the process, which distinguishes it from an earlier
 	 * process with the same pid. */
 	uint64_t instance;
 	ncclUniqueId native;
@@ -35,12 +35,13 @@ struct join_arguments {
 	const struct platform *platform;
 	int size, rank, device;
 
-	/* Of cohort_comm_join() only. */
+	/* Used only by cohort_comm_join(). */
 	const struct cohort_group_options *options;
 
-	/* Of cohort_comm_subset() only; NULL for cohort_comm_join(). */
+	/* Used only by cohort_comm_subset(); @above is NULL in
+	 * cohort_comm_join(). */
 	struct cohort_comm *above;
-	const int *ranks; /* ranks of the parent, by their ranks in the child */
+	const int *ranks; /* ranks in the parent, in order of the child */
 	const char *name;
 };
 
@@ -55,8 +56,8 @@ struct meeting {
 	struct cohort_group_options options;
 	struct option_texts texts; /* strings of @options */
 	struct clique *parent;     /* NULL for cohort_comm_join() */
-	int *ranks;    /* see struct join_arguments; after @members */
-	char name[64]; /* of a child */
+	int *ranks;                /* see struct join_arguments */
+	char name[64];             /* used if there is a parent */
 
 	/* The following members are guarded by join_lock. */
 	struct meeting *next;
@@ -68,25 +69,25 @@ struct meeting {
 	struct generation *generation;
 	int status; /* reason why no rank can join, or COHORT_OK */
 	char error[512];
-	/* Why a subset has failed: the rank at fault by its number in the root
-	 * group, or -1; an enum cohort_verdict_kind, or 0 if unknown; and what
-	 * the rank that has not called does. */
+	/* Reason why a subset has failed: the rank at fault (its number in the
+	 * root group), or -1; an enum cohort_verdict_kind, or 0 if unknown; and
+	 * a text about the rank that has not called. */
 	int culprit, kind;
 	char why[400];
 	struct new_rank members[];
 };
 
-/* Return NCCL's own ID from @id, and store its platform in @platform.  The
- * caller can then join by plain NCCL calls. */
+/* Return NCCL's own ID from @id, and store its platform in @platform, so that
+ * the caller can join by plain NCCL calls. */
 ncclUniqueId join_native_id(const struct cohort_unique_id *id,
                             const struct platform **platform);
 
-/* Lock of all meetings. */
+/* Guards all meetings. */
 extern pthread_mutex_t join_lock;
 
 /* Decode and check the ID, and open its platform.
  * @wanted: platform that the program has chosen (enum cohort_platform)
- * @how:    what has chosen it, for the error */
+ * @how:    source of @wanted, for error texts */
 int join_read_id(const struct cohort_unique_id *bytes, int wanted,
                  const char *how, struct join_id *id,
                  const struct platform **platform_out);
@@ -96,11 +97,12 @@ int join_read_id(const struct cohort_unique_id *bytes, int wanted,
 int join_meet(const struct join_arguments *a, struct cohort_abort *abort,
               struct cohort_comm **out);
 
-/* Return the number of rank @rank for texts: in the root of a child. */
+/* Return the number by which messages name rank @rank: its number in the root
+ * group if there is a parent, otherwise @rank. */
 int join_world(const struct meeting *m, int rank);
 
-/* Append the ranks in @set, numbered as by join_world(), and then @one or
- * @several. */
+/* Append the ranks in @set, numbered as by join_world(), followed by @one if
+ * there is one rank, otherwise by @several. */
 void join_add_ranks(struct text *t, const uint64_t *set, const char *one,
                     const char *several);
 
@@ -108,23 +110,23 @@ void join_add_ranks(struct text *t, const uint64_t *set, const char *one,
 struct subset_caller {
 	struct meeting *m;
 	struct cohort_comm *c;
-	/* Time at which other processes are asked, and the last interval. */
+	/* Time of the next question to other processes, and the interval. */
 	uint64_t ask_ns, interval_ns;
-	bool was_left; /* an answer was that a rank has left */
+	bool was_left; /* the last answer was that a rank has left */
 };
 
 /* Return true if a rank that has not called cohort_comm_subset() has left, so
  * that the others need not wait for their deadline.
- * @of: a struct subset_caller, zero but for its pointers */
+ * @of: a struct subset_caller, all zero except its pointers */
 bool subset_is_futile(void *of);
 
-/* Set the thread's error after subset_is_futile() has returned true, record for
- * @c which rank is to blame, and return the status.  Call it with the lock,
- * before the meeting fails, because its members wait until then. */
+/* Handle a true result of subset_is_futile(): record for @c which rank is to
+ * blame, set the thread's error, and return the status.  Call it with the lock
+ * held, before fail_locked(), which clears the ranks that @c waits for. */
 int subset_left_locked(const struct meeting *m, struct cohort_comm *c);
 
-/* As subset_left_locked(), for a timeout: add to the thread's error what the
- * rank that has not called does. */
+/* Like subset_left_locked(), but after a timeout: append to the thread's error
+ * what the rank that has not called does. */
 void subset_timed_out_locked(struct meeting *m, struct cohort_comm *c);
 
 #endif

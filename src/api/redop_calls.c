@@ -59,8 +59,7 @@ int cohort_op_destroy(struct cohort_comm *comm, int op)
 	if (rc != COHORT_OK)
 		return rc;
 	rc = comm_await_detached(comm);
-	/* The native communicator cannot be freed here, because the lock is
-	 * held. */
+	/* The lock keeps the reaper from freeing the native communicator. */
 	if (rc != COHORT_STATE)
 		rc = redop_destroy(comm, op,
 		                   cause_or_closing(comm->clique->end));

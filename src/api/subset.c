@@ -2,7 +2,7 @@
 
 /*
  * Implements cohort_comm_subset(): a meeting of ranks of one communicator, and
- * the search for the rank that is to blame if the meeting does not take place
+ * the search for the rank to blame if the meeting does not complete
  */
 
 #include <string.h>
@@ -19,8 +19,8 @@
 #include "watch/stall.h"
 #include "watch/waits.h"
 
-/* Describe in @out what rank @c of this process does, and for which rank it
- * waits. */
+/* Describe in @out what rank @c of this process does, and which rank it waits
+ * for. */
 static void report_rank(struct cohort_comm *c, struct remote_rank *out)
 {
 	const struct clique *q = c->clique;
@@ -60,9 +60,8 @@ static bool waits_in_subset(const struct remote_rank *x)
 	return x->waits && strncmp(x->in, SUBSET, strlen(SUBSET)) == 0;
 }
 
-/* Find a rank that has not called cohort_comm_subset(), in which @c waits, and
- * describe it in @x.  A rank of another process may have called.  Return false
- * if none is known. */
+/* Find a rank that @c waits for in cohort_comm_subset() and that has not called
+ * it, and describe the rank in @x.  Return false if no such rank is known. */
 static bool find_absent(const struct cohort_comm *c, struct remote_rank *x)
 {
 	struct clique *q = c->clique;
@@ -127,16 +126,17 @@ void subset_timed_out_locked(struct meeting *m, struct cohort_comm *c)
 	          *m->why ? "; " : "", m->why);
 }
 
-/* Least and longest interval at which a rank in cohort_comm_subset() asks other
- * processes. */
+/* Minimum and maximum interval at which a rank in cohort_comm_subset() asks
+ * other processes. */
 #define ASK_LEAST_NS (50 * UINT64_C(1000000))
 #define ASK_MOST_NS (2 * UINT64_C(1000000000))
 
-/* A rank of another process may have called, used the new communicator and left
- * while this rank was still connecting, which then succeeds in this time. */
+/* Time after which a rank of another process that has left is asked again.  The
+ * rank may have called, used the new communicator and left while this rank was
+ * still connecting; then this rank connects within this time. */
 #define LEFT_NS (2 * UINT64_C(1000000000))
 
-/* Record that the rank in @x has left, for which the meeting waits. */
+/* Record that the meeting waits for the rank in @x, which has left. */
 static void set_left_locked(struct meeting *m, const struct remote_rank *x)
 {
 	m->culprit = x->world;
@@ -144,8 +144,9 @@ static void set_left_locked(struct meeting *m, const struct remote_rank *x)
 	text_set(m->why, sizeof(m->why), "%s", remote_words(x));
 }
 
-/* Set @far to the ranks of other processes that the meeting waits for.  If a
- * rank of this process has left, record that. */
+/* Add the ranks of other processes that the meeting waits for to @far.  If the
+ * meeting waits for a rank of this process that has left, record that
+ * instead. */
 static void look_here_locked(struct meeting *m, uint64_t *far)
 {
 	struct clique *q = m->parent;
@@ -294,7 +295,7 @@ int cohort_comm_subset(struct cohort_comm *comm,
 	a.device = comm->device;
 	generation_sweep(comm->clique);
 	rc = join_meet(&a, comm->clique->end, child);
-	/* The end of @comm explains more than "rank 0 is too late". */
+	/* The cause of @comm explains more than an error of the meeting. */
 	if (rc != COHORT_OK && clique_cause(comm->clique))
 		rc = clique_error(comm->clique);
 	comm_release(comm);

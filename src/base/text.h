@@ -25,7 +25,7 @@ struct text {
 	size_t room; /* including the zero; 0 once the text was cut */
 };
 
-/* A text that nobody reads */
+/* A text that discards everything that is added. */
 #define TEXT_NONE                                                              \
 	{                                                                      \
 		.room = 0                                                      \

@@ -447,8 +447,8 @@ int thread_awaits(int tid)
 	char text[256];
 	long call;
 
-	/* "NUMBER ADDRESS OPERATION VALUE ...", the arguments in hexadecimal;
-	 * "running" if the thread runs. */
+	/* The file has "NUMBER ADDRESS OPERATION VALUE ...", the arguments in
+	 * hexadecimal, or "running" if the thread runs. */
 	read_about(0, tid, "syscall", text, sizeof(text));
 	if (sscanf(text, "%ld %*x %lx %lx", &call, &operation, &value) != 3 ||
 	    call != SYS_futex)
@@ -478,7 +478,7 @@ void thread_of_state(int64_t pid, int tid, char state[THREAD_STATE_SIZE])
  * the file; 0 if there is no such line. */
 static uint64_t find_mask(int fd, const char *name)
 {
-	enum { LINE = 64 }; /* longest such line */
+	enum { LINE = 64 }; /* maximum length of the line */
 	char text[1024];
 	const char *mask;
 	size_t used = 0;

@@ -45,13 +45,12 @@ bool thread_lives(int tid, char name[THREAD_NAME_SIZE]);
 void thread_state(int tid, char state[THREAD_STATE_SIZE]);
 
 /*
- * thread_awaits - return which thread another one waits for
+ * thread_awaits - return the thread that another thread waits for
  * @tid: a thread of this process
  *
  * Returns the thread for which @tid waits in pthread_join(); -1 if @tid is
- * asleep in another futex, as threads are that wait for a lock, a condition
- * variable, or an object of C++, Rust or Python; 0 if it is not, or if the
- * system does not tell.
+ * asleep in another futex, like a thread that waits for a lock, a condition
+ * variable, or an object of C++, Rust or Python; otherwise, or if unknown, 0.
  */
 int thread_awaits(int tid);
 
@@ -68,8 +67,8 @@ uint64_t thread_delayed_ns(void);
  * or 'X' if it has ended; 0 if unknown. */
 char thread_process_state(int64_t pid);
 
-/* Return "is stopped" or "is stopped by a debugger" for such a process, and
- * NULL for any other. */
+/* Return "is stopped" or "is stopped by a debugger" for a stopped process, and
+ * NULL for any other process. */
 const char *thread_process_stop(int64_t pid);
 
 int64_t thread_process_parent(int64_t pid);

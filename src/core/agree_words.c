@@ -276,7 +276,7 @@ int agree(struct cohort_comm *c, const struct op *op, uint32_t digest,
 		return rc;
 	limits = comm_limits(c, pair_collective_connects(c, op, number));
 	if (op->kind == OP_SPLIT)
-		limits.exec_ns = COHORT_FOREVER; /* init_ns; see split.c */
+		limits.exec_ns = COHORT_FOREVER; /* init_ns: split.c */
 	agree_publish(c, op, number, digest, ticket, now_ns, &limits);
 	if (remote)
 		remote->announce(c->clique, number, now_ns);

@@ -26,9 +26,9 @@ struct batch {
 	char error[512];
 };
 
-/* Open a batch.  Call it with the lock held.  Return COHORT_OK; COHORT_OWNER if
- * another thread has a batch open; COHORT_STATE if this thread has a batch
- * open; or COHORT_NO_MEMORY. */
+/* Open a batch.  Call it with the lock held.  Return COHORT_OK,
+ * COHORT_NO_MEMORY, COHORT_OWNER if another thread has a batch open, or
+ * COHORT_STATE if this thread has. */
 int batch_begin(struct cohort_comm *c);
 
 bool batch_is_open(const struct cohort_comm *c);

@@ -25,8 +25,7 @@ static bool uses_messages(const struct clique *q, const struct op *op)
 
 static bool needs_native_group(const struct clique *q, const struct op *op)
 {
-	/* A batch may take several native calls even if it has only one
-	 * call. */
+	/* Even a batch with one call may make several native calls. */
 	return op->kind == OP_BATCH ? op->n > 0
 	                            : op->n > 1 || uses_messages(q, op);
 }
@@ -250,8 +249,9 @@ static void call_batch(const struct cohort_comm *c, const struct op *op,
 void call_op(const struct cohort_comm *c, const struct op *op,
              struct native_result *r)
 {
-	/* A single collective makes its native call even if that does nothing,
-	 * so that one rank makes the same native calls as several ranks. */
+	/* A single collective makes its native call even if the call does
+	 * nothing, so that one rank makes the same native calls as several
+	 * ranks. */
 	const bool skips = op->n > 1 || !op_is_basic(op->kind);
 	const bool alone = c->clique->world_size == 1 &&
 	                   op_has_redop(op->kind) &&
@@ -291,8 +291,8 @@ void call_all(const struct cohort_comm *comms, int n, const struct op *ops,
 		r->rank = comms[i].rank;
 		call_op(&comms[i], &ops[i], r);
 	}
-	/* When a group fails at its end, NCCL does not report which of its
-	 * ranks has failed. */
+	/* If ncclGroupEnd() fails, NCCL does not report which rank has
+	 * failed. */
 	if (n > 1 && !r->what)
 		r->rank = -1;
 	if (is_group)

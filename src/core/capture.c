@@ -4,9 +4,9 @@
 
 #include "base/status.h"
 
-/* Find out whether @stream is being captured.  Return COHORT_UNSUPPORTED if it
- * can neither be used nor captured now.  Ignore any error that is not about
- * captures, because the call itself will report it. */
+/* Find out whether @stream is being captured.  Return COHORT_UNSUPPORTED if the
+ * stream can neither be used nor captured now.  Ignore errors that are not
+ * about captures, because the call itself will report them. */
 static int find_captured(const struct platform *p, void *stream,
                          const char *what, bool *captured_out)
 {

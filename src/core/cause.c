@@ -230,8 +230,8 @@ void cause_set_explained(struct cohort_abort *a)
 
 int cause_set_closing(struct cohort_abort *a)
 {
-	/* A split clique is closed again with its parent, even if it has
-	 * ended. */
+	/* Closing a parent also closes its split cliques, some of which may
+	 * have ended already. */
 	if (cause_or_closing(a))
 		return COHORT_ALREADY;
 	return swap(a, &a->closing);

@@ -15,13 +15,13 @@
  *
  * Functions that read the cause:
  *
- *  cause_or_closing()        to find out whether the clique has ended at all,
- *                            even by an orderly close; the cheapest
- *  cause_peek()              to get the cause; NULL if the clique has not
- *                            ended, or was closed in order
+ *  cause_or_closing()        whether the clique has ended at all, even by an
+ *                            orderly close; the cheapest function
+ *  cause_peek()              the cause; NULL if the clique has not ended, or
+ *                            after an orderly close
  *  clique_cause()            cause_peek() for a clique
- *  clique_explained_cause()  to get the cause with a text for the program
- *  clique_error()            to set that text as the calling thread's error
+ *  clique_explained_cause()  the cause with a text for the program
+ *  clique_error()            sets that text as the calling thread's error
  */
 
 #include <stdatomic.h>

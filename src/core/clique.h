@@ -120,7 +120,7 @@ struct clique {
 	char name[64];
 	struct cohort_deadlines deadlines;
 
-	/* True if the environment has set the deadlines, so that the program
+	/* True if the environment has set the deadlines; the program then
 	 * cannot change them. */
 	bool deadlines_are_fixed;
 	struct comm_config config;
@@ -346,8 +346,8 @@ void clique_free(struct clique *q, int comms);
 /* Abandon a clique that did not end as RELEASED: its memory is never freed. */
 void clique_leak(struct clique *q);
 
-/* Return the cause, or NULL if the clique has not ended or was closed in
- * order. */
+/* Return the cause, or NULL if the clique has not ended or after an orderly
+ * close. */
 const struct cohort_cause *clique_cause(const struct clique *q);
 
 /* Return the cause with its full text, or NULL.  If no thread has taken the

@@ -70,11 +70,11 @@ static void record_rank_completions(struct cohort_comm *c)
 	uint64_t ticket, slot, k;
 	uint32_t word;
 
-	/* seq_cst, so that these loads come after the move to NOTING.
-	 * Otherwise a waiter could see an operation as done while the clique is
-	 * still LIVE, and the snapshot could record it as not done.  Load the
-	 * last ticket before the words: a ticket is given out only after the
-	 * previous operation of its slot is done. */
+	/* seq_cst, so that these loads come after the move to NOTING. Otherwise
+	 * a waiter could see an operation as done while the clique is still
+	 * LIVE, and the snapshot could record it as not done.  Load the last
+	 * ticket before the words: a ticket is given out only after the
+	 * previous operation in its slot is done. */
 	c->tickets.last_then = atomic_load(&c->tickets.last);
 	c->tickets.was_blocked = atomic_load(&c->thread.waits) >
 	                                 atomic_load(&c->thread.waits_ended) ||

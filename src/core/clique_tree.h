@@ -49,8 +49,8 @@ void clique_tree_visit(const struct clique *q,
                        void (*fn)(const struct clique *other, void *arg),
                        void *arg);
 
-/* The text of the cause of a clique that has ended with its parent is
- * "\"PARENT\"", this, and the text of the parent's cause. */
+/* The text of a cause that a clique inherits from its parent is "\"PARENT\"",
+ * this string, and the text of the parent's cause. */
 #define CLIQUE_ENDED_ABOVE ", from which this was split, has ended: "
 
 /* Call @fn with the first clique of the list of all cliques; @fn can follow

@@ -250,7 +250,7 @@ struct comm_split {
 	unsigned count; /* number of splits that the rank has entered */
 };
 
-/* A reason.  Embedded in a structure that has the details. */
+/* The reason why a rank waits.  Embedded in a structure with the details. */
 struct wait_reason {
 	/* Append "parameter 'a' to be marked ready", or nothing.  Any thread;
 	 * must not block. */
@@ -274,10 +274,11 @@ struct wait_reason_slot {
 /* A rank's calls of cohort_comm_subset().  Written by api/join.c and
  * api/subset.c.  For diagnostics only. */
 struct comm_subset {
-	_Atomic uint64_t awaits[COHORT_RANK_WORDS]; /* ranks they wait for */
+	/* The ranks that these calls wait for. */
+	_Atomic uint64_t awaits[COHORT_RANK_WORDS];
 
 	/* The last call that has failed: its time, or 0; the ranks that it
-	 * waited for; the rank at fault by its number in the root group, or -1;
+	 * waited for; the rank at fault (its number in the root group), or -1;
 	 * and an enum cohort_verdict_kind, or 0. */
 	_Atomic uint64_t failed_ns;
 	_Atomic uint64_t missed[COHORT_RANK_WORDS];
@@ -286,17 +287,17 @@ struct comm_subset {
 
 /* State of the rank's thread.  Written by any thread; atomic. */
 struct comm_thread {
-	/* Number of waits for tickets that were started, without waits that end
+	/* Number of waits for tickets that were started, except waits that end
 	 * after a few polls.  The watchdog and the snapshot of completions
 	 * compare it with waits_ended to see whether the thread is waiting. */
 	_Atomic uint64_t waits;
 
-	/* Number of the waits counted in @waits that have ended or that do not
-	 * block the rank, because another thread than its own waits. */
+	/* Number of the waits counted in @waits that have ended, or that do not
+	 * block the rank because a thread other than the rank's own waits. */
 	_Atomic uint64_t waits_ended;
 
-	/* Number of other threads that wait, while the rank is bound, and the
-	 * one of them that began last. */
+	/* While the rank is bound: number of other threads that wait, and
+	 * thread ID of the one that began last. */
 	atomic_int helpers, helper_tid;
 
 	/* Ticket of the last wait that has timed out, or 0. */
@@ -309,8 +310,8 @@ struct comm_thread {
 
 	atomic_bool abandoned;
 
-	/* True if the rank's worker has returned 0.  As long as the run goes
-	 * on, the rank makes no further call. */
+	/* True if the rank's worker has returned 0.  The rank makes no further
+	 * call while the run continues. */
 	atomic_bool returned;
 
 	/* True if the rank's worker has returned 0 in a run that is over. */
@@ -327,8 +328,9 @@ struct comm_thread {
 };
 
 struct cohort_comm {
-	/* From here to @barrier, members are constant once the clique is made,
-	 * unless their comments say otherwise.  Any thread reads them. */
+	/* From here to @barrier, members are constant once the clique is
+	 * created, unless their comments say otherwise.  Any thread reads
+	 * them. */
 	struct clique *clique;
 
 	/* Atomic; true if calls are refused and the clique is freed as soon as
@@ -343,8 +345,7 @@ struct cohort_comm {
 	 * split. */
 	int world_rank;
 
-	/* This rank in the parent clique, or NULL if the clique was not
-	 * split. */
+	/* This rank in the parent clique, or NULL if there is no parent. */
 	struct cohort_comm *above;
 
 	struct comm_subset subset;
@@ -427,8 +428,8 @@ static inline const struct cohort_comm *comm_root(const struct cohort_comm *c)
 }
 
 /* Return the ID of the thread that the rank is bound to or, if it is bound to
- * none, of the last thread that called for it; 0 if there is none.  While a rank
- * is bound, helpers of its reducer may launch, too. */
+ * none, of the last thread that made a call for it; 0 if there is none.  While
+ * a rank is bound, helpers of its reducer may also launch operations. */
 static inline int comm_thread(const struct cohort_comm *c)
 {
 	return atomic_load(&c->lock.owner) ? atomic_load(&c->lock.owner_tid)

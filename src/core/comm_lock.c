@@ -88,7 +88,7 @@ static uintptr_t staging_thread_of(const struct cohort_comm *c)
 
 void comm_reserve(struct cohort_comm *c)
 {
-	/* Relaxed, because the lock orders it. */
+	/* Relaxed, because the lock orders this store. */
 	atomic_store_explicit(&c->lock.staging_thread, owner_self(),
 	                      memory_order_relaxed);
 }
@@ -234,8 +234,8 @@ int comm_hold(struct cohort_comm *c)
 
 	if (rc != COHORT_OK)
 		return rc;
-	/* seq_cst, because the thread that closes sets a flag, and then counts
-	 * the holders. */
+	/* seq_cst: a thread that closes @c first sets the closed flag, then
+	 * loads the number of holders; this thread does the opposite. */
 	atomic_fetch_add(&c->lock.holders, 1);
 	rc = check_open(c, TO_SUBMIT);
 	if (rc != COHORT_OK)

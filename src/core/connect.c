@@ -29,7 +29,7 @@ static void connection_free(struct connection *c)
 	free(c);
 }
 
-/* The caller sets the devices. */
+/* Create a connection; the caller must set the devices. */
 static struct connection *connection_create(const struct platform *p, int n,
                                             const struct comm_config *config,
                                             size_t words, const char *name)
@@ -55,8 +55,8 @@ static struct connection *connection_create(const struct platform *p, int n,
 }
 
 /* Call @fn, which calls NCCL.  If ranks of other threads or processes take
- * part, end the memory section during the call, because they may be waiting for
- * a collective with this process. */
+ * part, end the memory section during the call, because those ranks may be
+ * waiting for a collective with this process. */
 static int call_nccl(struct connection *c, int (*fn)(struct connection *c))
 {
 	int rc;

@@ -143,14 +143,14 @@ void connect_discard(const struct platform *p, const struct new_rank *ranks,
 	struct device_scope scope;
 	int i;
 
-	/* The device of a rank that is not connected may hang. */
+	/* Skip ranks that are not connected, because their devices may hang. */
 	for (; n && !ranks->connected.native; n--)
 		ranks++;
 	if (!n)
 		return;
 	memory_section_begin();
 	if (device_enter(&scope, p, ranks->device) == COHORT_OK) {
-		scope.leaves = true; /* an abort may change the device */
+		scope.leaves = true; /* ncclCommAbort() may change it */
 		p->ncclGroupStart();
 		for (i = 0; i < n; i++)
 			if (ranks[i].connected.native)

@@ -65,7 +65,7 @@ static int add_ranks_to_error(const struct connection *c, int status)
  * the group then drops the other calls instead of waiting for missing ranks. */
 static void spoil_group(struct connection *c)
 {
-	ncclComm_t none = NULL; /* NCCL reads it even if the call fails */
+	ncclComm_t none = NULL; /* NCCL reads this even if the call fails */
 
 	c->platform->ncclCommInitRankConfig(&none, c->n, c->id, -1, NULL);
 }

@@ -64,8 +64,8 @@ static struct waited_word turns_ended;
  * the lock. */
 static _Thread_local unsigned depth, stay;
 
-/* Atomic; see memory_section_thread().  Relaxed order is enough, because it is
- * only shown. */
+/* Atomic; see memory_section_thread().  Relaxed, because it is for diagnostics
+ * only. */
 static atomic_int section_tid;
 
 /* The side that this thread waits for, or NULL. */

@@ -19,9 +19,9 @@
  * ranks have made equal calls. */
 #define QUORUM_NS (5 * UINT64_C(1000000))
 /* Maximum time to wait for the other ranks' calls if no majority has made the
- * same call yet.  It is longer, because it is worth waiting on a busy machine
- * to name the rank that differs; but at most a quarter of the join deadline,
- * which would name a rank that has not called instead. */
+ * same call yet: longer than QUORUM_NS, because ranks may be late on a busy
+ * machine; but at most a quarter of the join deadline, after which the watchdog
+ * would report the late ranks instead. */
 #define NO_QUORUM_NS UINT64_C(1000000000)
 
 static void add_call(struct text *t, const struct cohort_comm *c,

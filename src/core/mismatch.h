@@ -26,10 +26,9 @@ struct rank_calls {
 
 /*
  * Append each group of ranks and its call, minorities first.  Add the ranks to
- * @cause->joined and, if a majority has made the same call, store the first
- * other rank in @cause->rank.  Pure.
- *
- * Returns the first entry of the majority, or -1 if there is none.
+ * @cause->joined.  If a majority has made the same call, store the first rank
+ * that has made another call in @cause->rank.  Pure.  Returns the first entry
+ * of the majority, or -1 if there is none.
  */
 int mismatch_describe(const struct rank_calls *v, uint64_t number,
                       const char *group, bool is_child,

@@ -14,8 +14,7 @@
 struct split_call;
 struct staged;
 
-/* Kinds of operations.  The functions that the comments name depend on this
- * order. */
+/* Kinds of operations.  The functions named below depend on this order. */
 enum op_kind {
 	/* Collectives that every version of NCCL has: op_is_basic(). */
 	OP_ALL_REDUCE,

@@ -288,7 +288,6 @@ struct native_result staging_launch(struct cohort_comm *c, const struct op *op)
 			launch_chunk(&l, k);
 	}
 	joined = join(&l);
-	/* If this failed, nothing shows when the queued work is done. */
 	s->is_lost = joined.what;
 	return l.r.what ? l.r : joined;
 }

@@ -117,8 +117,8 @@ static const char *skipped_library(int asked, int platform)
 	               : NULL;
 }
 
-/* Return the notes @platform, with notes on the unused library @detour (see
- * skipped_library()) and on unknown environment variables. */
+/* Return the notes @platform, followed by notes on the unused library @detour
+ * (see skipped_library()) and on unknown environment variables. */
 static const char *notes_of(const char *platform, const char *detour)
 {
 	char notes[4096] = "";

@@ -11,9 +11,9 @@ struct gpu_libraries {
 	void *cudart, *nccl;                 /* from dlopen(), or NULL */
 	const char *cudart_file, *nccl_file; /* for diagnostics, or NULL */
 	int cudart_version, nccl_version;    /* 0 if not known */
-	bool are_ours;                       /* drop-in libraries (drop_in.h) */
-	bool runs_nvidia;                    /* these run NVIDIA's NCCL */
-	const struct host_knobs *knobs;      /* NULL if no drop-in libraries */
+	bool are_ours;                  /* are drop-in libraries (drop_in.h) */
+	bool runs_nvidia;               /* drop-ins that run NVIDIA's NCCL */
+	const struct host_knobs *knobs; /* NULL if no drop-in libraries */
 };
 
 /* Open the CUDA runtime and fill in its part of @table.  Even on an error
