@@ -10,13 +10,13 @@
  * opens the collective; a waiting rank that sees a cause cancels it.  The first
  * of the two decides:
  *
- * 	         last rank has called             each rank that has
- * 	                                          launched subtracts 1 from n
- * 	WAITING ---------------------> OPENED k, ----------> WAITING for k + 1
- * 	   |                           n left
- * 	   | cause
- * 	   v
- * 	GIVEN_UP: final, because the clique has ended
+ *	         last rank has called             each rank that has
+ *	                                          launched subtracts 1 from n
+ *	WAITING ---------------------> OPENED k, ----------> WAITING for k + 1
+ *	   |                           n left
+ *	   | cause
+ *	   v
+ *	GIVEN_UP: final, because the clique has ended
  *
  *  A. All ranks of the process launch a collective, or no rank does.
  *  B. No part of a collective is queued before it is opened.  If an abort comes
