@@ -55,7 +55,8 @@ static bool is_lost_with(const struct clique *q, const bool *is_lost)
 	return !atomic_load(&q->reaping) || (reaping >= 0 && is_lost[reaping]);
 }
 
-/* Return true if every device of @child belongs to a lost rank of @q. */
+/* Return true if no device of @child belongs to a rank of @q that is not
+ * lost. */
 static bool is_on_lost(const struct clique *child, const struct clique *q,
                        const bool *is_lost)
 {

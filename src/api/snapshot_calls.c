@@ -26,8 +26,8 @@ static int check(const struct clique *q, const struct cohort_rank_report *ranks,
 		                 "room is %d, less than the %d ranks", room,
 		                 q->size);
 	if (rank_size < offsetof(struct cohort_rank_report, reserved) ||
-	    /* The elements of an array must be aligned. */
 	    rank_size > SIZED_MOST ||
+	    /* The elements of an array must be aligned. */
 	    rank_size % _Alignof(struct cohort_rank_report))
 		return error_set(COHORT_INVALID,
 		                 "rank_size is %zu, not sizeof(struct "

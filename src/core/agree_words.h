@@ -98,7 +98,7 @@ int agree_add_rank(const struct cohort_comm *comm, uint64_t number,
 /*
  * Publish the next collective of @comm and compare it with the other ranks'
  * calls.  Call it with the lock held.  Blocks while the rank is too far ahead,
- * and for up to a second after a mismatch.
+ * and in mismatch_end() after a mismatch.
  * @digest:       agree_digest() of @op
  * @ticket:       ticket of the call's record
  * @arrives_last: set to true if all other ranks of the clique have called

@@ -11,10 +11,10 @@
 #define WORDS_PER_SLOT 8
 
 /* Format of the words that describe a shape.  The word of a call has the
- * highest bit set, then 8 bits of kind, 8 of reduction, 15 of root, and the
- * number of its tensors, whose words follow.  The word of a tensor has the type
- * in the low bits and the count above it; the count has enough bits for any
- * tensor that fits in memory. */
+ * highest bit set; from the low bits up, it has 8 bits of kind, 8 of reduction,
+ * 15 of root, and the number of its tensors, whose words follow.  The word of a
+ * tensor has the type in the low bits and the count above it; the count has
+ * enough bits for any tensor that fits in memory. */
 #define CALL_BIT (UINT64_C(1) << 63)
 #define MOST_COUNT ((CALL_BIT >> TYPE_BITS) - 1)
 

@@ -256,7 +256,7 @@ struct clique {
 
 	/* ---- the watchdog and the prober --------------------------------- */
 
-	/* Atomic; 1 + the index of the rank whose native communicator the
+	/* Atomic; 1 + the number of the rank whose native communicator the
 	 * prober is querying, or 0.  Works as a lock; seq_cst, see cause.h. */
 	atomic_int probing;
 

@@ -9,7 +9,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* List of all cliques that are not closed.  Guarded by lock. */
+/* List of all cliques whose resources are not freed.  Guarded by lock. */
 static struct clique *all;
 
 void clique_tree_enter(struct clique *q)

@@ -463,8 +463,8 @@ bool comm_ticket_was_done(const struct cohort_comm *comm, uint64_t ticket);
 bool comm_ticket_started(const struct cohort_comm *comm, uint64_t ticket);
 
 /* Record @now_ns as the completion time of @ticket and of the tickets before
- * it, for those that are done and have no recorded time.  tickets.done
- * must still be allocated. */
+ * it, back to the first one that is not done or has a time already.
+ * tickets.done must still be allocated. */
 void comm_record_done(struct cohort_comm *comm, uint64_t ticket,
                       uint64_t now_ns);
 

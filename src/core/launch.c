@@ -115,8 +115,8 @@ static void set_done(struct cohort_comm *c, uint64_t ticket)
 	                 __ATOMIC_SEQ_CST);
 }
 
-/* Wait until the clique has a cause that is more specific than
- * ncclRemoteError. */
+/* After ncclRemoteError, wait for a cause that another process sends, which is
+ * more specific. */
 static void await_reason(const struct clique *q, ncclResult_t result)
 {
 	const uint64_t deadline = clock_deadline(NATIVE_REASON_NS);

@@ -29,7 +29,8 @@ struct submission {
 	enum plan plan;
 	bool captured; /* the streams are being captured, so nothing runs now */
 
-	/* All ranks of the process launch the operation, or no rank does. */
+	/* True if either all ranks of the process launch the operation or none
+	 * does. */
 	bool meets;
 	bool arrives_last; /* this rank was the last to call */
 

@@ -37,7 +37,8 @@ int mismatch_describe(const struct rank_calls *v, uint64_t number,
 /*
  * End the clique of @comm because its ranks make different calls under @number.
  * The cause describes each of the different calls.  First waits up to a second
- * for the other ranks' calls, and 0.2 s for reports from other processes.
+ * for the other ranks' calls, and up to remote->patience_ns for reports from
+ * other processes.
  * @ticket: ticket of @comm's record
  *
  * Returns COHORT_MISMATCH, and sets the text of the cause as this thread's

@@ -266,8 +266,8 @@ static void reap_by_abort(struct clique *q)
 	free(natives);
 }
 
-/* Destroy the communicators of a clique that is closed in order.  All
- * operations are done, and no thread is inside. */
+/* Destroy the communicators of a clique after an orderly close.  All operations
+ * are done, and no thread is inside. */
 static void reap_by_destroy(struct clique *q)
 {
 	clique_record_completions(q);

@@ -90,8 +90,8 @@ static void fire_late(struct clique *q, const struct connection *connection)
 	            stuck, place, clique_name_rank(q, cause.rank, name), ms);
 }
 
-/* Return true if the clique has ended and the splitting thread no longer uses
- * it, because the children's communicators exist and only a device hangs. */
+/* Return true if the clique has ended and the splitting thread is in a call to
+ * a device, where it does not use the clique. */
 static bool can_abandon(struct clique *q, const struct connection *connection)
 {
 	char place[64];
@@ -100,8 +100,8 @@ static bool can_abandon(struct clique *q, const struct connection *connection)
 	       connect_place(connection, place, sizeof(place)) >= 0;
 }
 
-/* Wait for the splitting thread.  Return false if the clique has ended first,
- * so that the thread must be abandoned. */
+/* Wait for the splitting thread.  Return false if it must be abandoned, because
+ * the clique is WEDGED or because of can_abandon(). */
 static bool await_thread(struct clique *q, struct connection *connection)
 {
 	uint64_t deadline = clock_deadline(q->deadlines.init_ns);

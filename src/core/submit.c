@@ -114,9 +114,9 @@ static int enter_device(struct cohort_comm *comms, int n, const struct op *ops,
 	return rc;
 }
 
-/* Choose how to launch the calls, and wait until there is room for them.  Call
- * this and the following functions with every lock held and the first rank's
- * device current. */
+/* Choose how to launch the calls, and wait until each rank has a free slot.
+ * Call this and the following functions with every lock held and the first
+ * rank's device current. */
 static int prepare(struct cohort_comm *comms, int n, const struct op *ops,
                    struct submission *s)
 {

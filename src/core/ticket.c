@@ -5,9 +5,9 @@
 #include "core/clique.h"
 
 /* Return true if @word, the started or done word of @ticket's slot, shows that
- * @ticket has started or is done.  @last is the last ticket given out.  If it
- * has reused the slot, @ticket is done; the word has only 32 bits and may no
- * longer show this. */
+ * @ticket has started or is done.  @last is the last ticket given out.  If a
+ * later ticket has reused the slot, @ticket is done; the word has only 32 bits
+ * and may no longer show this. */
 static bool mark_is_set(const struct clique *q, uint64_t ticket, uint32_t word,
                         uint64_t last)
 {
