@@ -52,7 +52,7 @@ int generation_open(const struct platform *platform, struct new_rank *ranks,
 	rc = g ? COHORT_OK
 	       : error_set(COHORT_NO_MEMORY, "no memory for %d ranks", n);
 	if (rc == COHORT_OK && peers)
-		/* The clique's own parent is set later. */
+		/* q->parent is set later, by clique_tree_adopt(). */
 		rc = peers_attach(peers, q,
 		                  options->parent ? options->parent->end
 		                                  : NULL);
@@ -69,7 +69,7 @@ int generation_open(const struct platform *platform, struct new_rank *ranks,
 	g->peers = peers;
 	g->clique = q;
 	g->options = *watch_options;
-	/* The watch of a split clique is never deferred. */
+	/* Split cliques never hold back their callbacks. */
 	g->options.is_deferred = false;
 	q->owning_generation = g;
 	*out = g;

@@ -50,8 +50,8 @@ struct clique *group_clique(const struct cohort_group *group)
 
 /* ---- open groups ------------------------------------------------------ */
 
-/* Lets cohort_group_close() refuse a closed group without reading it, because
- * its memory is free. */
+/* List of open groups, with which cohort_group_close() detects a closed group
+ * without reading its memory. */
 static struct cohort_group *open_groups;
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -234,7 +234,8 @@ int group_open_generation(struct cohort_group *g, struct new_rank *ranks, int n,
 		peers = processes_peers(g->processes);
 		options.is_futile = peers_is_futile;
 		options.of = peers;
-		/* Another process may fail to open the generation. */
+		/* Run no callback until all processes have opened the
+		 * generation. */
 		watch.is_deferred = true;
 		peers_open(peers, options.identity);
 	}

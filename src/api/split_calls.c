@@ -55,8 +55,8 @@ static uint64_t identity_of(const struct clique *parent, int color)
 	return hash_step(hash_step(parent->identity, round), (uint64_t)color);
 }
 
-/* Size of the color that is appended to the parent's name, with the terminating
- * zero. */
+/* Number of bytes for the color that is appended to the parent's name, with the
+ * terminating zero. */
 #define COLOR_SIZE 15
 
 static int open_child(struct clique *parent, struct new_rank *members, int n,

@@ -105,7 +105,7 @@ static void add(struct text *t, const char *name, size_t n, const char *end)
 }
 
 /* Look up @text, the value of @variable, in @names and store its index, which
- * is at most @n.  Do nothing if it is not set or empty.
+ * is at most @n.  Do nothing if @text is NULL or empty.
  * @all: the names, for the error */
 static int choose(const char *variable, const char *text,
                   const char *const *names, int n, const char *all, int *out)

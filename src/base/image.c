@@ -25,7 +25,7 @@
 #define CLASS ELFCLASS32
 #endif
 
-/* ElfW() has no names for these macros. */
+/* <link.h> has no ElfW() for ELF64_ST_TYPE() and ELF64_ST_BIND(). */
 #define TYPE(info) ((info)&0xf)
 #define BINDING(info) ((info) >> 4)
 

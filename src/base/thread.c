@@ -97,7 +97,7 @@ static bool has_small_signal_stack(void)
 	stack_t stack;
 
 	if (!least)
-		least = 5120; /* older kernels: more than any frame */
+		least = 5120; /* old kernels do not say; no frame is larger */
 	return !sigaltstack(NULL, &stack) && !(stack.ss_flags & SS_DISABLE) &&
 	       stack.ss_size < least + HANDLER_ROOM;
 }

@@ -275,8 +275,9 @@ int agree(struct cohort_comm *c, const struct op *op, uint32_t digest,
 	if (rc != COHORT_OK)
 		return rc;
 	limits = comm_limits(c, pair_collective_connects(c, op, number));
+	/* A split has its own deadline, init_ns: see split.c. */
 	if (op->kind == OP_SPLIT)
-		limits.exec_ns = COHORT_FOREVER; /* init_ns: split.c */
+		limits.exec_ns = COHORT_FOREVER;
 	agree_publish(c, op, number, digest, ticket, now_ns, &limits);
 	if (remote)
 		remote->announce(c->clique, number, now_ns);

@@ -236,9 +236,9 @@ struct transfers {
 	 * Accessed only by the thread inside the communicator. */
 	bool has_connected_all;
 
-	/* Atomic; true if the program has sent or received by native calls or
-	 * in CUDA graphs.  The numbers then no longer show which send pairs
-	 * with which receive. */
+	/* Atomic; true if the program may have sent or received by native
+	 * calls, or has done so in CUDA graphs.  The numbers then no longer
+	 * show which send pairs with which receive. */
 	atomic_bool is_uncompared;
 };
 

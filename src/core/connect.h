@@ -62,7 +62,7 @@ struct connect_world {
  * Returns:
  *   COHORT_OK              all ranks are connected
  *   COHORT_INIT_TIMEOUT    the timeout in @patience has passed
- *   COHORT_ABORTED         the handle in @patience was fired
+ *   a cause's status       the handle in @patience has this cause
  *   COHORT_PROCESS_EXITED  world->is_futile() has returned true
  *   COHORT_INVALID         the environment has a setting that is not allowed
  *   COHORT_NCCL, COHORT_CUDA, COHORT_NO_MEMORY, COHORT_SYSTEM  a call failed
@@ -72,9 +72,9 @@ int connect_ranks(const struct platform *platform, struct new_rank *ranks,
                   const struct comm_config *config, size_t words,
                   const struct patience *patience, const char *name);
 
-/* Abort the communicators of those of @n ranks that are connected, and free
- * their device resources, on the calling thread.  Its current device does not
- * change. */
+/* Abort the communicators of the connected ranks among the @n at @ranks, and
+ * free their device resources, on the calling thread, whose current device does
+ * not change. */
 void connect_discard(const struct platform *platform,
                      const struct new_rank *ranks, int n);
 

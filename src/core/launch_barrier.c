@@ -131,8 +131,8 @@ int launch_barrier_await(struct cohort_comm *comms, int n, uint64_t number,
 
 void launch_barrier_leave(struct clique *q, int n)
 {
-	/* seq_cst, which backoff_wake() needs, and so that the last rank closes
-	 * the window after all ranks have launched. */
+	/* seq_cst, because backoff_wake() needs it, and so that the last rank
+	 * closes the window after all ranks have launched. */
 	const uint64_t word =
 		atomic_fetch_sub(&q->opened.word, (uint64_t)n * LEFT);
 

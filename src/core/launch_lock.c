@@ -57,7 +57,7 @@ static struct clique *turns;
 
 static struct waited_word turns_ended;
 
-/* Stands for the number of a stay that has expired (D). */
+/* Number of any stay that has expired (D). */
 #define EXPIRED UINT_MAX
 
 /* Nesting depth of this thread's memory sections, and the number of its stay in

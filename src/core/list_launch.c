@@ -76,8 +76,8 @@ struct part {
 };
 
 /* Find the part after @p: more tensors of one type, or the next type in the
- * list.  Return false if there is no such part.  To find the first part, pass
- * type -1 and end n. */
+ * list.  Return false if there is no such part.  Start with type -1 and end
+ * n. */
 static bool next_part(const struct clique *q, const struct op *op,
                       struct part *p)
 {

@@ -8,9 +8,9 @@
  * A communicator may be bound to a thread.  When that thread exits, the rank's
  * next call can never be made, so the exit ends the clique and names the rank.
  *
- * The exit of a thread finds the communicators that are bound to it in a list.
- * One lock guards the list; it is held for a few instructions, and while ending
- * a clique, which does not block.
+ * An exiting thread finds its communicators in a list.  One lock guards the
+ * list; it is held for a few instructions, and while ending a clique, which
+ * does not block.
  *
  *  A. A communicator is not freed before its owner has unbound it or exited.
  *     A thread that frees a clique first walks the list.  No owner can be added

@@ -50,8 +50,8 @@ static bool has_call(const struct op *op, bool (*is)(enum op_kind kind))
 
 /* ---- late connections ------------------------------------------------- */
 
-/* Return true if NCCL connects ranks during their first calls, unless opening
- * has already connected them. */
+/* Return true if NCCL connects ranks during their first calls, unless they were
+ * connected when the group was opened. */
 static bool connects_late(const struct clique *q)
 {
 	return q->world_size > 1 && q->platform->connects_late();

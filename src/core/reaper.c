@@ -147,8 +147,8 @@ static ncclResult_t release_all(struct clique *q, const char *function,
 }
 
 /* Abort the communicators that a failed split has left, in the open group.
- * Called after the ranks are aborted, because the abort of a rank writes to its
- * child. */
+ * Called after the ranks are aborted, because aborting a rank writes to the
+ * memory of its child. */
 static ncclResult_t abort_orphans(struct clique *q, ncclComm_t *natives)
 {
 	ncclResult_t first = ncclSuccess, result;

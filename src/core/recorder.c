@@ -136,9 +136,8 @@ void recorder_begin(struct recorder *r, uint64_t ticket, const struct op *op,
 	uint64_t use = use_of(r, ticket), bytes = op_bytes(op);
 
 	atomic_store_explicit(&s->ticket, 0, memory_order_relaxed);
-	/* The release, and the releases of the words below, prevent a thread
-	 * that sees a new word from setting a time of the slot's previous
-	 * use. */
+	/* Because of this release and those below, a thread that reads a word
+	 * of the new record cannot set a time of the slot's previous record. */
 	atomic_store_explicit(&t->started, use, memory_order_release);
 	atomic_store_explicit(&t->finished, use, memory_order_release);
 	store_slot_word(s, WORD_SUBMITTED, now_ns);

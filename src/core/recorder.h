@@ -97,8 +97,8 @@ struct record {
 	 * failure. */
 	int outcome;
 	int tid;              /* thread ID of the caller */
-	uint64_t started_ns;  /* time at which it was seen to run, or 0 */
-	uint64_t finished_ns; /* time at which it was seen to be done, or 0 */
+	uint64_t started_ns;  /* first seen to have started, or 0 */
+	uint64_t finished_ns; /* first seen to be done, or 0 */
 
 	/* True if finished_ns is an upper bound.  No wait measured the end, so
 	 * the operation may have ended at any earlier time. */

@@ -32,8 +32,7 @@ struct registration {
 	void *memory;
 	size_t bytes;
 	void *native;
-	/* True if ncclMemAlloc() allocated the memory together with this
-	 * structure. */
+	/* True if cohort_alloc_registered() allocated the memory. */
 	bool is_allocated;
 
 	/* Bitmap of the calls that were simulated with this memory.  The bit of

@@ -279,8 +279,8 @@ struct native_result staging_launch(struct cohort_comm *c, const struct op *op)
 	size_t k;
 
 	for (k = 0; k < s->chunks && !l.r.what; k++) {
-		/* All ranks launch the first chunk, or no rank does.  No rank
-		 * waits in a launch for the later chunks. */
+		/* All ranks must launch the first chunk.  After a cause, skip
+		 * the later chunks, for which no rank waits in a launch. */
 		if (k && clique_cause(c->clique))
 			native_record_nccl(&l.r, op_native_name(op->kind),
 			                   ncclInProgress);

@@ -31,7 +31,7 @@ struct saved_verdict {
  * verdict. */
 struct topic {
 	int stage, rank;
-	uint64_t number; /* of the collective; for a transfer, its since_ns */
+	uint64_t number; /* collective number, or since_ns of a transfer */
 };
 
 struct dumper {

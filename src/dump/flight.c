@@ -127,8 +127,8 @@ static void take_numbers(struct flight_rank *r, const struct cohort_comm *c)
 	r->last_enqueued = called;
 }
 
-/* Store the numbers of the transfers.  An operation with several gets that of
- * the first one. */
+/* Store the numbers of the transfers.  An operation with several transfers gets
+ * the numbers of the first one. */
 static void take_pairs(struct flight_rank *r, const struct cohort_comm *c)
 {
 	uint64_t count = pair_count(c), slots = c->clique->slots;

@@ -134,8 +134,8 @@ const struct flight_meeting *flight_meeting(const struct flight *flight,
 
 /* Times of an operation on one rank, in ascending order. */
 struct flight_span {
-	uint64_t begin_ns;  /* it is called, and the previous one is done */
-	uint64_t joined_ns; /* all known ranks have also called it */
+	uint64_t begin_ns;  /* called, and the previous operation is done */
+	uint64_t joined_ns; /* also called by all known ranks */
 	uint64_t end_ns;
 };
 
