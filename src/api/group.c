@@ -639,7 +639,6 @@ static int submit_each(struct cohort_group *group, const struct op *shared,
 	return rc;
 }
 
-/* Submit a collective of all ranks. */
 static int submit_group(struct cohort_group *group, const struct op *shared,
                         const void *const send[], void *const recv[],
                         size_t count, int type, void *const streams[],

@@ -29,7 +29,6 @@ struct join_id {
 	ncclUniqueId native;
 };
 
-/* Arguments of a rank that joins. */
 struct join_arguments {
 	struct join_id id;
 	const struct platform *platform;

@@ -41,7 +41,7 @@ static void mark_lost(const struct clique *q, const uint64_t *set,
 		is_lost[r] = rank_set_has(set, q->comms[r].rank);
 }
 
-/* Return true if every rank of a wedged clique that still hangs is lost. */
+/* Return true if all ranks that still hang in a wedged clique are lost. */
 static bool is_lost_with(const struct clique *q, const bool *is_lost)
 {
 	int r, probing = atomic_load(&q->probing) - 1;

@@ -203,7 +203,7 @@ static void leave_batch(struct cohort_comm *comm)
 		batch_drop(comm);
 }
 
-/* Account for the end of a worker's thread, by return or by pthread_exit(). */
+/* Count a worker as ended, after it has returned or called pthread_exit(). */
 static void worker_cleanup(void *arg)
 {
 	struct worker *w = arg;

@@ -115,8 +115,8 @@ static bool is_needed_locked(const struct worker *w)
 	return !w->is_left && (first || idle <= (w->is_tainted ? 1 : IDLE));
 }
 
-/* Register a new worker as idle, which lets its thread start to work.  Called
- * by the thread that has created the worker. */
+/* Register a new worker as idle, so that its thread starts to work.  Called by
+ * the thread that has created the worker. */
 static void begin_locked(struct worker *w, int most)
 {
 	list_add(workers, w, next);

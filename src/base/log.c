@@ -23,7 +23,7 @@
  * reports as writable. */
 #define CHUNK 4096
 
-/* Time that a verdict waits for stderr to become writable. */
+/* Maximum time that a verdict waits for stderr to become writable. */
 #define PATIENCE_MS 1000
 
 /* Atomic; number of lines dropped since the last line that was written. */

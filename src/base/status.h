@@ -22,7 +22,7 @@ int error_set(int status, const char *format, ...)
 int status_sanitize(int status);
 
 /* Return the status of this thread's last error, or COHORT_OK if there was
- * none, and store its time by clock_now(). */
+ * none, and store the time of the error (clock_now()). */
 int error_status(uint64_t *time_ns);
 
 void error_forget(void);

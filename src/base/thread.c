@@ -37,8 +37,8 @@
 #define CRAMPED 64
 static atomic_int cramped[CRAMPED];
 
-/* Atomic; a thread found the array full, so any thread may have a small
- * stack. */
+/* Atomic; true if a thread has found the array full, so that any thread may
+ * have a small stack. */
 static atomic_bool too_many_cramped;
 
 /* Fill @set with all signals except the signals that an instruction of the

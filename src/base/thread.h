@@ -25,7 +25,7 @@ int thread_start(pthread_t *thread, void *(*fn)(void *), void *arg,
  * name that was truncated may end in part of a character. */
 void thread_sanitize_name(char *name);
 
-/* Return the calling thread's id in the system (gettid()). */
+/* Return the calling thread's ID, as gettid() does. */
 int thread_id(void);
 
 #define THREAD_NAME_SIZE 16 /* kernel's limit, including the zero */

@@ -48,7 +48,6 @@ static size_t packed(const struct clique *q, const struct op *op, bool captured)
 	return n >= from ? n : 0;
 }
 
-/* Return the maximum number of tensors in one native group. */
 static size_t group_most(const struct clique *q)
 {
 	return q->list_way == COHORT_MANY_GROUP ? SIZE_MAX

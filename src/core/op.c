@@ -15,8 +15,8 @@ static const struct {
 	const char *name;
 	const char *from_host; /* name of the call with host memory */
 	const char *native;
-	bool reduces;     /* has a reduction */
-	bool rooted;      /* has a root */
+	bool reduces;
+	bool rooted;
 	bool paired;      /* has a peer */
 	bool scales_send; /* @send has @count elements for each rank */
 	/* @recv has @count elements for each rank. */

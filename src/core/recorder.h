@@ -30,7 +30,6 @@
 /* Number of words of a record, including its ticket. */
 #define RECORD_WORDS 8
 
-/* A record as it is stored. */
 struct record_slot {
 	/* All atomic.  A writer sets the ticket to 0, writes the words, then
 	 * stores the ticket with release; a reader loads the ticket before and

@@ -47,7 +47,7 @@ struct dump {
 	const struct flight *flight;
 	int dir;
 	struct workspace *space;
-	size_t most; /* limit of a rank's entries in files about all ranks */
+	size_t most; /* maximum entries per rank in files of all ranks */
 	char description[32];
 	int err;    /* first error, or 0 */
 	char *what; /* file or directory with that error */

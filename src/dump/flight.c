@@ -363,7 +363,7 @@ const struct flight_meeting *flight_meeting(const struct flight *f,
 }
 
 /* Return true if the verdict says that ranks have not called the collective.
- * They may belong to another process, or their dumps may be missing. */
+ * These ranks may belong to another process, or their dumps may be missing. */
 static bool is_missed(const struct flight *f, uint64_t number)
 {
 	return f->has_verdict && f->verdict.collective == number &&

@@ -6,9 +6,9 @@
  * A flight: a copy of the flight recorders of a clique at one moment
  *
  * Any thread may take a flight while ranks hang.  Taking one needs no lock, no
- * native call, and no memory from the program's heap, because a hung thread may
- * be blocking any of these.  A flight does not refer to the clique, so it can
- * be written slowly afterwards.
+ * memory from the program's heap, and no native call except ncclGetVersion(),
+ * because a hung thread may be blocking them.  A flight does not refer to the
+ * clique, so it can be written slowly afterwards.
  */
 
 #include "base/thread.h"

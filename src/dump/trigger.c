@@ -45,7 +45,7 @@ struct waker {
 	/* Guarded by lock. */
 	bool is_used;
 	struct fifo fifo;
-	char path[512]; /* "" without a FIFO; constant while it is used */
+	char path[512]; /* "" without a FIFO; constant while is_used */
 
 	/* Constant once it is in the list. */
 	struct waker *next;

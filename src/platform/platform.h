@@ -47,8 +47,9 @@ struct list_limits {
 struct platform {
 	int kind;         /* COHORT_PLATFORM_GPU or _HOST */
 	const char *name; /* "gpu" or "host" */
-	/* A collective that waits for its peers does not block memory
-	 * operations, so a rank can launch before the others have called. */
+	/* True if a collective that waits for its peers blocks no memory
+	 * operations, so that a rank can launch before the others have
+	 * called. */
 	bool launches_ahead;
 	bool has_captures; /* the program may capture streams into graphs */
 	/* Device memory is host memory: each can be used in place of the
@@ -91,12 +92,12 @@ struct platform {
 	cudaError_t (*await_mark)(cudaStream_t stream, uint32_t *word,
 	                          uint32_t value);
 	/*
-	 * On the calling thread, run the work of @stream that is ready, and
-	 * poll for a few microseconds for what the stream is waiting for.  A
-	 * default stream is that of @device.  The caller waits until
-	 * (int32_t)(*@word - @value) >= 0, or until the time @until_ns.  If
-	 * @until_ns is 0, run only cheap work.  Does nothing on a GPU.  @stream
-	 * may be destroyed at the same time.
+	 * On the calling thread, run the work of @stream that is ready, and if
+	 * the stream is waiting, poll for a few microseconds.  A default stream
+	 * is that of @device.  The caller waits until (int32_t)(*@word -
+	 * @value) >= 0, or until the time @until_ns.  If @until_ns is 0, run
+	 * only cheap work.  Does nothing on a GPU.  @stream may be destroyed at
+	 * the same time.
 	 */
 	void (*progress)(int device, cudaStream_t stream, const uint32_t *word,
 	                 uint32_t value, uint64_t until_ns);
@@ -173,7 +174,8 @@ int host_platform_join(const struct host_knobs *knobs);
 /* Describe the gpu platform's libraries, as far as they could be opened. */
 void gpu_platform_describe(struct cohort_platform_info *info);
 
-/* Return true if the machine has device files of an NVIDIA GPU. */
+/* Return true if the machine has device files of an NVIDIA GPU, or the driver
+ * of WSL. */
 bool gpu_platform_present(void);
 
 /* Try to open the driver's library, otherwise NCCL.  Return the file of the

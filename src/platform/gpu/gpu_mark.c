@@ -11,7 +11,7 @@
 
 /* Type of the driver's stream memory operations, in their second version
  * (DRIVER_VERSION).  The 32-bit operations work on every device; only the first
- * version (92) and the 64-bit operations (122) have a device attribute.
+ * version and the 64-bit operations have a device attribute (92 and 122).
  * CUresult is int, CUstream is cudaStream_t, CUdeviceptr has 64 bits. */
 typedef int (*stream_value_fn)(cudaStream_t stream, unsigned long long address,
                                uint32_t value, unsigned int flags);
