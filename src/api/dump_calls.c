@@ -28,8 +28,8 @@ static void take_ranks(struct clique *q, void *flight)
 	flight_take_ranks(flight, q);
 }
 
-/* Dump a clique.  If it was split from the group, and ends and frees its memory
- * at the same time, write nothing. */
+/* Dump a clique.  Write nothing for a split clique that is freed at the same
+ * time. */
 static int dump(struct clique *q, const char *directory)
 {
 	struct flight flight;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Implements cohort_comm_join(), and the part of cohort_comm_subset() that is
- * the same: ranks that join by a unique ID
+ * Joins ranks by a unique ID, for cohort_comm_join() and cohort_comm_subset()
  *
  * NCCL frees all ranks of a process that join by one ID together, so they
  * become one clique.  Each rank adds itself to the meeting of its ID, then
@@ -187,7 +186,7 @@ static struct meeting *create_locked(const struct join_arguments *a)
 			text_append(m->name, sizeof(m->name), ".subset");
 	} else {
 		m->options = *a->options;
-		m->options.abort = NULL; /* each rank has its own */
+		m->options.abort = NULL; /* each rank has its own handle */
 		options_own(&m->options, &m->texts);
 	}
 	if (earlier) {

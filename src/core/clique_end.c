@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Ends a clique: its cause, its states, and the results for waiting callers */
+/* The end of a clique: its cause, its states, and the results for waiting
+ * callers */
 
 #include <stdarg.h>
 #include <stdio.h>

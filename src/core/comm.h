@@ -27,7 +27,8 @@ struct clique;
 struct pairs;
 struct registration;
 
-/* Maximum number of unfinished stream waits for tickets that can be tracked. */
+/* Maximum number of unfinished waits of streams for tickets that can be
+ * tracked. */
 #define AFTER_WORDS 32
 
 /* Number of canceled reducer steps that a rank keeps for other ranks to

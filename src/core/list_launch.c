@@ -66,8 +66,8 @@ bool list_is_special(const struct cohort_comm *c, const struct op *op,
 	return op->n > group_most(q) || packed(q, op, captured);
 }
 
-/* Tensors that are packed into the buffer together: those of @type among the
- * tensors from @first to @end - 1. */
+/* Tensors that are packed into the buffer together: the tensors of @type from
+ * @first to @end - 1. */
 struct part {
 	int type;
 	size_t first, end;

@@ -64,10 +64,10 @@ int native_verdict(cudaError_t error);
 ncclResult_t native_simulate_end(const struct platform *p);
 
 /*
- * Let this thread of the program allocate, free and create streams while any
- * thread captures a CUDA graph.  This is safe because no capture contains the
- * resources that the library allocates.  Return the thread's previous mode, for
- * native_restore().
+ * Let this thread of the program allocate and free memory, and create streams,
+ * while any thread captures a CUDA graph.  This is safe because no capture
+ * contains the resources that the library allocates.  Return the thread's
+ * previous mode, for native_restore().
  */
 enum cudaStreamCaptureMode native_relax(const struct platform *p);
 

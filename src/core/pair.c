@@ -267,8 +267,8 @@ static int agree_on(struct cohort_comm *c, const struct transfer *own)
 	if (theirs == mine || !theirs)
 		return COHORT_OK;
 	if (laps_ahead(theirs, mine)) {
-		/* The peer is far ahead, and its word is for a later half, so
-		 * restore it. */
+		/* The word was for a later half, because the peer is far ahead:
+		 * restore the word. */
 		if (laps_ahead(theirs, mine) <= LAPS / 2)
 			atomic_store_explicit(word, theirs,
 			                      memory_order_release);

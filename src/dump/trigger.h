@@ -10,12 +10,12 @@
  *
  *  A. A waker is never freed, because a signal handler may find it at any
  *     time.  It is reused.
- *  B. The handler only sets triggers and posts semaphores: those of the wakers
- *     with its signal, and the watchdog's.
+ *  B. The handler only sets the triggers and posts the semaphores of the wakers
+ *     with its signal, and posts the watchdog's semaphore.
  *  C. A program may close descriptors that are not its own, and its own files
- *     may then get their numbers.  So a waker has no descriptor except that of
- *     the FIFO, which it checks before it reads or closes it, and opens again
- *     if the program has closed it.
+ *     may then get their numbers.  So the only descriptor of a waker is its
+ *     FIFO's.  The waker checks the descriptor before it reads or closes it,
+ *     and opens the FIFO again if the program has closed it.
  */
 
 #include <stdbool.h>

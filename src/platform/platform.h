@@ -94,7 +94,7 @@ struct platform {
 	/*
 	 * On the calling thread, run the work of @stream that is ready, and if
 	 * the stream is waiting, poll for a few microseconds.  A default stream
-	 * is that of @device.  The caller waits until (int32_t)(*@word -
+	 * belongs to @device.  The caller waits until (int32_t)(*@word -
 	 * @value) >= 0, or until the time @until_ns.  If @until_ns is 0, run
 	 * only cheap work.  Does nothing on a GPU.  @stream may be destroyed at
 	 * the same time.
@@ -104,7 +104,7 @@ struct platform {
 	/*
 	 * Make the platform's threads run the work queued so far on @stream as
 	 * soon as possible, including collectives as soon as their last rank
-	 * has arrived.  A default stream is that of @device.  Called by a
+	 * has arrived.  A default stream belongs to @device.  Called by a
 	 * thread that has queued a lot of work and does not wait for it.  May
 	 * make a system call, which queueing never does.  Does nothing on a
 	 * GPU.  @stream may be destroyed at the same time.

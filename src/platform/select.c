@@ -135,7 +135,8 @@ static const char *notes_of(const char *platform, const char *detour)
 		         "options.platform to require a GPU. ",
 		         detour);
 	environment_add_unknown(&t, " ");
-	if (t.at > notes && t.room) /* unless the text was cut */
+	/* Remove the final space, unless the text was cut. */
+	if (t.at > notes && t.room)
 		t.at[-1] = '\0';
 	kept = text_retain(notes);
 	return kept ? kept : "";
