@@ -142,9 +142,8 @@ int cohort_recv(struct cohort_comm *comm, void *recv, size_t count, int type,
 	return submit(comm, 1, &call, ticket);
 }
 
-/* A barrier is an all-reduce of one element, which is always 0.  NCCL does
- * nothing if the count is 0, so an empty all-reduce would not wait for the
- * other ranks. */
+/* A barrier is an all-reduce of one element, because an empty all-reduce does
+ * nothing in NCCL, and would not wait for the other ranks. */
 int cohort_barrier(struct cohort_comm *comm, void *stream, uint64_t *ticket)
 {
 	struct cohort_tensor t = { .count = 1, .type = COHORT_I32 };

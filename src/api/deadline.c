@@ -83,8 +83,7 @@ static uint64_t shortest_pushed(const struct cohort_comm *c)
 	return ns;
 }
 
-/* Publish the last pushed deadlines to the communicators that were split from
- * @c. */
+/* Publish the last pushed deadlines to communicators split from @c. */
 static void publish_pushed(struct cohort_comm *c)
 {
 	const struct limits none = { 0, 0 };

@@ -28,8 +28,7 @@ static void take_ranks(struct clique *q, void *flight)
 	flight_take_ranks(flight, q);
 }
 
-/* Dump a clique.  Write nothing for a split clique that is freed at the same
- * time. */
+/* Dump a clique, unless it is a split clique that is being freed. */
 static int dump(struct clique *q, const char *directory)
 {
 	struct flight flight;

@@ -28,8 +28,7 @@ static bool free_clique(struct clique *q)
 	return true;
 }
 
-/* End and free a clique that is not watched yet and on which no call was
- * made. */
+/* End and free a clique that is not watched yet and has had no call. */
 static void discard(struct clique *q)
 {
 	clique_close(q);
@@ -368,8 +367,7 @@ static bool withdraw(struct generation *g)
 	set_forgotten(g, is_free);
 	if (!is_free || !all_of(g, has_no_call))
 		return false;
-	/* Check again, because the last calls to return may have allocated
-	 * memory. */
+	/* Check again, because the last calls may have allocated memory. */
 	is_free = all_of(g, is_unused);
 	set_forgotten(g, is_free);
 	if (!is_free)

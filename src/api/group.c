@@ -296,8 +296,7 @@ static int follow(struct cohort_group *g, struct cohort_abort *abort)
 	return error_set(rc, "%s", error);
 }
 
-/* Connect to the other processes, if there are any, and open the first
- * generation. */
+/* Connect to any other processes, and open the first generation. */
 static int open_group(struct cohort_group *g, const int *devices, int n)
 {
 	struct cohort_group_options *o = &g->options;

@@ -16,8 +16,7 @@
 #include "core/native.h"
 #include "core/submit.h"
 
-/* Maximum time to run the queued work of one stream before turning to the
- * next. */
+/* Maximum time to run one stream's work before turning to the next. */
 #define HELP_NS UINT64_C(20000)
 
 static int reserve(struct cohort_comm *c)

@@ -210,8 +210,7 @@ static struct clique_options clique_options_of(const struct meeting *m)
 	return options;
 }
 
-/* Return an error if other ranks have joined the meeting with other
- * arguments. */
+/* Return an error if other ranks have joined with other arguments. */
 static int agreement_check(const struct meeting *m,
                            const struct join_arguments *a)
 {
@@ -340,8 +339,7 @@ static int make_clique(struct meeting *m, struct generation **out)
 	return rc;
 }
 
-/* Record that this rank is connected.  If it is the last rank, create the
- * clique. */
+/* Record that this rank is connected.  The last rank creates the clique. */
 static void connected_locked(struct meeting *m, int rank,
                              const struct connected *connected)
 {
@@ -439,8 +437,7 @@ static void fail_unconnected_locked(struct meeting *m, int rank)
 	                         join_world(m, rank), list));
 }
 
-/* Interval at which a waiting rank checks whether its abort handle was
- * fired. */
+/* Interval at which a waiting rank checks its abort handle. */
 #define LOOK_NS (5 * UINT64_C(1000000))
 
 /* Wait until the meeting changes.  Return true if the deadline has passed or

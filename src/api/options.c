@@ -276,8 +276,7 @@ static int dump_check(const struct cohort_group_options *o)
 	return COHORT_OK;
 }
 
-/* Refuse an abort handle that cannot end a group that will be opened with
- * it. */
+/* Refuse an abort handle that cannot end a group opened with it. */
 static int abort_check(const struct cohort_abort *abort)
 {
 	if (!abort)

@@ -175,8 +175,7 @@ static int start_next_generation(struct cohort_group *group,
 	return open_next_generation(group, is_lost, ranks, &part);
 }
 
-/* Respawn the group.  The caller ensures that no run and no other respawn is in
- * progress. */
+/* Respawn the group.  No run and no other respawn may be in progress. */
 static int respawn(struct cohort_group *group, const int *ranks, int n)
 {
 	struct generation *now = atomic_load(&group->now);

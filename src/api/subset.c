@@ -19,8 +19,7 @@
 #include "watch/stall.h"
 #include "watch/waits.h"
 
-/* Describe in @out what rank @c of this process does, and which rank it waits
- * for. */
+/* Describe what rank @c does, and which rank it waits for. */
 static void report_rank(struct cohort_comm *c, struct remote_rank *out)
 {
 	const struct clique *q = c->clique;

@@ -41,8 +41,7 @@ static inline uint64_t clock_deadline(uint64_t timeout_ns)
 	return clock_after(clock_now(), timeout_ns);
 }
 
-/* Convert a time for a system call.  The system accepts no time above
- * INT64_MAX. */
+/* Convert a time for a system call, which accepts at most INT64_MAX. */
 static inline struct timespec clock_timespec(uint64_t time_ns)
 {
 	if (time_ns > INT64_MAX)
@@ -64,8 +63,7 @@ static inline void clock_cond_init(pthread_cond_t *cond)
 	pthread_condattr_destroy(&attr);
 }
 
-/* Wait until @sem is posted or @deadline_ns has passed.  Return true if it was
- * posted. */
+/* Wait for @sem until @deadline_ns.  Return true if it was posted. */
 static inline bool clock_await(sem_t *sem, uint64_t deadline_ns)
 {
 	struct timespec until = clock_timespec(deadline_ns);

@@ -335,8 +335,7 @@ void crew_wake_refill(void)
 
 void crew_fill(void)
 {
-	/* Held so that no thread joins a worker while another thread is still
-	 * starting it. */
+	/* Held so that no thread joins a worker that is still being started. */
 	static pthread_mutex_t fill_lock = PTHREAD_MUTEX_INITIALIZER;
 	int lacking, err = 0;
 

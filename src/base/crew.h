@@ -62,8 +62,7 @@ bool crew_is_done(struct job *job);
  * done, or was done before; false if it is running. */
 bool crew_cancel(struct job *job);
 
-/* Wait until the job is done.  Return false if it is not done by
- * @deadline_ns. */
+/* Wait until the job is done.  Return false if @deadline_ns passes first. */
 bool crew_await(struct job *job, uint64_t deadline_ns);
 
 /* Sleep until a job finds no idle worker, crew_wake_refill() is called, or

@@ -13,8 +13,7 @@
 
 #define PREFIX "COHORT_"
 
-/* All variables that the library reads; scripts/lint.sh checks that there are
- * no others. */
+/* All variables that the library reads; scripts/lint.sh checks this. */
 /* clang-format off */
 static const char *const known[] = {
 	"COHORT_CONNECT",

@@ -217,8 +217,7 @@ static int rank_of(const struct image *e, const ElfW(Sym) * s, uint64_t name_at)
 	                              : 2);
 }
 
-/* Return the index of the first function with an address of at least
- * @address. */
+/* Return the index of the first function at or after @address. */
 static size_t first_from(const struct image_function *f, size_t n,
                          uint64_t address)
 {

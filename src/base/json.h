@@ -42,8 +42,7 @@ void json_uint(struct json *json, const char *key, uint64_t value);
 /* Write @value / 10^@digits exactly. */
 void json_fixed(struct json *json, const char *key, uint64_t value, int digits);
 
-/* Write a number with as many digits as it takes to read back the same
- * value. */
+/* Write a number with just enough digits to read back the same value. */
 void json_double(struct json *json, const char *key, double value);
 
 #endif

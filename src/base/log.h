@@ -37,8 +37,7 @@ struct log log_parse(const char *text);
  * that worked or the log has no file, otherwise an errno value. */
 int log_check_file(const struct log *log);
 
-/* Return true if the log takes verdicts (log_verdict()) rather than lines
- * (log_line()). */
+/* Return true if the log takes verdicts rather than lines. */
 bool log_wants_verdicts(const struct log *log);
 
 /*

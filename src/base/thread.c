@@ -257,8 +257,7 @@ _Static_assert(sizeof(struct pidfd_exit) == 64, "as in the first version");
 /* Flag of a process that is exiting, in include/linux/sched.h. */
 #define FLAG_EXITING 0x4
 
-/* Return field @n of a "stat" file, counted from the state, which is field
- * 0. */
+/* Return field @n of a "stat" file, where the state is field 0. */
 static const char *stat_field(const char *state, int n)
 {
 	while (state && n--) {
@@ -277,8 +276,7 @@ int64_t thread_process_parent(int64_t pid)
 	return parent ? strtoll(parent, NULL, 10) : 0;
 }
 
-/* Return the exit status of a process that its parent has not reaped yet, or
- * -1. */
+/* Return the exit status of a process that is not reaped yet, or -1. */
 static int read_end(int64_t pid, int pidfd)
 {
 	char stat[1024];
@@ -356,8 +354,7 @@ bool thread_of_lives(int64_t pid, int tid, char name[THREAD_NAME_SIZE])
 	return true;
 }
 
-/* Return the name of a system call in which threads are often found, or
- * NULL. */
+/* Return the name of a common system call, or NULL. */
 static const char *call_name(long number)
 {
 	static const struct {

@@ -115,8 +115,7 @@ int thread_list(int *tids, int room);
 ssize_t write_quietly(int fd, const void *bytes, size_t n, int signo,
                       int error);
 
-/* Initialize a mutex for short critical sections: a waiter spins briefly before
- * it sleeps. */
+/* Initialize a mutex whose waiters spin briefly before they sleep. */
 void lock_init(pthread_mutex_t *lock);
 
 #endif

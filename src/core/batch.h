@@ -20,8 +20,7 @@ struct batch {
 	struct cohort_tensor *tensors; /* the tensors of all calls */
 	size_t tensor_count, tensor_room;
 
-	/* Status and error text of the first call that was refused, or
-	 * COHORT_OK. */
+	/* Status and error text of the first refused call, or COHORT_OK. */
 	int status;
 	char error[512];
 };

@@ -30,7 +30,6 @@ static bool needs_native_group(const struct clique *q, const struct op *op)
 	                            : op->n > 1 || uses_messages(q, op);
 }
 
-/* NCCL's type for the elements of a tensor, and their number. */
 struct elements {
 	ncclDataType_t type;
 	size_t count;

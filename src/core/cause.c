@@ -121,8 +121,7 @@ int cause_error(const struct cohort_cause *cause)
 	return cause ? error_set(cause->status, "%s", cause->text) : COHORT_OK;
 }
 
-/* Make @cause the clique's cause if there is none yet, and wake the
- * watchdog. */
+/* If there is no cause, make @cause the cause, and wake the watchdog. */
 static int swap(struct cohort_abort *a, struct cohort_cause *cause)
 {
 	struct cohort_cause *none = NULL;

@@ -112,8 +112,7 @@ struct clique {
 	bool starts_are_marked;
 	bool together; /* true if no rank launches before all have called */
 
-	/* True if no group owns the clique, so that it ends when its last rank
-	 * is closed. */
+	/* True if no group owns the clique: it ends with its last rank. */
 	bool ends_with_last;
 	struct generation *owning_generation;
 	size_t bytes; /* size of this structure, with its ranks */
@@ -226,8 +225,7 @@ struct clique {
 	 * this with release. */
 	atomic_int pushed;
 
-	/* Atomic; total number of ranks that have entered a split, over all
-	 * splits. */
+	/* Atomic; total number of times that ranks have entered a split. */
 	atomic_int split_arrived;
 
 	atomic_uint splits; /* atomic; number of splits completed */

@@ -32,8 +32,7 @@ static bool words_are_awaited(const struct cohort_comm *c)
 	return false;
 }
 
-/* Free the words, unless a stream still waits for one of them: then all of them
- * are leaked. */
+/* Free the words.  If a stream still waits for one of them, leak them all. */
 static void free_words(struct cohort_comm *c)
 {
 	if (c->tickets.done && !words_are_awaited(c))
@@ -194,8 +193,7 @@ void clique_retire(struct clique *q)
 
 void clique_leak(struct clique *q)
 {
-	/* Abandon the job if it is running; if it is still queued, prevent its
-	 * start. */
+	/* Prevent a queued job from starting; abandon one that is running. */
 	crew_cancel(&q->reaper);
 	crew_cancel(&q->releaser);
 	clique_tree_leave(q);

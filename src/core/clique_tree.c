@@ -267,7 +267,6 @@ struct clique *clique_tree_root(const struct clique *q)
 {
 	while (q->parent)
 		q = q->parent;
-	/* Casts const away for the caller. */
 	return (struct clique *)(uintptr_t)q;
 }
 

@@ -27,8 +27,7 @@ struct clique;
 struct pairs;
 struct registration;
 
-/* Maximum number of unfinished waits of streams for tickets that can be
- * tracked. */
+/* Maximum number of unfinished waits of streams that can be tracked. */
 #define AFTER_WORDS 32
 
 /* Number of canceled reducer steps that a rank keeps for other ranks to
@@ -72,8 +71,7 @@ struct comm_lock {
 	 * only. */
 	atomic_int owner_tid;
 
-	/* The thread that holds the lock while the program makes native calls,
-	 * or 0. */
+	/* The program's thread that holds the lock for native calls, or 0. */
 	_Atomic uintptr_t native_user;
 
 	/* The thread that has a batch open, or 0.  Set by the thread inside the

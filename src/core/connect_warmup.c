@@ -310,8 +310,7 @@ static void *abort_main(void *arg)
 	return NULL;
 }
 
-/* If the aborter thread cannot be started, the connecting thread stays
- * blocked. */
+/* If the aborter thread cannot start, the connecting thread stays blocked. */
 void connection_abort_locked(struct connection *c)
 {
 	c->is_aborted = thread_start(&c->aborter, abort_main, c, "%.8s/abort",

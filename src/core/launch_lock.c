@@ -64,8 +64,7 @@ static struct waited_word turns_ended;
  * the lock. */
 static _Thread_local unsigned depth, stay;
 
-/* Atomic; see memory_section_thread().  Relaxed, because it is for diagnostics
- * only. */
+/* Atomic, relaxed, for diagnostics only: see memory_section_thread(). */
 static atomic_int section_tid;
 
 /* The side that this thread waits for, or NULL. */
@@ -176,8 +175,7 @@ static void leave_locked(unsigned number)
 			admit_next_locked(s);
 }
 
-/* Stop waiting for a side.  Never called by a thread that waits for a
- * connection. */
+/* Stop waiting for a side, which must not be the side of connections. */
 static void stop_waiting_locked(struct side *s)
 {
 	struct side *occupied = occupied_locked();

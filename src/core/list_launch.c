@@ -75,8 +75,7 @@ struct part {
 };
 
 /* Find the part after @p: more tensors of one type, or the next type in the
- * list.  Return false if there is no such part.  Start with type -1 and end
- * n. */
+ * list.  Return false if there is none.  Start with type -1 and end n. */
 static bool next_part(const struct clique *q, const struct op *op,
                       struct part *p)
 {
@@ -106,7 +105,6 @@ static bool next_part(const struct clique *q, const struct op *op,
 	}
 }
 
-/* Allocate a larger buffer, in a memory section. */
 static int grow(struct cohort_comm *c, size_t bytes)
 {
 	const struct platform *p = c->clique->platform;

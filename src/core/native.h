@@ -126,8 +126,7 @@ struct device_scope {
 int device_enter(struct device_scope *scope, const struct platform *p,
                  int device);
 
-/* Return to the device that was current before device_enter(), if it has a
- * context. */
+/* Return to the device that was current before, if it has a context. */
 void device_leave(const struct device_scope *scope);
 
 #endif

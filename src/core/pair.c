@@ -8,7 +8,6 @@
 #include "base/status.h"
 #include "core/mismatch.h"
 
-/* Words of a recorded transfer. */
 enum {
 	WORD_PAIR, /* type, direction, host memory, peer */
 	WORD_NUMBER,
@@ -361,8 +360,7 @@ static int await_connected(struct clique *q, int n)
 {
 	struct backoff b = backoff_among(q->world_size);
 
-	/* Release and acquire, so that no launch of this rank moves before this
-	 * line. */
+	/* Release and acquire, so that no launch moves before this line. */
 	atomic_fetch_add_explicit(&q->connected_ranks, n, memory_order_acq_rel);
 	while (atomic_load_explicit(&q->connected_ranks, memory_order_acquire) <
 	       q->size) {

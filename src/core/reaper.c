@@ -57,8 +57,7 @@ static bool is_over(const struct cohort_comm *c, bool by_event)
 	       (by_event && error == cudaSuccess);
 }
 
-/* Return true if no thread is inside @c and none of its operations is in
- * flight. */
+/* Return true if no thread is inside @c and no operation is in flight. */
 static bool is_quiet(struct cohort_comm *c)
 {
 	uint64_t ticket, last;

@@ -5,7 +5,6 @@
 #include "base/pages.h"
 #include "base/status.h"
 
-/* Words of a stored record. */
 enum {
 	WORD_SUBMITTED,
 	/* Kind, type, redop, flags, root and tag: see pack_call().  Changed

@@ -104,7 +104,6 @@ struct record {
 	bool finished_at_most;
 };
 
-/* Allocate the records.  Return COHORT_OK or COHORT_NO_MEMORY. */
 int recorder_init(struct recorder *r, unsigned slots);
 
 void recorder_fini(struct recorder *r);

@@ -9,8 +9,7 @@
 #include "base/status.h"
 #include "core/launch_lock.h"
 
-/* Wait until no operation of @c is in flight, which NCCL requires before a
- * split. */
+/* Wait until no operation of @c is in flight, as NCCL requires. */
 static int await_own(struct cohort_comm *c)
 {
 	uint64_t last =
@@ -116,8 +115,7 @@ static bool await_thread(struct clique *q, struct connection *connection)
 	return true;
 }
 
-/* End the clique because the call of @c's rank has failed and the other ranks
- * wait for it. */
+/* End the clique because @c's call has failed and other ranks wait for it. */
 static void fire_failed(struct cohort_comm *c, int status)
 {
 	const struct cohort_cause cause = {
@@ -174,8 +172,7 @@ static void create_children(struct cohort_comm *c,
 	free(ranks);
 }
 
-/* Wait until the leader, the rank that arrived last, has created the
- * children. */
+/* Wait until the leader, which arrived last, has created the children. */
 static void await_leader(struct clique *q, unsigned round)
 {
 	struct backoff b = BACKOFF;

@@ -250,8 +250,7 @@ static void launch_chunk(struct line *l, size_t k)
 	}
 }
 
-/* Make the call's stream wait for all work that was queued on the other two
- * streams. */
+/* Make the call's stream wait for all work on the other two streams. */
 static struct native_result join(const struct line *l)
 {
 	const struct staging *g = &l->c->staging;

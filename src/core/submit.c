@@ -176,8 +176,7 @@ static void record_calls(struct cohort_comm *comms, int n, const struct op *ops,
 
 	for (i = 0; i < n; i++) {
 		comm_record_done(&comms[i], s->ticket - 1, now_ns);
-		/* Use lock.tid, which this thread stored when it took the
-		 * lock. */
+		/* This thread stored lock.tid when it took the lock. */
 		recorder_begin(&comms[i].recorder, s->ticket, &ops[i],
 		               s->digest,
 		               atomic_load_explicit(&comms[i].lock.tid,

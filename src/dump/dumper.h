@@ -54,8 +54,7 @@ void dumper_retain(struct dumper *dumper);
  * if @dumper is NULL. */
 void dumper_await(struct dumper *dumper, uint64_t deadline_ns);
 
-/* Let the dumper end once it has written all requested dumps.  Does not
- * wait. */
+/* Let the dumper end after all requested dumps.  Does not wait. */
 void dumper_end(struct dumper *dumper);
 
 /* Stop the dumper once it has written all requested dumps.  After @deadline_ns

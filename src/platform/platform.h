@@ -174,8 +174,7 @@ int host_platform_join(const struct host_knobs *knobs);
 /* Describe the gpu platform's libraries, as far as they could be opened. */
 void gpu_platform_describe(struct cohort_platform_info *info);
 
-/* Return true if the machine has device files of an NVIDIA GPU, or the driver
- * of WSL. */
+/* Return true if the machine has files of an NVIDIA GPU, or WSL's driver. */
 bool gpu_platform_present(void);
 
 /* Try to open the driver's library, otherwise NCCL.  Return the file of the

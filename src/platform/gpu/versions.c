@@ -34,8 +34,7 @@ static bool has(void *library, const char *symbol)
 	return dlsym(library, symbol);
 }
 
-/* Return a description of a library that only imitates NCCL, or NULL if it is
- * NCCL. */
+/* Return a description of a library that imitates NCCL, or NULL for NCCL. */
 static const char *imitation_of_nccl(const struct gpu_libraries *l)
 {
 	/* dlsym() also searches the dependencies of the library. */
