@@ -61,7 +61,7 @@ struct registration;
  *   COHORT_WEDGED  the abort deadline has passed
  *   COHORT_STATE   this thread is in a quiet section, in which the library
  *                  cannot free memory
- *   otherwise      the result of @inside
+ *   otherwise      the result of @inside, or of comm_enter()
  */
 int comm_release_memory(struct cohort_comm *comm,
                         int (*inside)(struct cohort_comm *comm, void *what),

@@ -32,7 +32,7 @@ struct backoff {
  * they outnumber the cores, it yields from the start instead of spinning. */
 struct backoff backoff_among(int threads);
 
-/* Return the number of cores that this process could use at the first call. */
+/* Return the number of cores that the first caller's thread could use. */
 int cpu_count(void);
 
 static inline void cpu_pause(void)

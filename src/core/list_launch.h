@@ -36,7 +36,7 @@ bool list_is_special(const struct cohort_comm *c, const struct op *op,
 /*
  * Allocate the buffer that a special list needs, before the ranks agree on the
  * list.  Call it with the lock held, on the rank's device.  Return COHORT_OK,
- * or COHORT_NO_MEMORY or COHORT_CUDA with nothing changed.
+ * COHORT_NO_MEMORY, COHORT_CUDA, or the status of the clique's cause.
  */
 int list_prepare(struct cohort_comm *c, const struct op *op, bool captured);
 

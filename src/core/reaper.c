@@ -208,7 +208,7 @@ static void await_neighbours(const struct clique *q)
 }
 
 /* Send the cause to other processes, and wait until they have taken their
- * snapshots, for up to half of the abort deadline. */
+ * snapshots, for up to patience_ns or half of the abort deadline. */
 static void await_others(struct clique *q)
 {
 	const uint64_t half = q->deadlines.abort_ns / 2;

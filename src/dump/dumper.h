@@ -32,7 +32,7 @@ struct dump_options {
 struct dumper;
 
 /* Create the dumper, or store NULL if no directory is set.  Return COHORT_OK,
- * COHORT_INVALID, COHORT_NO_MEMORY or COHORT_SYSTEM. */
+ * COHORT_INVALID or COHORT_NO_MEMORY. */
 int dumper_start(struct clique *clique, const struct dump_options *options,
                  struct dumper **out);
 
