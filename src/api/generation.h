@@ -66,7 +66,8 @@ int generation_end_later(struct generation *generation);
 void generation_sweep(struct clique *parent);
 
 /* Free a generation that has ended.  Return COHORT_OK, or COHORT_WEDGED if it
- * is not reclaimed within the abort deadline and is therefore leaked. */
+ * is not reclaimed within the abort deadline and is therefore leaked, or if a
+ * thread of its watch does not stop. */
 int generation_free(struct generation *generation);
 
 /* Mark a generation that has ended as replaced: calls on its communicators
