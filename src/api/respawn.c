@@ -55,8 +55,7 @@ static bool is_lost_with(const struct clique *q, const bool *is_lost)
 	return !atomic_load(&q->reaping) || (reaping >= 0 && is_lost[reaping]);
 }
 
-/* Return true if no device of @child belongs to a rank of @q that is not
- * lost. */
+/* Return true if every device of @child belongs to a lost rank of @q. */
 static bool is_on_lost(const struct clique *child, const struct clique *q,
                        const bool *is_lost)
 {

@@ -234,8 +234,7 @@ int comm_hold(struct cohort_comm *c)
 
 	if (rc != COHORT_OK)
 		return rc;
-	/* seq_cst: a thread that closes @c first sets the closed flag, then
-	 * loads the number of holders; this thread does the opposite. */
+	/* seq_cst, like lock.held. */
 	atomic_fetch_add(&c->lock.holders, 1);
 	rc = check_open(c, TO_SUBMIT);
 	if (rc != COHORT_OK)
