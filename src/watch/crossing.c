@@ -61,9 +61,8 @@ static bool is_same_thread(const struct rank_snapshot *a,
 	return !a->tid || !b->tid || a->is_new || b->is_new || a->tid == b->tid;
 }
 
-/* Return true if the rank's thread is blocked by its call in @in at time
- * @called_ns.  It may wait for a later call in @other, which is then behind that
- * call in its stream. */
+/* Return true if the rank's call in @in at time @called_ns blocks its thread:
+ * the thread waits for that call, or for a later call in @other. */
 static bool is_held(const struct rank_snapshot *in,
                     const struct rank_snapshot *other, uint64_t called_ns)
 {
@@ -122,7 +121,7 @@ static uint64_t first_arrival(const struct snapshot *s)
 	return first;
 }
 
-/* Return true if a crossing has ended @q, which did not end with its parent. */
+/* Return true if a crossing has ended @q, and not the end of its parent. */
 static bool is_crossing_end(const struct clique *q,
                             const struct cohort_cause *cause)
 {
@@ -150,8 +149,8 @@ static void visit_ended(struct snapshot *s, const struct clique *other,
 	         cause->text);
 }
 
-/* Count the ranks that are in both communicators, those that have called here,
- * and those that have called only there. */
+/* Count the ranks of the other communicator, and the ranks of both that have
+ * called here, and only there. */
 static void count_members(struct snapshot *s, const struct clique *other,
                           uint64_t front)
 {
@@ -225,7 +224,7 @@ struct hold {
 
 /* Return true if some rank is blocked by its call of h->collective, and has not
  * called the front of @other before.  A rank that waits in a third communicator
- * is not blocked by that call, and its order is still open. */
+ * is not blocked by that call, so its order is not known yet. */
 static bool is_opposed(const struct hold *h, const struct clique *other,
                        uint64_t front)
 {

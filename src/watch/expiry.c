@@ -80,7 +80,7 @@ static bool is_waiting(const struct rank_snapshot *r)
 }
 
 /* Return true if a rank waits for a front that cannot finish, because a rank
- * that has not called it has left.  Return false if this was reported. */
+ * that has not called it has left, and if this was not reported yet. */
 static bool waits_for_departed(const struct snapshot *s)
 {
 	bool has_left = s->others_left, waits = false;
@@ -93,7 +93,7 @@ static bool waits_for_departed(const struct snapshot *s)
 	return has_left && waits;
 }
 
-/* Return a clock that has expired, although it has no limit. */
+/* Return an expired clock without a limit, for a wait that cannot end. */
 static struct expiry expired_clock(const struct snapshot *s, uint64_t began_ns)
 {
 	return (struct expiry){ .next_ns = s->now_ns, .since_ns = began_ns };

@@ -39,9 +39,9 @@ bool gave_up_is_answer(const struct cohort_comm *c, int status)
 	         r.submitted_ns > error_ns);
 }
 
-/* State of the rank of .c in its root group and in all communicators that were
- * split from that group.  Communicators of other groups count if this thread
- * calls for them. */
+/* State of the rank of .c in its root group, in all communicators that were
+ * split from that group, and in communicators of other groups for which this
+ * thread calls. */
 struct family {
 	const struct cohort_comm *c;
 	int status;
@@ -53,8 +53,8 @@ struct family {
 	struct cohort_cause cause;
 
 	/* The rank's communicator whose oldest unfinished operation was called
-	 * last, or NULL.  Preferably one in which a wait for an unfinished
-	 * operation has timed out, which is so if .timed_out. */
+	 * last, or NULL.  Communicators in which a wait for such an operation
+	 * has timed out take precedence; .timed_out is then true. */
 	struct cohort_comm *pending;
 	bool timed_out;
 	/* Time at which the oldest unfinished operation in .pending was
@@ -97,8 +97,8 @@ static void translate(uint64_t *set, const struct clique *from,
 }
 
 /* Return the number in @q of the rank that is blamed in @from, a communicator
- * of another group; or -1.  One thread calls for both or, if none has called in
- * @from yet, they have the same device. */
+ * of another group; or -1.  It is the rank for which the same thread calls or,
+ * if no thread has called in @from yet, the rank on the same device. */
 static int rank_of_other(const struct clique *q, const struct clique *from,
                          const struct cohort_cause *cause)
 {
@@ -113,7 +113,7 @@ static int rank_of_other(const struct clique *q, const struct clique *from,
 	return -1;
 }
 
-/* Remove from the text of a cause that it was inherited from a parent. */
+/* Remove the note that a cause was inherited from a parent. */
 static void cut_inheritance(char *text)
 {
 	const char *at;
@@ -312,8 +312,8 @@ static bool judge(const struct family *f, struct cohort_cause *out)
 	return is_known;
 }
 
-/* Store in @out why a call of cohort_comm_subset() for @c has timed out.  Return
- * false if another rank is not to blame. */
+/* Store in @out why a call of cohort_comm_subset() for @c has timed out.
+ * Return false if no other rank is to blame. */
 static bool judge_subset(const struct cohort_comm *c, struct cohort_cause *out)
 {
 	const int kind = atomic_load(&c->subset.kind);

@@ -88,7 +88,7 @@ static void add_peer(struct text *t, const struct snapshot *s)
 	const struct remote_rank *other = snapshot_remote(s, x->peer);
 
 	if (x->is_local) {
-		/* A peer that has not called is to blame, and described. */
+		/* A peer that has not called was described above. */
 		if (!s->waits.link_count && x->met)
 			add_half(t, s, x->peer, &x->other);
 		return;

@@ -182,8 +182,8 @@ awaited_transfer(const struct cohort_comm *c, struct transfer t,
 	return worst;
 }
 
-/* Return the time at which the deadline of @x passes.  A wait for a rank that
- * has left is in vain. */
+/* Return the time at which the deadline of @x passes, or 0 if the rank waits
+ * for a peer that has left. */
 static uint64_t due_of(const struct snapshot *s,
                        const struct transfer_snapshot *x)
 {

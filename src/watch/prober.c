@@ -67,9 +67,9 @@ static void fire(struct cohort_comm *c, ncclResult_t result)
 	            more ? more : "", more && *more ? "\"" : "");
 }
 
-/* End the clique if the rank's device was lost.  A lost device answers every
- * query with its error.  The queried event is never part of a capture, and it
- * does not matter whether its work is done. */
+/* End the clique if the rank's device was lost.  Every query of a lost device
+ * returns an error.  The queried event is never part of a capture, and it does
+ * not matter whether its work is done. */
 static void ask_device(struct cohort_comm *c)
 {
 	const struct platform *p = c->clique->platform;

@@ -11,7 +11,7 @@
 #include "watch/stall.h"
 #include "watch/symbolizer.h"
 
-/* Maximum number of ranks that the block describes after the first culprit. */
+/* Maximum number of further culprits that a verdict's block describes. */
 #define MAX_DESCRIBED 3
 
 /* Size of the line about the activity of the culprit's thread, in bytes. */
@@ -20,10 +20,10 @@
 /* Size of "rank 1023 (1023 in "GROUP")" in bytes. */
 #define WHO_ROOM RANK_NAME_SIZE
 
-/* Maximum number of frames of a stack in the block. */
+/* Maximum number of frames of a stack in a verdict's block. */
 #define MAX_FRAMES 8
 
-/* Maximum number of other threads in the block. */
+/* Maximum number of other threads in a verdict's block. */
 #define MAX_THREADS 6
 
 /* Size of the text of another thread's stack, in bytes. */
@@ -314,7 +314,7 @@ static void add_cycle_ranks(struct text *t, const struct snapshot *s)
 			rank_set_add(set, s->waits.links[i].for_world);
 	}
 	add_numbers(t, set);
-	/* Another process may have found the and reported one rank. */
+	/* Another process may have found the cycle and reported one rank. */
 	text_add(t, rank_set_count(set) == 1
 	                    ? " and others wait for each other in a cycle"
 	                    : " wait for each other in a cycle");
@@ -725,7 +725,7 @@ static bool is_different(const struct rank_snapshot *r,
 	return r->call.ticket && call->ticket && r->call.digest != call->digest;
 }
 
-/* Store in @same the ranks in @waiters whose call does not differ. */
+/* Store in @same the waiters whose call does not differ from @call. */
 static void find_same(const struct snapshot *s, const uint64_t *waiters,
                       const struct record *call, uint64_t *same)
 {

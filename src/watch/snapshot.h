@@ -40,8 +40,8 @@ struct rank_snapshot {
 	int world; /* the rank's number in the root group */
 	int device;
 
-	/* True if the rank has called the front.  This member and those up to
-	 * .call are the rank's part in the front; they are 0 if false. */
+	/* True if the rank has called the front.  If not, the members up to
+	 * .call are 0. */
 	bool joined;
 	/* The rank has called, and waits for the other ranks' calls before it
 	 * launches the front. */
@@ -89,8 +89,8 @@ struct rank_snapshot {
 	/* The thread's stack, see symbolizer.h; NULL if it was not taken. */
 	const struct stack_report *stack;
 
-	/* The rank has left after another communicator had ended, and not
-	 * because of this rank.  Set by waits_take(). */
+	/* True if the rank has left after the end of another communicator, for
+	 * which it was not blamed.  Set by waits_take(). */
 	bool gave_up;
 
 	/* What the thread does in another communicator, such as "is inside
@@ -193,8 +193,8 @@ enum wait_way {
 	WAITS_TO,   /* in a send to a rank */
 };
 
-/* One rank of a crossing.  It has two communicators on one device: "here" is
- * the snapshot's, "there" is the other one. */
+/* One of the two ranks of a struct crossing.  It has two communicators on one
+ * device: "here" is the snapshot's, "there" is the other one. */
 struct crossing_side {
 	int rank;  /* the rank's number in this communicator */
 	int there; /* the rank's number in the other communicator, or -1 */
@@ -202,10 +202,10 @@ struct crossing_side {
 	uint64_t here_ns;
 	/* Time of the rank's call there, 0 if not called. */
 	uint64_t there_ns;
-	/* True if one thread calls in both communicators, and waits for its
-	 * call here or there, or for one behind it. */
+	/* True if one thread calls in both communicators, and waits for the
+	 * rank's call here (there) or for a later one. */
 	bool is_held_here, is_held_there;
-	bool is_one_thread; /* no two threads have called */
+	bool is_one_thread; /* false if two threads have called */
 	bool started_here, started_there;
 	struct record call_there;
 };
@@ -216,14 +216,13 @@ struct crossing_side {
 struct crossing {
 	bool exists;
 	char group[64]; /* name of the other communicator's group */
-	/* If the crossing has ended the other group, the text of the cause; the
-	 * members below are then not set, but for @culprit.  Otherwise "". */
+	/* Text of the cause if the crossing has ended the other group (then
+	 * only .culprit is set below), otherwise "". */
 	char ended[512];
 	int culprit; /* device of the rank that this cause blames, or -1 */
 	uint64_t collective; /* number of the other communicator's front */
-	/* Number of ranks that are in both communicators, and how many of them
-	 * have called here, and only there.  No other rank shows which order
-	 * is right. */
+	/* Number of ranks of the other communicator, and of ranks of both that
+	 * have called here, and only there.  A majority uses the right order. */
 	int members, called, called_there;
 	struct crossing_side first;  /* the rank that called here first */
 	struct crossing_side second; /* the rank that called there first */
@@ -258,8 +257,8 @@ struct culprit {
 struct wait_link {
 	/* The ranks that wait, by their numbers in the root group. */
 	uint64_t worlds[COHORT_RANK_WORDS];
-	/* Other ranks of the same process that wait for these ranks, or for
-	 * each other. */
+	/* Other ranks of the same process that wait for the ranks in .worlds,
+	 * or for one another. */
 	uint64_t behind[COHORT_RANK_WORDS];
 	/* The operation in which the ranks wait: the identity of its clique,
 	 * and its number there. */

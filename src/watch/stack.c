@@ -64,7 +64,7 @@ struct question {
 	void *frames[STACK_FRAMES + OWN_FRAMES];
 };
 
-/* Held from the first question to the last answer, or until the deadline. */
+/* Lock held from the first question to the last answer or the deadline. */
 static pthread_mutex_t asking = PTHREAD_MUTEX_INITIALIZER;
 
 static struct question questions[QUESTIONS];

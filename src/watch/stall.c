@@ -214,7 +214,7 @@ void stall_blame_culprits(const struct snapshot *s, struct cohort_verdict *v)
 		return;
 	}
 	if (!s->waits.culprit_count) {
-		/* It has left after an end for which no rank was to blame. */
+		/* The rank has left after an end that is no rank's fault. */
 		if (snapshot_rank(s, v->rank) &&
 		    snapshot_rank(s, v->rank)->gave_up)
 			blame_nobody(v);
@@ -418,8 +418,8 @@ static void blame_remote(const struct snapshot *s, struct cohort_verdict *v)
 		v->kind = own.kind;
 }
 
-/* Return a rank that uses another order than most ranks in both communicators,
- * or -1. */
+/* Return a rank that calls in the two communicators in another order than most
+ * ranks, or -1. */
 static int odd_in_crossing(const struct snapshot *s)
 {
 	const struct crossing *x = &s->crossing;

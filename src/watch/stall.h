@@ -94,8 +94,9 @@ const struct remote_rank *stall_remote_process(const struct snapshot *s,
                                                const struct cohort_verdict *v);
 
 /* If the ranks that the front or the transfer waits for also wait for other
- * ranks, blame the ranks at the ends of these waits.  Blame no rank instead of
- * one that has left after an end for which no rank was to blame. */
+ * ranks, blame the ranks at the ends of these waits.  Blame no rank if the
+ * blamed rank has left after the end of a communicator for which no rank was to
+ * blame. */
 void stall_blame_culprits(const struct snapshot *s, struct cohort_verdict *v);
 
 #endif

@@ -17,7 +17,7 @@
 /* Maximum number of frames of the program in the brief form. */
 #define BRIEF 8
 
-/* Separates two frames. */
+/* Separator between two frames. */
 #define CALLER " < "
 
 /* Maximum number of threads of the process that are considered. */
@@ -199,7 +199,7 @@ void symbolizer_name(const struct places *places, const struct stack *stack,
 	}
 }
 
-/* Name all stacks in the detail of @stage, and publish the names. */
+/* Name all frames in the form of @stage, and publish the names. */
 static void name_all(struct symbolizer *s, enum symbolizer_stage stage)
 {
 	int i;

@@ -13,7 +13,7 @@
 #include "watch/stall.h"
 #include "watch/waits.h"
 
-/* Maximum number of operations on a trail.  A longer trail is cut short. */
+/* Maximum length of a trail of waits, in operations. */
 #define MAX_STEPS 256
 
 /* Time after which a trail is not followed further.  The last question may take
@@ -300,8 +300,8 @@ static void end_in_cycle(struct walk *k, int i)
 	waits_fill(w, m, world);
 	w->is_cycle = true;
 	k->t->returns = !i;
-	/* If other ranks are in one of the communicators only, their number
-	 * does not show which order is right. */
+	/* If the communicators differ in size, some ranks are in only one of
+	 * them, so the number of ranks does not show which order is right. */
 	w->is_crossing = !i && k->n == 2 && !m->is_transfer &&
 	                 !k->steps[1].m.is_transfer &&
 	                 m->identity != k->steps[1].m.identity &&
@@ -360,8 +360,8 @@ static bool add_local_waits(struct walk *k, const struct waits *here,
 }
 
 /* Continue with the ranks of this process.  A half of a transfer that is called
- * but not started waits for what is before it in its stream.  Return false if
- * the trail ends here. */
+ * but not started waits for earlier work on its stream.  Return false if the
+ * trail ends here. */
 static bool follow_local(struct walk *k)
 {
 	struct waits here;

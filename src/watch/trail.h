@@ -49,8 +49,8 @@ enum trail_start trail_start(const struct snapshot *s, const struct clique *q,
  * @room:      number of replies that fit in @out
  * @silent:    set to the processes that do not reply, see struct remote
  *
- * Any thread.  Blocks, at most until @of has a cause.  Takes the lock of
- * clique_tree.c.
+ * May be called from any thread.  Blocks, but only until @of has a cause.
+ * Takes the lock of clique_tree.c.
  *
  * Returns the number of ranks in @out.  If a reply that the trail needs is
  * missing, the trail ends with a culprit whose rank is -1.

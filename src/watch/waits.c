@@ -34,8 +34,8 @@ struct node {
 	 * had waited; or NULL. */
 	const struct clique *left_after;
 
-	/* The clique for whose end the rank was blamed, and its number in the
-	 * root of that clique.  NULL if it was blamed for none. */
+	/* The clique for whose end the rank was blamed, or NULL; and the rank's
+	 * number in the root group of that clique. */
 	const struct clique *ended;
 	int world;
 	int kind; /* kind of the fault that the rank was blamed for */
@@ -55,11 +55,10 @@ struct node {
 	/* Index of the first node that this node waits for, or -1 if it waits
 	 * for none. */
 	int to;
-	/* Doubt about that edge.  1 if the rank has not called, and its thread
-	 * may wait for an operation that it has queued; or if another thread of
-	 * the rank waits, and the rank's thread is asleep in a futex, and so
-	 * may wait for that thread.  2 if it is not asleep in a futex.  0 for
-	 * any other edge. */
+	/* Doubt about that edge, from 0 for none to 2.  1 if the rank's thread
+	 * may wait for an operation that it has queued, or for another thread
+	 * of the rank, which waits.  2 if another thread of the rank waits, but
+	 * the rank's own thread is not asleep in a futex. */
 	int doubt;
 	/* Clique of the operation in which the node waits. */
 	const struct clique *in;
@@ -122,8 +121,8 @@ static bool is_node(const struct node *x, const struct clique *q, int rank,
 	return x->q == q && x->rank == rank;
 }
 
-/* Return the index of the node, after adding it if it is new.  Return -1 if
- * there is no room. */
+/* Return the index of @node in the walk, or -1 if there is no room.  Add the
+ * node if it is new. */
 static int find_or_add_node(struct walk *w, struct node node)
 {
 	int i;
@@ -159,7 +158,7 @@ static void add_edge(struct walk *w, int from, struct node node,
 	x->way = !node.half ? WAITS_FOR : node.sends ? WAITS_FROM : WAITS_TO;
 }
 
-/* Return true if @r has reached its operation, as far as marks show. */
+/* Return true if @r has reached its operation, as far as the marks show. */
 static bool is_at(const struct clique *q, const struct rank_snapshot *r)
 {
 	return r->started || r->in_call || r->meets || !q->starts_are_marked;
@@ -299,8 +298,7 @@ static void add_collective(struct walk *w, int from,
 			set_rank(&node, &q->comms[i], &p);
 			add_edge(w, from, node, q, number, name);
 		}
-	/* If all ranks here have called, a rank of another process may not
-	 * have. */
+	/* No rank of this process is missing, so one elsewhere may be. */
 	if (q->world_size > q->size && w->links == before &&
 	    w->nodes[from].to < 0)
 		add_edge(w, from,
@@ -474,9 +472,8 @@ static bool has_waited(const struct walk *w, const struct cohort_comm *c)
 	        !comm_ticket_was_done(c, r.last.ticket));
 }
 
-/* Return the cause that has ended the clique of @c, if that was not before
- * @after_ns and @c waited; otherwise NULL.  An earlier end cannot explain what
- * the rank does. */
+/* Return the cause that ended the clique of @c at or after @after_ns while @c
+ * waited, or NULL.  An earlier end cannot explain what the rank does. */
 static const struct cohort_cause *
 end_after(const struct walk *w, const struct cohort_comm *c, uint64_t after_ns)
 {
@@ -504,7 +501,7 @@ static void add_ended(struct walk *w, int from, const struct cohort_comm *c,
 	node = cause->rank >= 0 || world < 0
 	               ? node_of_rank(c->clique, cause->rank)
 	               : node_of_world(c->clique, world);
-	/* The cause's number is of a collective of @c, not of the root. */
+	/* The cause counts the collectives of @c, not of the root group. */
 	node.number = node.q == c->clique ? cause->collective : 0;
 	node.name = name_of(c, cause->collective);
 	name = cause->collective ? node.name : last_name(c);
@@ -536,7 +533,8 @@ static void add_subset(struct walk *w, int from, const struct cohort_comm *c,
 		if (rank_set_has(set, node.rank))
 			add_edge(w, from, node, q, 0, SUBSET);
 	}
-	/* A rank of another process may have called. */
+	/* Ranks of other processes may have called: add one as a last
+	 * resort. */
 	node.c = NULL;
 	node.in_subset = true;
 	for (r = rank_set_next(set, -1); r >= 0 && w->nodes[from].to < 0;
@@ -547,8 +545,8 @@ static void add_subset(struct walk *w, int from, const struct cohort_comm *c,
 }
 
 /* Add the edges of node @from in its communicator @c.  @called_ns is the time
- * of the node's last call in any communicator.  If @with_helped, also add those
- * of another thread that waits for the rank. */
+ * of the node's last call in any communicator.  If @with_helped, also add the
+ * edges of another thread that waits for the rank. */
 static void add_edges(struct walk *w, int from, const struct cohort_comm *c,
                       uint64_t called_ns, bool with_helped)
 {
@@ -576,8 +574,7 @@ static void add_edges(struct walk *w, int from, const struct cohort_comm *c,
 	add_transfers(w, from, c, number, true);
 	if (x->to < 0)
 		add_transfers(w, from, c, number, false);
-	/* A stream carries out what is queued on it, but the thread that has
-	 * queued it may make further calls. */
+	/* A queued operation does not keep its thread from calling. */
 	if (is_first && x->to >= 0 && !is_blocked && !x->has_called)
 		x->doubt = 1;
 }
@@ -618,9 +615,9 @@ static void add_waits_for_others(struct walk *w, int from, int tid,
 }
 
 /* Add the edges of other threads that call for the rank of node @from in other
- * communicators of the family: of the thread that the rank's own thread joins,
- * and of threads that have waited for long, because one of these may be the
- * thread that will make the missing call. */
+ * communicators of the family: of the thread that the rank's own thread is
+ * joining, and of threads that have waited for long, because one of these may
+ * be the thread that will make the missing call. */
 static void add_other_threads(struct walk *w, int from, uint64_t called_ns)
 {
 	const struct cohort_comm *c = w->nodes[from].c, *x;

@@ -54,8 +54,8 @@ void watch_release(struct watch *watch);
 const char *watch_stop(struct watch *watch, uint64_t deadline_ns);
 
 /* Return COHORT_STATE if the calling thread is in on_verdict of @clique or of a
- * clique that was split from it, because such a
- * thread must not wait for the end of @clique.  Otherwise return COHORT_OK. */
+ * clique that was split from it, because such a thread must not wait for the
+ * end of @clique.  Otherwise return COHORT_OK. */
 int watch_check_callback(const struct clique *clique);
 
 /* Have the watchdog check the deadlines of @clique, because one of them has

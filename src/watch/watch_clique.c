@@ -327,7 +327,8 @@ static void count(struct watch *g, int stage, int kind)
 		count_up(&n->verdicts[kind % COUNTED_KINDS]);
 }
 
-/* Return the verdict's number, see notifier_post(). */
+/* Count the verdict and pass it to the dumper and the notifier.  Return its
+ * number, see notifier_post(). */
 static uint64_t post_verdict(struct watch *g)
 {
 	count(g, g->verdict.v.stage, g->verdict.v.kind);
@@ -339,7 +340,6 @@ static uint64_t post_verdict(struct watch *g)
 
 /* ---- acting ----------------------------------------------------------- */
 
-/* Return the number of times that the deadline has passed. */
 static unsigned expirations(const struct snapshot *s, const struct expiry *due)
 {
 	uint64_t n = due->deadline_ns
@@ -376,7 +376,6 @@ static void apply_policy(struct watch *g, const struct expiry *due)
 	g->asked = verdict_cause(&g->verdict);
 }
 
-/* Record that the front or the transfer was reported as slow. */
 static void mark_as_slow(struct snapshot *s, const struct expiry *due)
 {
 	*(due->is_transfer ? &s->transfer.slow : &s->slow) = true;
@@ -401,9 +400,9 @@ static bool is_stuck(const struct subject *what, const struct snapshot *s)
 	       what->number == s->transfer.index;
 }
 
-/* Return true if a rank has left, few have called, and others may still do
- * either: then it is open whether the ranks that have left or those that wait
- * are the odd ones. */
+/* Return true if it is still open whether the ranks that have left or the ranks
+ * that wait are to blame: a rank has left, less than half of the ranks have
+ * called, and the others may still do either. */
 static bool may_all_leave(const struct snapshot *s,
                           const struct cohort_verdict *v)
 {
@@ -437,16 +436,16 @@ static struct suspect suspect_of(const struct snapshot *s,
 	};
 }
 
-/* Return true if the verdict blames the same rank as when the evidence was
- * begun, and that rank has not moved.  A rank that arrives at its deadline sets
- * the ranks that wait for it in motion, one after the other. */
+/* Return true if the verdict still blames the same rank as before the evidence
+ * was gathered, and that rank has made no call since.  If a rank calls just at
+ * its deadline, the ranks that wait for it continue one by one. */
 static bool is_settled(const struct watch *g)
 {
 	const struct suspect now = suspect_of(&g->now, &g->verdict.v);
 
 	if (g->ran_ns >= g->settles_ns)
 		return true;
-	/* Before other processes were asked, the rank was not known. */
+	/* If other processes were asked, the rank was not known before. */
 	return !now.waits && (g->asks || (now.rank == g->suspect.rank &&
 	                                  now.world == g->suspect.world &&
 	                                  now.ticket == g->suspect.ticket));
@@ -788,15 +787,13 @@ static void sample_and_judge(struct watch *g)
 	if (!g->evidence) {
 		next = earlier(next, judge_prober(g));
 		next = earlier(next, judge_question(g));
-		/* A stop after this call will show as a wakeup of the watchdog
-		 * that is later than planned. */
+		/* A stop after this call will show as a late wakeup. */
 		detect_stop(g, g->ran_ns);
 	}
 	soon = g->ran_ns + MIN_PERIOD_NS;
 	g->next_ns = MAX(next, soon);
 }
 
-/* Continue with a verdict whose evidence is complete. */
 static void resume_verdict(struct watch *g)
 {
 	if (g->phase == WATCH_ENDING) {

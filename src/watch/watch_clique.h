@@ -29,9 +29,8 @@ struct subject {
 struct suspect {
 	int rank, world;
 	uint64_t ticket; /* of its last call */
-	/* True if it waits, although for no rank that is known: what it waited
-	 * for is just done.  Also true if other ranks may show soon which ones
-	 * are the odd ones. */
+	/* True if another rank may soon be to blame: the suspect waits for an
+	 * operation that is just done, or may_all_leave() is true. */
 	bool waits;
 };
 
@@ -70,14 +69,14 @@ struct watch {
 	uint64_t asked_ns;         /* time at which on_verdict was asked */
 	struct cohort_cause asked; /* cause to set if the answer is yes */
 
-	/* Owned by the watchdog; the stacks that were taken last, and the
-	 * subject that they were taken for. */
+	/* The stacks that were taken last, and their subject.  Owned by the
+	 * watchdog. */
 	struct stack_report stacks[STACK_RANKS];
 	int stack_count;
 	struct subject subject;
 
-	/* Owned by the watchdog; the evidence that a verdict waits for, the
-	 * time until which it waits, and the subject of the verdict. */
+	/* The evidence that a verdict waits for, the time until which it waits,
+	 * and the subject of the verdict.  Owned by the watchdog. */
 	enum {
 		EVIDENCE_NONE,
 		EVIDENCE_GATHERING, /* stacks, and replies of other processes */
@@ -85,7 +84,7 @@ struct watch {
 	} evidence;
 	uint64_t evidence_due_ns;
 	struct subject asked_about;
-	struct suspect suspect; /* when the evidence was begun */
+	struct suspect suspect; /* suspect before the evidence */
 	/* Time until which a verdict waits for a suspect that moves. */
 	uint64_t settles_ns;
 
