@@ -403,8 +403,8 @@ static int open_file(struct environment_bootstrap *e,
 	return rc;
 }
 
-/* Remove the file's name, because all processes have the file open.  The next
- * attempt then gets a new file. */
+/* Remove the file's name, because all processes have opened the file.  The next
+ * group of this name then gets a new file. */
 static void remove_name_when_complete(struct environment_bootstrap *e)
 {
 	if (e->is_complete)

@@ -24,9 +24,9 @@
 #define PAGE_MAGIC UINT64_C(0x6368705f70656575)
 
 /* Number of causes that a page keeps.  A process misses the end of a generation
- * only if this many split communicators of the next one end by themselves
- * before it reads the page.  Cliques that end with their group publish no
- * cause. */
+ * only if this many communicators that were split in the next generation end by
+ * themselves before it reads the page.  Cliques that end with their group
+ * publish no cause. */
 #define CAUSES 64
 
 #define WORDS(type) (sizeof(type) / sizeof(uint64_t))
@@ -193,7 +193,7 @@ struct peers {
 	bool has_thread;
 	atomic_bool stop, must_wake;
 
-	/* Whether a process in state PEER_UNCLEAR is known not to be ending. */
+	/* True if no process in state PEER_UNCLEAR is ending. */
 	atomic_bool is_settled;
 
 	pthread_mutex_t lock; /* held briefly; guards the members below */
@@ -282,7 +282,7 @@ static inline bool get_stamped(const struct stamp *stamp, void *to,
 	       number;
 }
 
-/* Only one thread may add at a time. */
+/* Append an identity.  Only one thread may do so at a time. */
 static inline void put_identity(struct identities *all, uint64_t identity)
 {
 	const uint64_t n = atomic_load_explicit(&all->n, memory_order_relaxed);

@@ -139,7 +139,7 @@ bool peers_watches(const struct peers *peers, int process);
  * watched. */
 bool peers_has_ended(const struct peers *peers, int process);
 
-/* Add how @process, which has ended, has ended; see thread_add_end(). */
+/* Add how @process has ended; see thread_add_end(). */
 void peers_add_end(const struct peers *peers, int process, struct text *t);
 
 /* If a process is known to be stopped, add "; process 1 (pid 4711) is stopped"

@@ -30,7 +30,7 @@ struct message_memory {
 	union content content;
 };
 
-/* Size of a copy, which has only the answers to this process. */
+/* Size of the copy of a page, which has only the answers to this process. */
 #define COPY_BYTES                                                             \
 	(sizeof(struct page) + sizeof(((struct page *)NULL)->answers[0]))
 

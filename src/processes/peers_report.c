@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Reports what ranks of other processes are doing about a collective or a
- * transfer: one process asks, and the threads of the other processes check
- * their ranks and answer
+ * Reports the state of ranks of other processes in a collective or a transfer:
+ * one process asks, and the threads of the other processes check their ranks
+ * and answer
  */
 
 #include <unistd.h>

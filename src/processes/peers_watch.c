@@ -53,7 +53,7 @@ static void put_member(struct peers *p, uint64_t identity)
 	peers_send(p, -1, MESSAGE_MEMBER, 0, 0, &identity, sizeof(identity));
 }
 
-/* Publish that this process has recorded the completions of the clique
+/* Publish that this process has recorded the completed operations of the clique
  * @identity, or no longer has the clique.  Called under lock. */
 static void put_noted(struct peers *p, uint64_t identity)
 {
@@ -63,10 +63,10 @@ static void put_noted(struct peers *p, uint64_t identity)
 	peers_send(p, -1, MESSAGE_NOTED, 0, 0, &identity, sizeof(identity));
 }
 
-/* Time to wait for the snapshot of a stopped process, which may continue. */
+/* Time to wait for a stopped process to record its completed operations. */
 #define SNAPSHOT_NS UINT64_C(200000000)
 
-/* Return true if all processes have recorded their completions.
+/* Return true if all processes have recorded their completed operations.
  * @skips_stopped: true to ignore processes that are stopped */
 static bool all_have_noted(const struct peers *p, uint64_t identity,
                            bool skips_stopped)

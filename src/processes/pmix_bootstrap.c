@@ -211,7 +211,7 @@ static int read_answer(const struct question *u, const struct pmix_value *value)
 	return COME;
 }
 
-/* Runs on a thread of PMIx or of the round. */
+/* Store the answer to a question.  Runs on a thread of PMIx or of the round. */
 static void on_answer(int status, struct pmix_value *value, void *arg)
 {
 	struct question *u = arg;

@@ -30,9 +30,9 @@ enum state { CLOSED, STARTING, OPEN, FAILED };
 
 static struct pmix_client client;
 
-/* Guarded by lock from CLOSED to STARTING; after that, only the thread that
- * starts the client changes it.  Stored with release, so that a reader sees the
- * client or the reason why it failed. */
+/* State of the client.  Guarded by lock from CLOSED to STARTING; after that,
+ * only the thread that starts the client changes it.  Stored with release, so
+ * that a reader sees the client or the reason why it failed. */
 static atomic_int state;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static const char *failed; /* the PMIx function that failed */
@@ -41,7 +41,7 @@ static pid_t pid;          /* the process that started the client */
 
 /* ---- the library ------------------------------------------------------- */
 
-/* Called with the lock held. */
+/* Load libpmix.  Called with the lock held. */
 static int load(void)
 {
 	static const char *const names[] = {
@@ -236,7 +236,7 @@ static void *start(void *unused)
 	return NULL;
 }
 
-/* Called with the lock held. */
+/* Start the client on a new thread.  Called with the lock held. */
 static int begin(void)
 {
 	pthread_t thread;

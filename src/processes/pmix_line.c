@@ -74,7 +74,7 @@ static void dispatch_message(const struct pmix_proc *source,
 			              message->size - KEY_BYTES);
 }
 
-/* Runs on PMIx's thread. */
+/* Handle an event from the server.  Runs on PMIx's thread. */
 static void handle(size_t id, int code, const struct pmix_proc *source,
                    struct pmix_info *info, size_t n, struct pmix_info *results,
                    size_t n_results, pmix_event_done done, void *arg)

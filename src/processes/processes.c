@@ -285,8 +285,8 @@ static void count_lost(struct exchange *e, int n, const struct facts *now,
 	}
 }
 
-/* Check the numbers of ranks.  Processes that watch each other go on without a
- * process that has no ranks left. */
+/* Check the numbers of ranks.  Processes that watch each other continue without
+ * a process that has no ranks left. */
 static int parts_check(const struct processes *p, const struct exchange *e)
 {
 	const int n = p->oob.table.processes;
@@ -313,7 +313,7 @@ static int parts_check(const struct processes *p, const struct exchange *e)
 	return COHORT_OK;
 }
 
-/* Leave the other processes, which go on without this one. */
+/* Leave the other processes, which continue without this one. */
 static int leave_without_ranks(struct processes *p)
 {
 	peers_announce_leave(p->oob.peers);

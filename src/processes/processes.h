@@ -113,7 +113,7 @@ int processes_exchange(struct processes *p, int status,
 int processes_agree(struct processes *p, int status, const int *devices, int n,
                     const struct patience *patience);
 
-/* Return the watch over the other processes.  It is valid as long as @p is. */
+/* Return the struct peers of @p, which is valid as long as @p is. */
 struct peers *processes_peers(const struct processes *p);
 
 int processes_own(const struct processes *p);

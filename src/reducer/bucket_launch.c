@@ -21,7 +21,7 @@
 #include "core/owner.h"
 #include "reducer/reducer.h"
 
-/* Store the factor as an element of the type with the index @k, see
+/* Store r->factor as an element of the type with index @k, see
  * reducer_float(). */
 static void set_scalar(struct cohort_reducer *r, unsigned k)
 {

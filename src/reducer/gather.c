@@ -29,8 +29,8 @@ static int check(struct cohort_reducer *r, void *const *parameters)
 	return reducer_check_begin(r, false);
 }
 
-/* Make call number @k.  There are two calls per bucket, from the last bucket to
- * the first: one for the shards and one for the remainder. */
+/* Make call @k of the gather.  There are two calls per bucket, from the last
+ * bucket to the first: one for the shards and one for the remainder. */
 static int gather_one(struct cohort_reducer *r, uint32_t k,
                       void *const *parameters)
 {

@@ -40,9 +40,9 @@ void reducer_free_host(struct cohort_reducer *r)
 	free(r);
 }
 
-/* Allocate @bytes of pinned memory, or free *@memory if @bytes is 0.  Pageable
- * memory will not do: a copy from it that is queued after a collective would
- * block the thread until the collective is done. */
+/* Allocate @bytes of pinned memory, or free *@memory if @bytes is 0.  A copy
+ * from pageable memory that is queued after a collective would block the thread
+ * until the collective is done. */
 static int change_pinned(struct cohort_reducer *r, size_t bytes, void **memory)
 {
 	const struct platform *p = r->comm->clique->platform;
@@ -69,7 +69,7 @@ static int change_pinned(struct cohort_reducer *r, size_t bytes, void **memory)
 	return rc;
 }
 
-/* Allocate the host copy of the words, and a block of zeros after it. */
+/* Allocate the host copy of struct reducer_words, followed by zeros. */
 static int alloc_image(struct cohort_reducer *r)
 {
 	size_t words = reducer_align(r->words_bytes);

@@ -148,8 +148,8 @@ static void settle_group(ncclResult_t result)
 }
 
 /* Add a call to the open group.  If the group has too many communicators, the
- * call counts as done.  If the call creates a communicator, that is then not
- * watched, because NCCL stores it only at the end of the group. */
+ * call counts as done.  If the call creates a communicator, that communicator
+ * is then not watched, because NCCL stores it only at the end of the group. */
 static void join_group(const struct member *call)
 {
 	struct member *m = group.members, *end = m + group.n;
@@ -366,7 +366,7 @@ static ncclResult_t split(ncclComm_t comm, int color, int key,
 	return result;
 }
 
-/* A nonblocking communicator that was being created may now be complete. */
+/* Query the error.  If there is none, a new communicator is complete. */
 static ncclResult_t get_async_error(ncclComm_t comm, ncclResult_t *async)
 {
 	struct watched *w = async ? find(comm) : NULL;
@@ -422,7 +422,7 @@ static ncclResult_t init_all(ncclComm_t *comms, int n, const int *devices)
 	COHORT_API result name parameters;                                     \
 	result name parameters
 
-/* A function that is not wrapped, because the program finds it in NCCL. */
+/* Define no wrapper: the program finds the function in NCCL. */
 #define REAL_ONLY(name, parameters, arguments)
 
 /* Define a wrapper that records a call.  @start records the start of the call

@@ -26,7 +26,7 @@ static struct {
 	FUNCTIONS(POINTER)
 } driver;
 
-/* True if all of these functions were found.  Constant after find_driver(). */
+/* True if all driver functions were found.  Constant after find_driver(). */
 static bool has_driver;
 
 #define REGISTER_FLAGS 3 /* portable to all contexts, and mapped to devices */

@@ -60,7 +60,7 @@ void watched_describe(struct watched *w, int rank, int ranks, int device)
 		w->context = stream_end_open(device, shared);
 }
 
-/* Return the number of an entry that no other thread uses, or -1. */
+/* Reserve a free entry.  Return its number, or -1 if there is none. */
 static int claim(struct shared_calls *all)
 {
 	uint32_t i, used, free;
@@ -250,7 +250,7 @@ static void abort_all(void)
 	}
 }
 
-/* Wait for requests other than the first @seen ones. */
+/* Abort all communicators at each request after the first @seen ones. */
 static void *await_aborts(void *seen)
 {
 	uint32_t n = (uint32_t)(uintptr_t)seen;

@@ -49,7 +49,7 @@ struct watched {
 	 * this one, and where NCCL will store that communicator; or NULL. */
 	struct watched *child;
 	ncclComm_t *child_comm;
-	void *context; /* the device's CUcontext, for marks; NULL without */
+	void *context; /* the device's CUcontext, for marks; or NULL */
 };
 
 /* Return the communicator of @comm, or NULL if it is not watched. */
@@ -96,9 +96,9 @@ void watched_abort(ncclComm_t comm);
 /* Record the start of a call, and return its ticket. */
 uint64_t watched_begin(struct watched *w, const struct op *op);
 
-/* Record that the call to NCCL that launches @c has returned @result.  If it was
- * a success, the calls are done once their stream reaches this point.  If
- * streams are not marked, or the result is another one, the calls count as done
+/* Record that the call to NCCL that launches @c has returned @result.  If that
+ * is ncclSuccess, the calls are done once their stream reaches this point.
+ * With any other result, or if streams are not marked, the calls count as done
  * as soon as all older calls are done.  Calls that have failed or were captured
  * into a graph are not counted, because other ranks need not wait for them. */
 void watched_end(struct watched *w, const struct watched_calls *c,
