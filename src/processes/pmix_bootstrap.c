@@ -75,8 +75,8 @@ struct question {
 	int status;     /* PMIx's last answer */
 	unsigned asked; /* number of times that it was asked */
 
-	/* For a question for a record: true if the process was known to have
-	 * left or ended before the question was asked. */
+	/* True if the question is for a record, and the process was known to
+	 * have left or ended before it was asked. */
 	bool is_last;
 };
 

@@ -14,7 +14,7 @@
 #include "base/util.h"
 #include "core/cause.h"
 
-/* Each message begins with the key of its line. */
+/* Size of the key of a line.  Each message begins with the key. */
 #define KEY_BYTES 96
 
 struct pmix_line {

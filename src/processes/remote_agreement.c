@@ -389,7 +389,7 @@ static bool can_show(const struct peers *p, const struct clique *q)
 	       q->slots <= CALL_WORDS;
 }
 
-/* Take a place on the page and initialize it for @q. */
+/* Reserve a place on the page and initialize it for @q. */
 static void fill(struct peers *p, struct clique *q, int place)
 {
 	struct call_words *w = &p->page->calls[place];

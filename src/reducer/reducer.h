@@ -115,7 +115,7 @@ struct cohort_reducer {
 	 * store. */
 	atomic_uint inside;
 
-	/* Atomic, each; the last step in which the gradient was ready. */
+	/* Atomic; for each gradient, the last step in which it was ready. */
 	_Atomic uint64_t *marked;
 
 	/* Atomic; number of gradients that are ready.  The value before its

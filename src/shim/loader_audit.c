@@ -26,7 +26,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* As in mk/build.mk. */
+/* Name of the shim's dependency, as in mk/build.mk. */
 #define REAL "libcohort-watched-nccl.so"
 
 /* Path of the NCCL library that the program would have opened, or "".  Guarded

@@ -20,7 +20,7 @@
 #include "platform/functions.h"
 #include "shim/watched.h"
 
-/* As in mk/build.mk. */
+/* Name under which NCCL's library is found, as in mk/build.mk. */
 #define REAL "libcohort-watched-nccl.so"
 
 /* NCCL's own functions.  Constant after the constructor; NULL if this NCCL does
@@ -53,8 +53,8 @@ struct member {
 	 * NULL if the group makes calls. */
 	ncclComm_t *comm;
 
-	struct watched
-		*parent; /* of the communicator that is created, or NULL */
+	/* Parent of the communicator that the group creates, or NULL. */
+	struct watched *parent;
 	bool is_refused; /* the communicator was aborted */
 };
 
@@ -77,7 +77,7 @@ static void describe(struct watched *w, ncclComm_t comm)
 	int rank = -1, ranks = -1, device = -1, version = 0;
 	ncclResult_t state = ncclSuccess;
 
-	/* NCCL's functions call each other. */
+	/* Do not record calls that NCCL's functions make themselves. */
 	group.inside++;
 	if (!real.ncclGetVersion(&version))
 		atomic_store(&w->shared->nccl, version);

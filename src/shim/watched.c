@@ -153,7 +153,7 @@ struct watched *watched_open(uint64_t identity, uint64_t parent, int rank,
 
 	if (number < 0)
 		return NULL;
-	/* The recorder needs this alignment. */
+	/* struct recorder needs more alignment than malloc() guarantees. */
 	w = aligned_alloc(_Alignof(struct watched), sizeof(*w));
 	if (!w) {
 		atomic_store(&all->ranks[number].state, SHARED_FREE);
@@ -295,8 +295,8 @@ static void count_collective(struct watched *w, uint64_t ticket)
 	                      memory_order_release);
 }
 
-/* Return the number of sends to, or receives from, @peer; NULL if the call is
- * neither, or the peer does not exist. */
+/* Return the counter of sends to @peer, or of receives from it.  Return NULL if
+ * the call is neither, or the peer does not exist. */
 static _Atomic uint32_t *transfers_of(struct shared_rank *s, enum op_kind kind,
                                       int peer)
 {

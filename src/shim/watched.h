@@ -29,9 +29,9 @@
 
 /* Calls to a communicator that one native call launches. */
 struct watched_calls {
-	uint64_t first, last; /* tickets */
-	uint64_t collectives; /* number of collectives among them */
-	cudaStream_t stream;  /* of the last one */
+	uint64_t first, last; /* tickets of these calls */
+	uint64_t collectives; /* number of collectives */
+	cudaStream_t stream;  /* stream of the last call */
 };
 
 /* A communicator of this process. */
@@ -40,11 +40,11 @@ struct watched {
 	 * each struct member with calls to it. */
 	atomic_int users;
 	atomic_bool is_aborted;
-	int number; /* of its entry in the shared memory */
+	int number; /* number of its entry in shared memory */
 	struct shared_rank *shared;
 	struct recorder recorder; /* its memory is in @shared */
 	uint64_t last, collectives;
-	uint64_t splits, shrinks; /* number of calls */
+	uint64_t splits, shrinks; /* number of these calls */
 	/* The announced rank of a communicator that NCCL is still creating from
 	 * this one, and where NCCL will store that communicator; or NULL. */
 	struct watched *child;

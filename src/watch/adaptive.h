@@ -89,7 +89,7 @@ uint64_t estimate_limit(const struct estimate *e, const struct adaptive *a,
 /* Adaptive limits of the front (snapshot.h), and the data that they are
  * computed from. */
 struct adapted {
-	struct limits limits; /* 0 where there is no limit */
+	struct limits limits; /* a member is 0 if there is no limit */
 	/* Time of the first sample with this front.  No clock of an adaptive
 	 * limit starts earlier. */
 	uint64_t since_ns;

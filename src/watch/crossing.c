@@ -7,7 +7,7 @@
 #include "core/clique_tree.h"
 #include "watch/describe.h"
 
-/* Start of a row of the block, see render.h. */
+/* Start of a row in a verdict's block, see render.h. */
 #define ROW "\nwait   "
 
 /* Return true if a rank made one call at time @then, and this call blocks its
@@ -165,7 +165,7 @@ static void count_members(struct snapshot *s, const struct clique *other,
 		s->crossing.called_there +=
 			!r->joined && c && agree_called(c) >= front;
 	}
-	/* Of other processes, only the total is known. */
+	/* For other processes, only the number of ranks is known. */
 	if (other->world_size == s->world && !s->all_joined)
 		s->crossing.called += s->others_joined;
 }

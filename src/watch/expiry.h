@@ -15,7 +15,7 @@ struct expiry {
 	enum { EXPIRY_NOTHING, EXPIRY_SLOW, EXPIRY_VERDICT } what;
 	uint64_t since_ns;    /* time at which the clock began to run */
 	uint64_t deadline_ns; /* the clock's limit; 0 if a wait cannot end */
-	uint64_t lost_ns;     /* uncounted time: the process did not run */
+	uint64_t lost_ns;     /* time that the process did not run */
 	bool is_adapted;      /* true if the limit is an adaptive one */
 	uint64_t most_ns;     /* the configured limit, if is_adapted */
 	uint64_t next_ns;     /* latest time at which to check again */

@@ -67,7 +67,7 @@ void places_add(struct places *p, uintptr_t address)
 /* A line of /proc/self/maps. */
 struct mapping {
 	uint64_t start, end, offset;
-	char path[PLACE_PATH]; /* "" if it has none or it is too long */
+	char path[PLACE_PATH]; /* "" if there is none, or if too long */
 };
 
 static bool parse(const char *line, struct mapping *m)
@@ -147,7 +147,7 @@ static void read_mappings(struct places *p, int fd)
 	}
 }
 
-/* Return the number of bytes read. */
+/* Read at most START bytes.  Return the number of bytes read. */
 static size_t read_start(int fd, uint64_t at, char start[START])
 {
 	ssize_t n = pread(fd, start, START, (off_t)at);

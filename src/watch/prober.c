@@ -143,8 +143,8 @@ static void probe_rank(struct asker *a, struct prober *p, struct cohort_comm *c)
 	struct clique *q = p->clique;
 
 	publish_query(p, "cudaSetDevice");
-	/* seq_cst, see cause.h: store that a query runs, then load the
-	 * cause. */
+	/* Store that a query runs, then load the cause, both seq_cst; see
+	 * cause.h. */
 	atomic_store(&q->probing, c->rank + 1);
 	if (!cause_or_closing(q->end)) {
 		make_device_current(a, c);

@@ -41,7 +41,7 @@ struct prober {
 	 * used. */
 	struct asker *replacement;
 
-	/* Owned by the thread. */
+	/* Owned by the probing thread. */
 	uint64_t remote_ns; /* time of the first ncclRemoteError, or 0 */
 
 	/* Atomic; time at which the running query was started, 0 if no query is

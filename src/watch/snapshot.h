@@ -54,7 +54,7 @@ struct rank_snapshot {
 	struct record call;
 
 	bool inside;  /* a thread is inside a call of the communicator */
-	bool staged;  /* that thread waits for a call with host memory */
+	bool staged;  /* a thread waits in a call with host memory */
 	bool native;  /* the program holds the native communicator */
 	bool waiting; /* the rank's thread waits for a ticket */
 	bool helped;  /* another thread waits for a ticket of a bound rank */
@@ -333,7 +333,7 @@ struct snapshot {
 	 * its batch that the peer had not called. */
 	uint64_t moved_ns;
 	bool all_joined; /* all ranks of this process have called the front */
-	/* Some ranks will make no further call, but others may. */
+	/* True if some ranks, but not all, will make no further call. */
 	bool has_left;
 	/* Text about tags that differ between ranks in a collective before the
 	 * front, or "".  Set by snapshot_tags(). */
@@ -357,7 +357,7 @@ struct snapshot {
 	const char *asking;  /* native call that the prober is in */
 	uint64_t probing_since_ns;
 
-	int section_tid; /* see memory_section_thread() */
+	int section_tid; /* result of memory_section_thread() */
 	/* Time at which on_verdict was called, 0 if it is not running. */
 	uint64_t callback_since_ns;
 

@@ -20,13 +20,14 @@
  * a second longer, see remote->ask(). */
 #define TRAIL_NS NS_PER_S
 
-/* Maximum number of tries to follow a trail that leads to no rank at fault. */
+/* Maximum number of attempts to follow a trail that leads to no rank at
+ * fault. */
 #define MAX_TRIES 5
 
-/* Time after which no further try begins. */
+/* Time after which a trail is not followed again. */
 #define TRIES_NS UINT64_C(200000000)
 
-/* Time between two tries to follow a trail. */
+/* Time between two attempts to follow a trail. */
 #define RETRY_NS UINT64_C(5000000)
 
 /* ---- this process ------------------------------------------------------- */

@@ -11,7 +11,7 @@
 
 #include "watch/expiry.h"
 
-/* Bytes for the two forms of a verdict's text: see render.h. */
+/* Sizes of the two forms of a verdict's text, see render.h. */
 #define VERDICT_LINE 201
 #define VERDICT_TEXT sizeof(((struct cohort_cause *)NULL)->details)
 

@@ -28,7 +28,7 @@ struct subject {
 /* The rank that a verdict blames, and what that rank does. */
 struct suspect {
 	int rank, world;
-	uint64_t ticket; /* of its last call */
+	uint64_t ticket; /* ticket of its last call */
 	/* True if another rank may soon be to blame: the suspect waits for an
 	 * operation that is just done, or may_all_leave() is true. */
 	bool waits;
@@ -84,8 +84,8 @@ struct watch {
 	} evidence;
 	uint64_t evidence_due_ns;
 	struct subject asked_about;
-	struct suspect suspect; /* suspect before the evidence */
-	/* Time until which a verdict waits for a suspect that moves. */
+	struct suspect suspect; /* before evidence is gathered */
+	/* Time until which a verdict waits while its suspect changes. */
 	uint64_t settles_ns;
 
 	/* Owned by the job that gathers evidence until it sets is_gathered with

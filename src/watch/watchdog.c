@@ -82,7 +82,7 @@ static bool must_stop;
 /* Signaled when a watch reaches WATCH_OVER. */
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 
-/* Held while the watchdog's thread is started or joined.  Taken before the
+/* Lock held while the watchdog's thread is started or joined.  Taken before the
  * other lock. */
 static pthread_mutex_t life_lock = PTHREAD_MUTEX_INITIALIZER;
 
