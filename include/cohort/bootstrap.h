@@ -66,7 +66,7 @@ enum cohort_bootstrap_kind {
 	/*
 	 * Through the launcher's PMIx server, on any number of machines: cohort
 	 * launch, mpirun, srun --mpi=pmix.  The group consists of the processes
-	 * of the launcher's job. libpmix.so.2 is opened at run time
+	 * of the launcher's job.  libpmix.so.2 is opened at run time
 	 * (COHORT_NO_LIBRARY).
 	 *
 	 * The first group makes the process a PMIx client until exit(); a
@@ -75,7 +75,7 @@ enum cohort_bootstrap_kind {
 	 * machines.  PMIx servers keep 2 KiB for each process and round until
 	 * the job ends; an open and a respawn have three rounds each.  If a
 	 * process opens a group after the others have given up, it gets
-	 * COHORT_SYSTEM ("has left"); its next open meets the others' next one.
+	 * COHORT_SYSTEM ("has left"); its next open joins their next open.
 	 */
 	COHORT_BOOTSTRAP_PMIX = 3,
 

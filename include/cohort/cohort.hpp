@@ -70,7 +70,7 @@
  * Handles can be moved but not copied.  A handle that was moved from, or was
  * closed, is empty, and may only be assigned to or destroyed.
  *
- * No object here knows whether its group is still open.  Do not use
+ * The objects do not know whether their group is still open.  Do not use
  * communicators and tickets after their group is closed.  Before the group is
  * closed, destroy, free, end or unbind all memory, reducers, batches and bound
  * objects.  These rules also apply to the close of a joined or split

@@ -34,7 +34,7 @@ struct cohort_unique_id {
  *
  * Returns:
  *   COHORT_OK           @id is set
- *   COHORT_INVALID      @id is NULL, @platform is no platform, or an environment
+ *   COHORT_INVALID      @id is NULL, there is no @platform, or an environment
  *                       variable is wrong
  *   COHORT_NCCL         NCCL cannot create an id
  *   COHORT_NO_LIBRARY   NCCL or the CUDA runtime is not installed
@@ -349,8 +349,8 @@ COHORT_API int cohort_comm_subset(struct cohort_comm *comm,
  *
  * The last close of joined ranks in a process ends all of them, and waits as
  * cohort_group_close() does; no call may use them afterwards, except as rule 2
- * in cohort/cohort.h permits.  A rank that a thread is stuck inside
- * (COHORT_BUSY) keeps them open.
+ * in cohort/cohort.h permits.  If a thread is stuck inside one of these ranks
+ * (COHORT_BUSY), all of them stay open.
  *
  * May be called from any thread.  A bound communicator must be closed by the
  * bound thread, and is then unbound.  Once there is a cause, any thread may

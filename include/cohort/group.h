@@ -83,9 +83,9 @@ COHORT_API int cohort_group_open(const int *devices, int n,
  * then destroys the native communicators, including those of former
  * generations.  If the deadline passes or the group gets a cause, it aborts
  * them instead.  After an abort it waits up to the abort deadline for a running
- * on_verdict, and up to as long again for the device to free memory.
+ * on_verdict, and then again up to the abort deadline until memory is freed.
  * If NCCL takes longer to free memory, because another group keeps these
- * devices busy, a thread of the library finishes that after close has returned.
+ * devices busy, a thread of the library finishes this after close has returned.
  *
  * No other call may be using the group or its communicators; call
  * cohort_group_abort() first if a rank may hang.  Once the group has a cause,

@@ -143,8 +143,8 @@ struct cohort_group_options {
 	/* 1 to mark only the end of each call on its stream, not its start.
 	 * Saves one stream memory operation per call.  But then a verdict
 	 * cannot distinguish a rank whose stream is busy with earlier work from
-	 * the ranks that wait for it: if all ranks have called, it names
-	 * none. */
+	 * the ranks that wait for it: if all ranks have called, it names no
+	 * rank. */
 	int no_start_marks;
 
 	/* 1 to allow calls on a stream that is being captured into a CUDA
@@ -198,8 +198,8 @@ struct cohort_group_options {
 	const struct cohort_bootstrap *bootstrap;
 
 	/* Handle from cohort_abort_create(), for one group, or for ranks that
-	 * join by one id; default none.  Firing it ends the open or join while
-	 * that waits (COHORT_ABORTED), and later the group, until the group's
+	 * join by one id; default none.  Firing it ends an open or join that is
+	 * waiting (COHORT_ABORTED), and later the group, until the group's
 	 * first respawn.  Borrowed for the call. */
 	struct cohort_abort *abort;
 

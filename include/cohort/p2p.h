@@ -55,7 +55,7 @@ COHORT_API int cohort_send(struct cohort_comm *comm, const void *send,
  * @peer: a rank that must send the same @count and @type.  The peer may be this
  *        rank itself only if the send is in the same batch
  *
- * A receive without its send stalls.  Otherwise as cohort_send().
+ * A receive without a matching send stalls.  Otherwise as cohort_send().
  */
 COHORT_API int cohort_recv(struct cohort_comm *comm, void *recv, size_t count,
                            int type, int peer, void *stream, uint64_t *ticket);

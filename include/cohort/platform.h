@@ -32,7 +32,7 @@ struct cohort_platform_info {
 	size_t size;
 	int platform;        /* COHORT_PLATFORM_GPU or COHORT_PLATFORM_HOST */
 	int status;          /* COHORT_OK if it is usable, else an error code */
-	char reason[256];    /* text of that reason; "" if it is usable */
+	char reason[256];    /* why it is not usable, or "" */
 	int devices;         /* number of devices; 0 if it is not usable */
 	int nccl_version;    /* 10000 * major + 100 * minor + patch, or 0 */
 	int runtime_version; /* of CUDA, 1000 * major + 10 * minor, or 0 */

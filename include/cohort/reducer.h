@@ -319,10 +319,11 @@ COHORT_API int cohort_reducer_finish(struct cohort_reducer *reducer,
  * rank then lacks a gradient, it must also cancel the next step.
  *
  * Must be called by the owner, after its helpers are done and nothing on the
- * host writes gradients.  Blocks up to @timeout_ns for all other ranks.  After
- * COHORT_TIMED_OUT and COHORT_BUSY the step is canceled but still open: call
- * again, or call cohort_reducer_finish(), which then returns COHORT_SKIP.
- * Otherwise the gradients are undefined, and the next step may begin.
+ * host writes gradients.  Blocks up to @timeout_ns until all other ranks have
+ * made the step's calls.  After COHORT_TIMED_OUT and COHORT_BUSY the step is
+ * canceled but still open: call again, or call cohort_reducer_finish(), which
+ * then returns COHORT_SKIP.  Otherwise the gradients are undefined, and the
+ * next step may begin.
  *
  * Returns: the same as cohort_all_reduce(), and
  *   COHORT_OK           the step is canceled and has ended
@@ -407,10 +408,10 @@ COHORT_API int cohort_reducer_join(struct cohort_reducer *reducer,
  * starting with the bucket that was ready last, which the next forward pass
  * needs first.
  *
- * One thread at a time per communicator.  Blocks up to @timeout_ns for all
- * other ranks.  After COHORT_TIMED_OUT and COHORT_BUSY the gather continues:
- * call again with the same parameters before the next step.  After any other
- * error the parameters are undefined.
+ * One thread at a time per communicator.  Blocks up to @timeout_ns until all
+ * ranks have called.  After COHORT_TIMED_OUT and COHORT_BUSY the gather
+ * continues: call again with the same parameters before the next step.  After
+ * any other error the parameters are undefined.
  *
  * Returns: the same as cohort_all_reduce(), and
  *   COHORT_OK         @parameters has the shards of all ranks

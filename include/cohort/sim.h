@@ -165,7 +165,8 @@ struct cohort_fault {
  * @fault: borrowed for the call
  *
  * A fault applies to every communicator of the host platform in the process.
- * Up to 64 can wait to strike.  May be called from any thread; does not block.
+ * Up to 64 faults can be pending.  May be called from any thread; does not
+ * block.
  *
  * COHORT_FAULTS in the environment adds faults at first use of the platform, as
  * a list such as "2@10:never,1@0:delay=5ms,0@3:error=3,*@7:stuck"
@@ -176,7 +177,7 @@ struct cohort_fault {
  * Returns:
  *   COHORT_OK         the fault will strike
  *   COHORT_INVALID    a field is wrong; the error text has its value
- *   COHORT_NO_MEMORY  64 faults are waiting
+ *   COHORT_NO_MEMORY  64 faults are pending
  */
 COHORT_API int cohort_sim_fault_add(const struct cohort_fault *fault);
 

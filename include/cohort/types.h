@@ -75,11 +75,11 @@ enum cohort_type {
  *    once, to nearest even; subnormals are kept.
  *  - For max and min a number wins over a NaN; of equal values (+0 and -0), the
  *    value of the lowest rank wins.
- *  - A result that is NaN is the type's one quiet NaN.
+ *  - Every NaN result is the same quiet NaN of its type.
  *  - avg is the sum divided by the number of ranks; for integers the sum wraps,
  *    and the quotient is truncated toward zero.
  *
- * A group of one rank copies.
+ * In a group of one rank, a reduction copies its input.
  */
 #define COHORT_OP_LIST(X)                                                      \
 	X(COHORT_SUM, 0, "sum")                                                \

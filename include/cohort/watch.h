@@ -41,7 +41,8 @@ enum cohort_policy {
 	 * COHORT_POLICY_REPORT.  If it returns anything else, or does not
 	 * return within the abort deadline, end the group, even if the
 	 * collective is done by then.  If on_verdict is still running for an
-	 * earlier verdict, the abort deadline includes the rest of that call. */
+	 * earlier verdict, the rest of that call counts against the abort
+	 * deadline. */
 	COHORT_POLICY_ASK = 2,
 };
 
@@ -256,8 +257,8 @@ struct cohort_verdict {
 
 	/* Number of the rank to blame in the group from which this communicator
 	 * was split; -1 if there is no such rank or its number is not known.
-	 * If the rank to blame is not in this communicator, only @rank is
-	 * -1. */
+	 * If the rank to blame is not in this communicator, @rank is -1 and
+	 * this is not. */
 	int world_rank;
 
 	/* The operation that makes no progress: "all_reduce 7 of "dp"" or "send

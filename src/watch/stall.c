@@ -439,8 +439,8 @@ static int odd_in_crossing(const struct snapshot *s)
 }
 
 /* Find faults that no single rank shows.  If ranks use two communicators in
- * different orders, blame the odd one.  If all ranks of this process have reached
- * the front, blame the ranks of other processes that have not. */
+ * different orders, blame the odd one.  If all ranks of this process have
+ * reached the front, blame the ranks of other processes that have not. */
 static void find_others(const struct snapshot *s, struct cohort_verdict *v)
 {
 	const struct rank_snapshot *r;

@@ -382,9 +382,9 @@ static bool follow_local(struct walk *k)
 	return false;
 }
 
-/* End a trail at an operation that every rank of the other processes has called.
- * If all processes have replied, blame a rank of this process that has called
- * but not started, if there is one. */
+/* End a trail at an operation that every rank of the other processes has
+ * called.  If all processes have replied, blame a rank of this process that has
+ * called but not started, if there is one. */
 static void end_late(struct walk *k, bool is_complete)
 {
 	struct waits here;

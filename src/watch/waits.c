@@ -591,8 +591,8 @@ static bool has_waited_long(const struct cohort_comm *c)
 	                   limit_ns / 2);
 }
 
-/* Return true if thread @tid, to which another rank is bound, waits for a ticket
- * of @c. */
+/* Return true if thread @tid, to which another rank is bound, waits for a
+ * ticket of @c. */
 static bool is_helped_by(const struct cohort_comm *c, int tid)
 {
 	return atomic_load(&c->thread.helpers) &&
