@@ -176,7 +176,7 @@ struct cohort_group_options {
 	 * of the threads of the first 8 missing ranks; default none.  Add
 	 * COHORT_STACK_ALL to also take stacks of other threads.  A dump that
 	 * the program or a user requests takes the stacks of ranks that have
-	 * not called for a second.  Sleeps and polls of these threads may be
+	 * made no call for a second.  Sleeps and polls of these threads may be
 	 * interrupted (EINTR).  See docs/hangs.md, "Stacks". */
 	int stack_signal;
 

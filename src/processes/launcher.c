@@ -27,9 +27,8 @@ static const struct launcher {
 	 * 1, some processes are on other machines. */
 	const char *local_size, *machines;
 
-	/* True if this launcher sets PMIX_NAMESPACE itself.  If false, a set
-	 * PMIX_NAMESPACE comes from the launcher that has started this
-	 * launcher. */
+	/* True if this launcher sets PMIX_NAMESPACE itself.  If false, the
+	 * variable comes from the launcher that has started this one. */
 	bool has_pmix;
 
 	/* True if the launcher also sets some of the variables for processes

@@ -180,7 +180,8 @@ struct member {
 };
 
 struct peers {
-	/* Functions of struct remote, with the patience for these processes. */
+	/* Functions for core and watch, with .patience_ns for these
+	 * processes. */
 	struct remote remote;
 	atomic_int references;
 	int process, processes;
@@ -213,8 +214,8 @@ struct peers {
 	 * has ended, or could not open @opening. */
 	atomic_bool is_futile;
 
-	/* Held while a message is sent.  Acquired after @lock and before the
-	 * line's own lock. */
+	/* Lock held while a message is sent.  Acquired after @lock and before
+	 * the line's own lock. */
 	pthread_mutex_t line_lock;
 	/* NULL if there is no line, or if it was closed. */
 	const struct peer_line *line;

@@ -164,8 +164,8 @@ static void end_member(struct member *m, const struct cohort_cause *cause)
 		what.rank = -1;
 	if (what.world_rank < -1 || what.world_rank >= COHORT_MAX_RANKS)
 		what.world_rank = -1;
-	/* The caller holds the lock, which peers_send_cause() also takes, so
-	 * that function sees is_from_peer. */
+	/* peers_send_cause() sees is_from_peer, because it takes the lock that
+	 * the caller holds. */
 	if (cause_set(m->clique->end, &what) == COHORT_OK)
 		m->is_from_peer = true;
 }

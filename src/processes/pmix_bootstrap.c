@@ -41,8 +41,8 @@
 /* Maximum time that the server may delay its answer, in seconds. */
 #define HOLD_S 1
 
-/* A process is asked whether it has left after 1, 2, 4 and 8 questions for its
- * record, and after every multiple of this number. */
+/* After each multiple of this number of questions for its record, and after 1,
+ * 2, 4 and 8, a process is asked whether it has left. */
 #define LEAVING_EVERY 16
 
 struct opening {

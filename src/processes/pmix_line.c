@@ -28,7 +28,8 @@ struct pmix_line {
 	struct peers *peers;
 };
 
-/* Held only briefly, while peers handle a message or the end of a process. */
+/* Lock held only briefly, while peers handle a message or the end of a
+ * process. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct pmix_line *lines; /* guarded by lock */
 

@@ -64,7 +64,7 @@ struct call_words {
 	_Atomic uint64_t called_ns[CALL_WORDS];
 };
 
-/* Table of functions for core and watch, with the patience for processes on
+/* Table of functions for core and watch, with .patience_ns for processes on
  * this machine. */
 extern const struct remote remote_near;
 

@@ -163,8 +163,7 @@ int reducer_free_device(struct cohort_reducer *r)
 	for (k = 0; k < REDUCER_FLOATS && rc == COHORT_OK; k++) {
 		if (r->premul[k])
 			rc = cohort_op_destroy(r->comm, r->premul[k]);
-		/* Even after an error from NCCL the operation no longer
-		 * exists. */
+		/* The sum no longer exists, even after an error from NCCL. */
 		if (rc == COHORT_OK || rc == COHORT_NCCL)
 			r->premul[k] = 0;
 	}

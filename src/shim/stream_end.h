@@ -18,8 +18,8 @@
  * Give all devices access to the marks of @all, until the process ends.  Return
  * the context of @device, or NULL if the device cannot write the marks.
  *
- * Call it with -1, and the thread's context, before NCCL creates the first
- * communicator: later, the driver might wait for a collective.
+ * Before NCCL creates the first communicator, call it with -1 while a context
+ * is current: later, the driver might wait for a collective.
  */
 void *stream_end_open(int device, struct shared_calls *all);
 

@@ -87,8 +87,9 @@ static int claim(struct shared_calls *all)
 #define COMM_PLACES (4 * SHARED_RANKS)
 
 /* Hash table of this process's communicators, by their pointers.  Written with
- * the lock held.  A place stays in the table after its communicator, so that
- * searches continue, until a new communicator gets it; .of is then NULL. */
+ * the lock held.  When a communicator is gone, its place stays in the table
+ * with .of NULL, so that searches continue, until a new communicator gets
+ * it. */
 static struct place {
 	/* Both atomic; .of is stored before .comm, which is stored with
 	 * release. */

@@ -90,7 +90,7 @@ void watched_put(struct watched *w);
 void watched_start_aborter(void);
 
 /* Abort @comm in a group that is never ended.  NCCL ends the work on the
- * devices, but does not free the communicator.  In nccl_wrappers.c. */
+ * devices, but does not free the communicator.  Defined in nccl_wrappers.c. */
 void watched_abort(ncclComm_t comm);
 
 /* Record the start of a call, and return its ticket. */

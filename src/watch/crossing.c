@@ -149,8 +149,8 @@ static void visit_ended(struct snapshot *s, const struct clique *other,
 	         cause->text);
 }
 
-/* Count the ranks of the other communicator, and the ranks of both that have
- * called here, and only there. */
+/* Count the ranks of the other communicator, and how many of them have called
+ * here, or only there. */
 static void count_members(struct snapshot *s, const struct clique *other,
                           uint64_t front)
 {

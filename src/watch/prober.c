@@ -123,8 +123,8 @@ static void publish_query(struct prober *p, const char *function)
 	atomic_store(&p->since_ns, clock_now());
 }
 
-/* Make the rank's device current, because a lost device fails only its own
- * queries. */
+/* Make the rank's device current, because a lost device makes only its own
+ * queries fail. */
 static void make_device_current(struct asker *a, const struct cohort_comm *c)
 {
 	const struct platform *platform = c->clique->platform;

@@ -221,8 +221,8 @@ struct crossing {
 	char ended[512];
 	int culprit; /* device of the rank that this cause blames, or -1 */
 	uint64_t collective; /* number of the other communicator's front */
-	/* Number of ranks of the other communicator, and of ranks of both that
-	 * have called here, and only there.  The majority is right. */
+	/* Number of ranks of the other communicator, and how many of them have
+	 * called here, or only there.  The majority is right. */
 	int members, called, called_there;
 	struct crossing_side first;  /* the rank that called here first */
 	struct crossing_side second; /* the rank that called there first */

@@ -109,7 +109,7 @@ const struct rank_snapshot *stall_lock_holder(const struct snapshot *s)
 
 /* Return the number of ranks of this process that have called the front.
  * Return 0 if a rank that has not called it waits for another rank, holds up
- * the others, or is gone.  But if more than half of the ranks have left, they
+ * the others, or is gone, unless more than half of the ranks have left: they
  * may be right to leave. */
 static int count_joined(const struct snapshot *s)
 {
@@ -251,7 +251,7 @@ bool stall_is_at_fault(const struct remote_rank *x, bool all_joined)
 
 /* Return true if @x is to be blamed rather than the rank of @v.  A rank of a
  * stopped process, which can do nothing, comes first; among other ranks, the
- * lowest number does. */
+ * lowest number comes first. */
 static bool is_worse(const struct remote_rank *x,
                      const struct cohort_verdict *v)
 {

@@ -809,8 +809,9 @@ static uint64_t age_since(uint64_t since_ns)
 	return since_ns && since_ns != UINT64_MAX ? clock_now() - since_ns : 0;
 }
 
-/* Describe the culprit by the start of @cause, if that blames a process that is
- * stopped: "process 1 (pid 4711), which drives rank 3, is stopped". */
+/* Describe the culprit with the start of the text of @cause, if that blames a
+ * process that is stopped: "process 1 (pid 4711), which drives rank 3, is
+ * stopped". */
 static void add_stop(struct culprit *to, const struct cohort_cause *cause)
 {
 	const char *end = strstr(cause->text, " is stopped");
