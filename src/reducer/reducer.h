@@ -177,7 +177,7 @@ struct cohort_reducer {
 	enum reducer_phase phase;
 	uint32_t gathered;  /* calls made so far by the gather in progress */
 	uint64_t used;      /* ticket of send_used(), or 0 */
-	uint64_t reordered; /* ticket of rank 0's order, or 0 */
+	uint64_t reordered; /* ticket of the broadcast of the order, or 0 */
 	int failed;         /* the error of an earlier step, or COHORT_OK */
 };
 

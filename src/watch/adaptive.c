@@ -95,7 +95,7 @@ static enum op_kind kind_of(int op_class)
 /* Data about a collective that all ranks have completed. */
 struct sample {
 	int op_class;
-	uint64_t first_ns, last_ns; /* the first and the last call of a rank */
+	uint64_t first_ns, last_ns; /* first and last time that a rank called */
 	/* Latest time at which the collective can have ended. */
 	uint64_t done_ns;
 };

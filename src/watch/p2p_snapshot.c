@@ -65,7 +65,7 @@ bool p2p_snapshot_half(const struct cohort_comm *c, bool sends, int peer,
 
 	if (pair_number(c, sends, peer) < number)
 		return false;
-	/* A half whose slot was taken by a later one is treated as done. */
+	/* A send or receive whose slot was reused counts as done. */
 	*out = (struct half){ .done = true, .started = true };
 	if (pair_find(c, sends, peer, number, &t))
 		*out = half_of(c, t.ticket);
@@ -94,7 +94,7 @@ snapshot_of_transfer(const struct cohort_comm *c, const struct transfer *t)
 	struct transfer other;
 
 	x.allowed_ns = x.met ? t->limits.exec_ns : t->limits.join_ns;
-	/* A half whose slot was taken by a later one is treated as done. */
+	/* A send or receive whose slot was reused counts as done. */
 	x.other.done = x.other.started = x.met;
 	if (peer && x.met &&
 	    pair_find(peer, !t->sends, c->rank, t->number, &other)) {

@@ -77,7 +77,7 @@ struct rank_snapshot {
 	 * bound to or, if it is bound to none, the last thread that called for
 	 * the rank.  snapshot_threads() sets .alive, .thread and .state. */
 	bool bound; /* no other thread may call for the rank */
-	/* Process of the thread if it is in another process, otherwise 0. */
+	/* Pid of the thread if it is in another process, otherwise 0. */
 	int64_t pid;
 	/* True if the rank has called nothing in this communicator; .tid is
 	 * then the last thread that called in the parent. */

@@ -501,7 +501,8 @@ static void add_ended(struct walk *w, int from, const struct cohort_comm *c,
 	node = cause->rank >= 0 || world < 0
 	               ? node_of_rank(c->clique, cause->rank)
 	               : node_of_world(c->clique, world);
-	/* The cause counts the collectives of @c, not of the root group. */
+	/* The cause's number counts collectives of @c, not of the root
+	 * group. */
 	node.number = node.q == c->clique ? cause->collective : 0;
 	node.name = name_of(c, cause->collective);
 	name = cause->collective ? node.name : last_name(c);
