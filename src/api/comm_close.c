@@ -78,6 +78,7 @@ int cohort_comm_close(struct cohort_comm *comm)
 	rc = comm_await_all(comm, clock_deadline(q->deadlines.close_ns));
 	if (rc == COHORT_TIMED_OUT) {
 		atomic_store(&comm->lock.closed, false);
+		atomic_store(&comm->lock.closing, false);
 		publish_closed(q);
 		return rc;
 	}

@@ -125,7 +125,7 @@ bool subset_is_futile(void *of);
 int subset_left_locked(const struct meeting *m, struct cohort_comm *c);
 
 /* Like subset_left_locked(), but after a timeout: append to the thread's error
- * what the rank that has not called does. */
+ * what the rank that has not called does.  Releases the lock meanwhile. */
 void subset_timed_out_locked(struct meeting *m, struct cohort_comm *c);
 
 #endif

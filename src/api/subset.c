@@ -106,9 +106,14 @@ static void blame_locked(const struct meeting *m, struct cohort_comm *c)
 void subset_timed_out_locked(struct meeting *m, struct cohort_comm *c)
 {
 	struct remote_rank x;
+	bool is_found;
 	int i;
 
-	if (!m->kind && find_absent(c, &x)) {
+	/* Other processes may take a second to answer. */
+	pthread_mutex_unlock(&join_lock);
+	is_found = find_absent(c, &x);
+	pthread_mutex_lock(&join_lock);
+	if (!m->kind && is_found) {
 		m->culprit = x.waits ? x.end : x.world;
 		m->kind = x.waits ? x.end_kind : x.kind;
 		for (i = 0; i < m->joined; i++)

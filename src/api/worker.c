@@ -392,8 +392,8 @@ static int run_check(const struct cohort_group *group, struct clique *q)
 		what = obstacle(&q->comms[i]);
 		if (what)
 			return error_set(COHORT_STATE,
-			                 "the communicator of rank %d is %s", i,
-			                 what);
+			                 "the communicator of rank %d is %s",
+			                 q->comms[i].rank, what);
 	}
 	return COHORT_OK;
 }

@@ -47,7 +47,8 @@ static uint64_t call_word(const struct op *c)
 
 static uint64_t tensor_word(const struct cohort_tensor *t)
 {
-	return (uint64_t)t->type | MIN(t->count, MOST_COUNT) << TYPE_BITS;
+	/* Never 0, which ends the words of a shape. */
+	return (uint64_t)(t->type + 1) | MIN(t->count, MOST_COUNT) << TYPE_BITS;
 }
 
 /* Return the number of words that describe @op: one for each collective call,
@@ -113,7 +114,7 @@ static void add_tensor(struct text *t, uint64_t word, int rank)
 	if (word)
 		text_add(t, "%llu %s on rank %d",
 		         (unsigned long long)(word >> TYPE_BITS),
-		         type_name((int)(word % (1 << TYPE_BITS))), rank);
+		         type_name((int)(word % (1 << TYPE_BITS)) - 1), rank);
 	else
 		text_add(t, "missing on rank %d", rank);
 }

@@ -84,6 +84,10 @@ struct comm_lock {
 
 	atomic_bool closed;
 
+	/* True from before a close looks at @holders.  seq_cst: either the close
+	 * sees a holder, or the holder sees this. */
+	atomic_bool closing;
+
 	/* True while a library thread must launch a call whose caller has timed
 	 * out before its launch.  As long as it is true, comm->left belongs to
 	 * that library thread.  seq_cst: the reaper checks it like @held, see

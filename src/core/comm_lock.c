@@ -175,11 +175,15 @@ static int check_entry(const struct cohort_comm *c, enum purpose purpose)
 			"rank %d: another thread is inside a call with "
 			"host memory",
 			c->rank);
-	if (purpose == TO_CLOSE && atomic_load(&c->lock.holders))
-		return error_set(COHORT_BUSY,
-		                 "rank %d: another thread is inside a call",
-		                 c->rank);
-	return check_open(c, purpose);
+	rc = check_open(c, purpose);
+	if (rc != COHORT_OK || purpose != TO_CLOSE)
+		return rc;
+	atomic_store(&c->lock.closing, true);
+	if (!atomic_load(&c->lock.holders))
+		return COHORT_OK;
+	atomic_store(&c->lock.closing, false);
+	return error_set(COHORT_BUSY,
+	                 "rank %d: another thread is inside a call", c->rank);
 }
 
 static int lock_comm(struct cohort_comm *c, enum purpose purpose)
@@ -237,6 +241,11 @@ int comm_hold(struct cohort_comm *c)
 	/* seq_cst, like lock.held. */
 	atomic_fetch_add(&c->lock.holders, 1);
 	rc = check_open(c, TO_SUBMIT);
+	if (rc == COHORT_OK && atomic_load(&c->lock.closing))
+		rc = error_set(
+			COHORT_BUSY,
+			"rank %d: another thread closes the communicator",
+			c->rank);
 	if (rc != COHORT_OK)
 		comm_release(c);
 	return rc;

@@ -60,7 +60,8 @@ bool comm_is_reserved(const struct cohort_comm *comm);
  * Keep @comm open without its lock, until comm_release().  Other threads may
  * make calls on it, but close neither it nor its group.
  *
- * Returns: the same as comm_enter(), but not COHORT_BUSY
+ * Returns: the same as comm_enter(); COHORT_BUSY if another thread is closing
+ * @comm
  */
 int comm_hold(struct cohort_comm *comm);
 void comm_release(struct cohort_comm *comm);
