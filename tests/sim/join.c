@@ -401,7 +401,7 @@ Test(join, join_fails_if_a_device_is_used_twice, .timeout = 60)
 	}
 	cr_assert_eq(join_on(p, &comm, 3, &id, 2, 0), ncclInvalidUsage);
 	cr_assert_not_null(
-		strstr(p->ncclGetLastError(NULL), "duplicate device"));
+		strstr(p->ncclGetLastError(NULL), "joined with this device"));
 	give_back(p, comm);
 	for (r = 0; r < 2; r++) {
 		pthread_join(first[r].thread, NULL);

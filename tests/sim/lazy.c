@@ -164,10 +164,11 @@ Test(lazy, strict_mode_names_ranks_that_both_send_first)
 {
 	place_skip_if_shared("ranks are connected from the start");
 	setenv("COHORT_HOST_CONNECT", "first", 1);
-	doomed_expect(both_send_first,
-	              "ncclSend: rank 0, device 0, world 0: this rank and rank "
-	              "1 both start with a send, or both with a receive: NCCL "
-	              "would mistake one connection for the other");
+	doomed_expect(
+		both_send_first,
+		"ncclSend: rank 0, device 0, communicator 0: this rank and "
+		"rank 1 both start with a send, or both with a receive: NCCL "
+		"would mistake one connection for the other");
 }
 
 /* ---- the environment and faults ---------------------------------------- */

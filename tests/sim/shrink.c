@@ -236,7 +236,7 @@ static const struct refusal {
 	bool bad_config;
 } refusals[] = {
 	{ "not a communicator", true, true, true, 0, { 1 }, true },
-	{ "communicator is NULL", false, true, true, 0, { 1 }, true },
+	{ "newcomm is NULL", false, true, true, 0, { 1 }, true },
 	{ "list is NULL", false, false, true, 0, { 1 }, true },
 	{ "list is empty", false, false, false, 0, { 1 }, true },
 	{ "list is empty", false, false, false, -1, { 1 }, true },

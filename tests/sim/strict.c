@@ -43,9 +43,10 @@ static void act_with_a_graph(struct native_clique *clique)
 Test(strict, strict_mode_names_a_graph_that_outlives_its_communicator,
      .timeout = 10)
 {
-	doomed_expect(act_with_a_graph,
-	              "ncclCommDestroy: rank 1, device 1, world 0: freed while "
-	              "a graph uses it; NCCL would wait for the graph");
+	doomed_expect(
+		act_with_a_graph,
+		"ncclCommDestroy: rank 1, device 1, communicator 0: freed "
+		"while a graph uses it; NCCL would wait for the graph");
 }
 
 /* ---- communicators released twice -------------------------------------- */
@@ -78,28 +79,29 @@ static void abort_after_destroy(struct native_clique *c)
 
 Test(strict, strict_mode_names_a_second_abort, .timeout = 10)
 {
-	doomed_expect(abort_twice, "ncclCommAbort: rank 0, device 0, world 0: "
-	                           "already released by ncclCommAbort");
+	doomed_expect(abort_twice,
+	              "ncclCommAbort: rank 0, device 0, communicator 0: "
+	              "already released by ncclCommAbort");
 }
 
 Test(strict, strict_mode_names_a_second_destroy, .timeout = 10)
 {
 	doomed_expect(destroy_twice,
-	              "ncclCommDestroy: rank 1, device 1, world 0: "
+	              "ncclCommDestroy: rank 1, device 1, communicator 0: "
 	              "already released by ncclCommDestroy");
 }
 
 Test(strict, strict_mode_names_a_destroy_after_the_abort, .timeout = 10)
 {
 	doomed_expect(destroy_after_abort,
-	              "ncclCommDestroy: rank 1, device 1, world 0: "
+	              "ncclCommDestroy: rank 1, device 1, communicator 0: "
 	              "already released by ncclCommAbort");
 }
 
 Test(strict, strict_mode_names_an_abort_after_the_destroy, .timeout = 10)
 {
 	doomed_expect(abort_after_destroy,
-	              "ncclCommAbort: rank 2, device 2, world 0: "
+	              "ncclCommAbort: rank 2, device 2, communicator 0: "
 	              "already released by ncclCommDestroy");
 }
 
@@ -154,29 +156,27 @@ static void ask_error_of_freed(struct native_clique *c)
 Test(strict, strict_mode_names_a_collective_on_a_freed_communicator,
      .timeout = 10)
 {
-	doomed_expect(sum_freed, "ncclAllReduce: rank 2, device 2, world 1: "
-	                         "used after it was freed");
+	doomed_expect(sum_freed, "ncclAllReduce: rank 2, device 2, "
+	                         "communicator 1: used after it was freed");
 }
 
 Test(strict, strict_mode_names_a_query_of_a_freed_communicator, .timeout = 10)
 {
-	doomed_expect(ask_freed,
-	              "ncclCommGetAsyncError: rank 0, device 0, world 1: "
-	              "used after it was freed");
+	doomed_expect(ask_freed, "ncclCommGetAsyncError: rank 0, device 0, "
+	                         "communicator 1: used after it was freed");
 	doomed_expect(ask_error_of_freed,
-	              "ncclGetLastError: rank 1, device 1, world 1: "
+	              "ncclGetLastError: rank 1, device 1, communicator 1: "
 	              "used after it was freed");
 }
 
 Test(strict, strict_mode_names_a_release_of_a_freed_communicator, .timeout = 10)
 {
-	doomed_expect(abort_freed, "ncclCommAbort: rank 1, device 1, world 1: "
-	                           "used after it was freed");
-	doomed_expect(destroy_freed,
-	              "ncclCommDestroy: rank 1, device 1, world 1: "
-	              "used after it was freed");
+	doomed_expect(abort_freed, "ncclCommAbort: rank 1, device 1, "
+	                           "communicator 1: used after it was freed");
+	doomed_expect(destroy_freed, "ncclCommDestroy: rank 1, device 1, "
+	                             "communicator 1: used after it was freed");
 	doomed_expect(finalize_freed,
-	              "ncclCommFinalize: rank 1, device 1, world 1: "
+	              "ncclCommFinalize: rank 1, device 1, communicator 1: "
 	              "used after it was freed");
 }
 
@@ -234,19 +234,22 @@ static void finalize_beside_group(struct native_clique *c)
 Test(strict, strict_mode_names_a_collective_during_a_threads_group,
      .timeout = 10)
 {
-	doomed_expect(sum_beside_group,
-	              "ncclBroadcast: rank 1, device 1, world 0: another "
-	              "thread is using the communicator, in ncclAllReduce");
+	doomed_expect(
+		sum_beside_group,
+		"ncclBroadcast: rank 1, device 1, communicator 0: another "
+		"thread is using the communicator, in ncclAllReduce");
 }
 
 Test(strict, strict_mode_names_a_destroy_during_a_threads_group, .timeout = 10)
 {
-	doomed_expect(destroy_beside_group,
-	              "ncclCommDestroy: rank 1, device 1, world 0: another "
-	              "thread is using the communicator, in ncclAllReduce");
-	doomed_expect(finalize_beside_group,
-	              "ncclCommFinalize: rank 1, device 1, world 0: another "
-	              "thread is using the communicator, in ncclAllReduce");
+	doomed_expect(
+		destroy_beside_group,
+		"ncclCommDestroy: rank 1, device 1, communicator 0: another "
+		"thread is using the communicator, in ncclAllReduce");
+	doomed_expect(
+		finalize_beside_group,
+		"ncclCommFinalize: rank 1, device 1, communicator 0: another "
+		"thread is using the communicator, in ncclAllReduce");
 }
 
 /* ---- communicators freed while a thread is inside ----------------------- */
@@ -287,16 +290,16 @@ static void free_after_death_inside(struct native_clique *c)
 Test(strict, strict_mode_names_a_free_while_a_thread_is_inside, .timeout = 10)
 {
 	doomed_expect(free_beside_group,
-	              "ncclCommAbort: rank 1, device 1, world 0: freed while a "
-	              "thread is using it, in ncclAllReduce");
+	              "ncclCommAbort: rank 1, device 1, communicator 0: freed "
+	              "while a thread is using it, in ncclAllReduce");
 }
 
 /* A thread that has ended inside a call counts as inside. */
 Test(strict, strict_mode_names_a_free_after_a_thread_died_inside, .timeout = 10)
 {
 	doomed_expect(free_after_death_inside,
-	              "ncclCommAbort: rank 2, device 2, world 0: freed while a "
-	              "thread is using it, in ncclAllReduce");
+	              "ncclCommAbort: rank 2, device 2, communicator 0: freed "
+	              "while a thread is using it, in ncclAllReduce");
 }
 
 /* ---- children that could not be created --------------------------------- */
@@ -368,8 +371,8 @@ Test(strict, strict_mode_names_a_failed_child_freed_before_its_parent,
      .timeout = 10)
 {
 	doomed_expect(free_children_first,
-	              "ncclCommAbort: rank 1, device 1, world 0: writes to the "
-	              "flags of a child whose creation failed, after "
+	              "ncclCommAbort: rank 1, device 1, communicator 0: writes "
+	              "to the flags of a child whose creation failed, after "
 	              "ncclCommAbort released that child");
 	doomed_expect_legal(free_children_last);
 }
@@ -397,11 +400,11 @@ Test(strict, strict_mode_names_a_split_or_shrink_of_a_busy_parent,
      .timeout = 10)
 {
 	doomed_expect(split_busy,
-	              "ncclCommSplit: rank 1, device 1, world 0: called "
+	              "ncclCommSplit: rank 1, device 1, communicator 0: called "
 	              "while work of ncclAllReduce is outstanding");
 	doomed_expect(shrink_busy,
-	              "ncclCommShrink: rank 2, device 2, world 0: called "
-	              "while work of ncclAllReduce is outstanding");
+	              "ncclCommShrink: rank 2, device 2, communicator 0: "
+	              "called while work of ncclAllReduce is outstanding");
 }
 
 /*
@@ -455,13 +458,13 @@ static void abort_then_destroy_busy(struct native_clique *c)
 Test(strict, strict_mode_names_a_destroy_while_a_peer_is_aborted, .timeout = 10)
 {
 	doomed_expect(destroy_busy_then_abort,
-	              "ncclCommAbort: rank 1, device 1, world 0: a rank "
+	              "ncclCommAbort: rank 1, device 1, communicator 0: a rank "
 	              "released by ncclCommDestroy has work in flight, but "
 	              "another rank was released by ncclCommAbort");
 	doomed_expect(abort_then_destroy_busy,
-	              "ncclCommDestroy: rank 2, device 2, world 0: a rank "
-	              "released by ncclCommDestroy has work in flight, but "
-	              "another rank was released by ncclCommAbort");
+	              "ncclCommDestroy: rank 2, device 2, communicator 0: a "
+	              "rank released by ncclCommDestroy has work in flight, "
+	              "but another rank was released by ncclCommAbort");
 }
 
 /*
@@ -530,8 +533,8 @@ Test(strict, strict_mode_names_a_group_that_is_left_open, .timeout = 10)
 	doomed_expect(end_with_group,
 	              "ncclGroupStart: the thread ends with an open group");
 	doomed_expect(end_with_group_of_sum,
-	              "ncclGroupStart: rank 1, device 1, world 0: the thread "
-	              "ends with an open group");
+	              "ncclGroupStart: rank 1, device 1, communicator 0: the "
+	              "thread ends with an open group");
 }
 
 /* ---- legal programs --------------------------------------------------- */

@@ -109,32 +109,32 @@ static void differ_later(struct native_clique *c)
 
 Test(strict_calls, strict_mode_names_collectives_that_differ)
 {
-	doomed_expect(differ_in_count,
-	              "ncclReduce: rank 2, device 2, world 0: calls "
-	              "ncclReduce(count 3, float32, sum, root 0) where rank 0, "
-	              "device 0 calls ncclReduce(count 4, float32, sum, root "
-	              "0)");
-	doomed_expect(differ_in_type,
-	              "ncclReduce: rank 2, device 2, world 0: calls "
-	              "ncclReduce(count 4, int32, sum, root 0) where rank 0, "
-	              "device 0 calls ncclReduce(count 4, float32, sum, root "
-	              "0)");
-	doomed_expect(differ_in_op,
-	              "ncclReduce: rank 2, device 2, world 0: calls "
-	              "ncclReduce(count 4, float32, max, root 0) where rank 0, "
-	              "device 0 calls ncclReduce(count 4, float32, sum, root "
-	              "0)");
-	doomed_expect(differ_in_root,
-	              "ncclReduce: rank 2, device 2, world 0: calls "
-	              "ncclReduce(count 4, float32, sum, root 1) where rank 0, "
-	              "device 0 calls ncclReduce(count 4, float32, sum, root "
-	              "0)");
+	doomed_expect(
+		differ_in_count,
+		"ncclReduce: rank 2, device 2, communicator 0: calls "
+		"ncclReduce(count 3, float32, sum, root 0) where rank 0, "
+		"device 0 calls ncclReduce(count 4, float32, sum, root 0)");
+	doomed_expect(
+		differ_in_type,
+		"ncclReduce: rank 2, device 2, communicator 0: calls "
+		"ncclReduce(count 4, int32, sum, root 0) where rank 0, device "
+		"0 calls ncclReduce(count 4, float32, sum, root 0)");
+	doomed_expect(
+		differ_in_op,
+		"ncclReduce: rank 2, device 2, communicator 0: calls "
+		"ncclReduce(count 4, float32, max, root 0) where rank 0, "
+		"device 0 calls ncclReduce(count 4, float32, sum, root 0)");
+	doomed_expect(
+		differ_in_root,
+		"ncclReduce: rank 2, device 2, communicator 0: calls "
+		"ncclReduce(count 4, float32, sum, root 1) where rank 0, "
+		"device 0 calls ncclReduce(count 4, float32, sum, root 0)");
 	doomed_expect(differ_in_kind,
-	              "ncclBroadcast: rank 1, device 1, world 0: calls "
+	              "ncclBroadcast: rank 1, device 1, communicator 0: calls "
 	              "ncclBroadcast(count 5, int32, root 2) where rank 0, "
 	              "device 0 calls ncclAllReduce(count 5, int32, sum)");
 	doomed_expect(differ_later,
-	              "ncclReduce: rank 2, device 2, world 0: calls "
+	              "ncclReduce: rank 2, device 2, communicator 0: calls "
 	              "ncclReduce(count 5, int32, sum, root 0) where rank 0, "
 	              "device 0 calls ncclAllReduce(count 5, int32, sum)");
 }
@@ -178,13 +178,13 @@ static void equal_messages(struct native_clique *c)
 Test(strict_calls, strict_mode_names_messages_that_differ)
 {
 	doomed_expect(differ_in_length,
-	              "ncclSend: rank 0, device 0, world 0: ncclSend(count 3, "
-	              "int32, to 1) meets ncclRecv(count 4, int32, from 0) of "
-	              "rank 1, device 1");
+	              "ncclSend: rank 0, device 0, communicator 0: "
+	              "ncclSend(count 3, int32, to 1) does not match "
+	              "ncclRecv(count 4, int32, from 0) of rank 1, device 1");
 	doomed_expect(differ_in_message_type,
-	              "ncclSend: rank 0, device 0, world 0: ncclSend(count 3, "
-	              "int32, to 1) meets ncclRecv(count 3, float32, from 0) "
-	              "of rank 1, device 1");
+	              "ncclSend: rank 0, device 0, communicator 0: "
+	              "ncclSend(count 3, int32, to 1) does not match "
+	              "ncclRecv(count 3, float32, from 0) of rank 1, device 1");
 }
 
 Test(strict_calls, strict_mode_accepts_equal_messages)
@@ -296,34 +296,36 @@ static void good_buffers(struct native_clique *c)
 
 Test(strict_calls, strict_mode_names_illegal_buffers)
 {
-	doomed_expect(null_send, "ncclAllGather: rank 1, device 1, world 0: "
-	                         "the send buffer of ncclAllGather(count 1, "
-	                         "int32) is NULL");
-	doomed_expect(null_recv, "ncclAllGather: rank 1, device 1, world 0: "
-	                         "the receive buffer of ncclAllGather(count 1, "
-	                         "int32) is NULL");
+	doomed_expect(null_send,
+	              "ncclAllGather: rank 1, device 1, communicator 0: the "
+	              "send buffer of ncclAllGather(count 1, int32) is NULL");
 	doomed_expect(
-		small_recv,
-		"ncclAllGather: rank 1, device 1, world 0: the receive buffer "
-		"of ncclAllGather(count 3, int32) has 24 bytes, but needs 36");
+		null_recv,
+		"ncclAllGather: rank 1, device 1, communicator 0: the receive "
+		"buffer of ncclAllGather(count 1, int32) is NULL");
+	doomed_expect(small_recv,
+	              "ncclAllGather: rank 1, device 1, communicator 0: the "
+	              "receive buffer of ncclAllGather(count 3, int32) has 24 "
+	              "bytes, but needs 36");
+	doomed_expect(small_send,
+	              "ncclAllGather: rank 1, device 1, communicator 0: the "
+	              "send buffer of ncclAllGather(count 3, int32) has 8 "
+	              "bytes, but needs 12");
+	doomed_expect(freed_send,
+	              "ncclAllGather: rank 1, device 1, communicator 0: the "
+	              "send buffer of ncclAllGather(count 1, int32) was freed");
 	doomed_expect(
-		small_send,
-		"ncclAllGather: rank 1, device 1, world 0: the send buffer of "
-		"ncclAllGather(count 3, int32) has 8 bytes, but needs 12");
-	doomed_expect(freed_send, "ncclAllGather: rank 1, device 1, world 0: "
-	                          "the send buffer of ncclAllGather(count 1, "
-	                          "int32) was freed");
-	doomed_expect(freed_before_it_runs,
-	              "ncclAllGather: rank 1, device 1, world 0: the receive "
-	              "buffer of ncclAllGather(count 1, int32) was freed");
+		freed_before_it_runs,
+		"ncclAllGather: rank 1, device 1, communicator 0: the receive "
+		"buffer of ncclAllGather(count 1, int32) was freed");
 	doomed_expect(foreign_memory,
-	              "ncclAllGather: rank 1, device 1, world 0: the send "
-	              "buffer of ncclAllGather(count 1, int32) is memory of "
-	              "device 2");
+	              "ncclAllGather: rank 1, device 1, communicator 0: the "
+	              "send buffer of ncclAllGather(count 1, int32) is memory "
+	              "of device 2");
 	doomed_expect(foreign_message,
-	              "ncclRecv: rank 1, device 1, world 0: the receive buffer "
-	              "of ncclRecv(count 3, int32, from 0) is memory of device "
-	              "0");
+	              "ncclRecv: rank 1, device 1, communicator 0: the receive "
+	              "buffer of ncclRecv(count 3, int32, from 0) is memory of "
+	              "device 0");
 }
 
 Test(strict_calls, strict_mode_accepts_legal_buffers)
@@ -398,25 +400,25 @@ static void legal_overlaps(struct native_clique *c)
 Test(strict_calls, strict_mode_names_overlapping_buffers)
 {
 	doomed_expect(reduce_overlap,
-	              "ncclAllReduce: rank 1, device 1, world 0: the buffers "
-	              "of ncclAllReduce(count 2, int32, sum) overlap, but not "
-	              "as in place");
-	doomed_expect(
-		gather_overlap,
-		"ncclAllGather: rank 1, device 1, world 0: the buffers of "
-		"ncclAllGather(count 2, int32) overlap, but not as in place");
+	              "ncclAllReduce: rank 1, device 1, communicator 0: the "
+	              "buffers of ncclAllReduce(count 2, int32, sum) overlap, "
+	              "but not as in place");
+	doomed_expect(gather_overlap,
+	              "ncclAllGather: rank 1, device 1, communicator 0: the "
+	              "buffers of ncclAllGather(count 2, int32) overlap, but "
+	              "not as in place");
 	doomed_expect(scatter_overlap,
-	              "ncclReduceScatter: rank 1, device 1, world 0: the "
-	              "buffers of ncclReduceScatter(count 2, int32, sum) "
+	              "ncclReduceScatter: rank 1, device 1, communicator 0: "
+	              "the buffers of ncclReduceScatter(count 2, int32, sum) "
 	              "overlap, but not as in place");
 	doomed_expect(
 		all_to_all_overlap,
-		"ncclAlltoAll: rank 1, device 1, world 0: the buffers of "
-		"ncclAlltoAll(count 2, int32) overlap, but not as in place");
+		"ncclAlltoAll: rank 1, device 1, communicator 0: the buffers "
+		"of ncclAlltoAll(count 2, int32) overlap, but not as in place");
 	doomed_expect(message_overlap,
-	              "ncclRecv: rank 1, device 1, world 0: the buffer of "
-	              "ncclRecv(count 4, int32, from 2) overlaps the buffer of "
-	              "ncclSend(count 4, int32, to 0) in the same group");
+	              "ncclRecv: rank 1, device 1, communicator 0: the buffer "
+	              "of ncclRecv(count 4, int32, from 2) overlaps the buffer "
+	              "of ncclSend(count 4, int32, to 0) in the same group");
 }
 
 Test(strict_calls, strict_mode_accepts_buffers_in_place)
@@ -491,17 +493,17 @@ Test(strict_calls, strict_mode_names_a_cycle_of_waiting_ranks)
 {
 	place_skip_if_shared("cycles are not looked for");
 	doomed_expect(send_to_each_other,
-	              "ncclSend: rank 1, device 1, world 0: ncclSend(count 1, "
-	              "int32, to 0) waits in a cycle: rank 0, device 0 is in "
-	              "ncclSend(count 1, int32, to 1)");
+	              "ncclSend: rank 1, device 1, communicator 0: "
+	              "ncclSend(count 1, int32, to 0) waits in a cycle: rank "
+	              "0, device 0 is in ncclSend(count 1, int32, to 1)");
 	doomed_expect(send_in_a_ring,
-	              "ncclSend: rank 2, device 2, world 0: ncclSend(count 1, "
-	              "int32, to 0) waits in a cycle: rank 0, device 0 is in "
-	              "ncclSend(count 1, int32, to 1)");
+	              "ncclSend: rank 2, device 2, communicator 0: "
+	              "ncclSend(count 1, int32, to 0) waits in a cycle: rank "
+	              "0, device 0 is in ncclSend(count 1, int32, to 1)");
 	doomed_expect(sum_against_a_message,
-	              "ncclRecv: rank 1, device 1, world 0: ncclRecv(count 1, "
-	              "int32, from 0) waits in a cycle: rank 0, device 0 is in "
-	              "ncclRecv(count 1, int32, from 1)");
+	              "ncclRecv: rank 1, device 1, communicator 0: "
+	              "ncclRecv(count 1, int32, from 0) waits in a cycle: rank "
+	              "0, device 0 is in ncclRecv(count 1, int32, from 1)");
 }
 
 Test(strict_calls, strict_mode_accepts_a_chain_of_waiting_ranks)
@@ -589,18 +591,18 @@ Test(strict_calls, strict_mode_names_a_thread_that_waits_for_itself)
 	place_skip_in_qemu("a process has a thread of QEMU as well");
 	doomed_expect(
 		sum_one_after_the_other,
-		"ncclAllReduce: rank 0, device 0, world 0: the only thread "
-		"waits for ncclAllReduce(count 5, int32, sum) outside a group, "
-		"but rank 1, device 1 has queued nothing");
+		"ncclAllReduce: rank 0, device 0, communicator 0: the only "
+		"thread waits for ncclAllReduce(count 5, int32, sum) outside a "
+		"group, but rank 1, device 1 has queued nothing");
 	doomed_expect(send_and_wait,
-	              "ncclSend: rank 0, device 0, world 0: the only thread "
-	              "waits for ncclSend(count 1, int32, to 1) outside a "
-	              "group, but rank 1, device 1 has queued nothing");
+	              "ncclSend: rank 0, device 0, communicator 0: the only "
+	              "thread waits for ncclSend(count 1, int32, to 1) outside "
+	              "a group, but rank 1, device 1 has queued nothing");
 	doomed_expect(
 		sum_and_destroy,
-		"ncclAllReduce: rank 1, device 1, world 0: the only thread "
-		"waits for ncclAllReduce(count 5, int32, sum) outside a group, "
-		"but rank 0, device 0 has queued nothing");
+		"ncclAllReduce: rank 1, device 1, communicator 0: the only "
+		"thread waits for ncclAllReduce(count 5, int32, sum) outside a "
+		"group, but rank 0, device 0 has queued nothing");
 }
 
 Test(strict_calls, strict_mode_accepts_waits_for_other_threads)

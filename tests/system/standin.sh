@@ -47,13 +47,13 @@ cohort: ncclCommGrow: the host platform has no such function
 cohort: ncclTeamWorld: the host platform has no such function
 END
 expect refused COHORT_HOST_DEVICES=4x <<END
-cohort: no host platform: COHORT_HOST_DEVICES is "4x", not a number
+cohort: cannot open the host platform: COHORT_HOST_DEVICES is "4x", not a number
 END
 expect refused COHORT_HOST_DEVICES=0 <<END
-cohort: no host platform: COHORT_HOST_DEVICES is 0, not 1 to 1024
+cohort: cannot open the host platform: COHORT_HOST_DEVICES is 0, not 1 to 1024
 END
 expect refused COHORT_FAULTS=1@nonsense <<END
-cohort: no host platform: COHORT_FAULTS: "1@nonsense" is not RANK@OPERATION:KIND, such as 2@5:delay=50ms
+cohort: cannot open the host platform: COHORT_FAULTS: "1@nonsense" is not RANK@OPERATION:KIND, such as 2@5:delay=50ms
 END
 expect forks </dev/null
 expect majors </dev/null

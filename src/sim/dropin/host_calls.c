@@ -55,7 +55,8 @@ static void set_up(void)
 	if (open_host() == COHORT_OK)
 		return;
 	refuse();
-	fprintf(stderr, "cohort: no host platform: %s\n", cohort_last_error());
+	fprintf(stderr, "cohort: cannot open the host platform: %s\n",
+	        cohort_last_error());
 }
 
 const struct host_calls *cohort_host_calls(void)

@@ -45,11 +45,11 @@ void mismatch_check_message(const struct member *from, const struct call *send,
 	char text[CALL_WORDS], other[CALL_WORDS];
 
 	if (send->count != recv->count || send->type != recv->type)
-		member_abort_program("ncclSend", from,
-		                     "%s meets %s of rank %d, device %d",
-		                     call_words(send, text),
-		                     call_words(recv, other), to->rank,
-		                     to->device);
+		member_abort_program(
+			"ncclSend", from,
+			"%s does not match %s of rank %d, device %d",
+			call_words(send, text), call_words(recv, other),
+			to->rank, to->device);
 }
 
 /* Return the number of collectives of a launch for which all ranks have

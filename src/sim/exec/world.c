@@ -183,11 +183,12 @@ void member_abort_program(const char *function, const struct member *m,
 
 	if (m && m->number == NO_WORLD)
 		snprintf(which, sizeof(which),
-		         " rank %d, device %d, no world:", m->rank, m->device);
+		         " rank %d, device %d, no communicator yet:", m->rank,
+		         m->device);
 	else if (m)
 		snprintf(which, sizeof(which),
-		         " rank %d, device %d, world %llu:", m->rank, m->device,
-		         (unsigned long long)m->number);
+		         " rank %d, device %d, communicator %llu:", m->rank,
+		         m->device, (unsigned long long)m->number);
 	va_start(args, format);
 	strict_die(function, which, format, args);
 }

@@ -112,8 +112,9 @@ ncclResult_t host_ncclCommDestroy(ncclComm_t comm)
 	if (!comm)
 		return ncclSuccess;
 	if (!comm_is_valid(comm, "ncclCommDestroy"))
-		return group_fail(ncclInvalidArgument,
-		                  "ncclCommDestroy: not a communicator");
+		return group_fail(
+			ncclInvalidArgument,
+			"ncclCommDestroy: comm is not a communicator");
 	group_start();
 	return group_end_call(destroy(comm));
 }
@@ -124,7 +125,7 @@ ncclResult_t host_ncclCommAbort(ncclComm_t comm)
 		return ncclSuccess;
 	if (!comm_is_valid(comm, "ncclCommAbort"))
 		return group_fail(ncclInvalidArgument,
-		                  "ncclCommAbort: not a communicator");
+		                  "ncclCommAbort: comm is not a communicator");
 	group_start();
 	if (strict_is_on())
 		lifetime_check_child(comm, "ncclCommAbort");
@@ -145,8 +146,8 @@ static ncclResult_t finalize(struct ncclComm *comm)
 		return result;
 	if (comm->finalized)
 		return group_fail(ncclInvalidArgument,
-		                  "ncclCommFinalize: called twice, or after "
-		                  "ncclCommRevoke");
+		                  "ncclCommFinalize: the communicator was "
+		                  "already finalized or revoked");
 	comm->finalized = true;
 	return group_job(comm_sync, comm);
 }
@@ -156,8 +157,9 @@ ncclResult_t host_ncclCommFinalize(ncclComm_t comm)
 	if (!comm)
 		return ncclSuccess;
 	if (!comm_is_valid(comm, "ncclCommFinalize"))
-		return group_fail(ncclInvalidArgument,
-		                  "ncclCommFinalize: not a communicator");
+		return group_fail(
+			ncclInvalidArgument,
+			"ncclCommFinalize: comm is not a communicator");
 	group_start();
 	return comm_answer(comm, group_end_call(finalize(comm)));
 }
@@ -186,7 +188,7 @@ static ncclResult_t check_revoke(struct ncclComm *comm, int flags)
 		                  "ncclCommRevoke: flags are not 0");
 	if (!comm_is_valid(comm, "ncclCommRevoke"))
 		return group_fail(ncclInvalidArgument,
-		                  "ncclCommRevoke: not a communicator");
+		                  "ncclCommRevoke: comm is not a communicator");
 	if (load_relaxed(&comm->ending) || comm->finalized)
 		return group_fail(
 			ncclInvalidArgument,

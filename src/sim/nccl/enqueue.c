@@ -62,7 +62,8 @@ static ncclResult_t stuck(struct ncclComm *comm)
 
 	while (!load_acquire(&comm->member.aborted))
 		backoff_wait(&b, UINT64_MAX);
-	return group_fail(ncclInternalError, "aborted during the call");
+	return group_fail(ncclInternalError,
+	                  "the communicator was aborted during the call");
 }
 
 /* Exit the calling thread in the middle of a call, and discard its group. */
@@ -245,7 +246,8 @@ static ncclResult_t alone(struct ncclComm *comm, const struct call *c,
 		buffers_check_call(comm, c);
 	if (is_scaled_float8(c))
 		return group_fail(ncclInvalidArgument,
-		                  "8-bit floats cannot be scaled on one rank");
+		                  "an average or premultiplied sum of 8-bit "
+		                  "floats needs more than one rank");
 	if (c->op == CALL_PRE_MUL_SUM)
 		return launch_one(comm, c, s, fault);
 	if (c->send != c->recv)
@@ -265,7 +267,8 @@ static ncclResult_t join(struct ncclComm *comm, const struct call *c,
 	if (streams && l->stream_count > streams &&
 	    launch_check_captures(l) == ncclInvalidUsage)
 		return group_fail(ncclInvalidUsage,
-		                  "streams of different captures in one group");
+		                  "the streams of this group belong to "
+		                  "different captures");
 	if (fault->kind)
 		l->fault = *fault;
 	return ncclSuccess;

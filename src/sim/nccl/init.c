@@ -192,7 +192,8 @@ static ncclResult_t check(const struct request *r, ncclConfig_t *config_out)
 		return result;
 	if (r->n > device_count())
 		return group_fail(ncclInvalidUsage,
-		                  "ncclCommInitRank: more ranks than devices");
+		                  "ncclCommInitRank: nranks is more than the "
+		                  "number of devices");
 	return ncclSuccess;
 }
 
@@ -332,16 +333,18 @@ static ncclResult_t check_devices(int n, const int *devices)
 	for (i = 0; devices && i < n; i++) {
 		if (devices[i] < 0 || devices[i] >= device_count())
 			return comm_error(ncclInvalidArgument,
-			                  "ncclCommInitAll: invalid device");
+			                  "ncclCommInitAll: devlist has a "
+			                  "number that is not a device");
 		for (k = 0; k < i; k++)
 			if (devices[k] == devices[i])
 				return comm_error(ncclInvalidUsage,
-				                  "ncclCommInitAll: duplicate "
-				                  "device");
+				                  "ncclCommInitAll: devlist "
+				                  "has a device twice");
 	}
 	if (!devices && n > device_count())
 		return comm_error(ncclUnhandledCudaError,
-		                  "ncclCommInitAll: more ranks than devices");
+		                  "ncclCommInitAll: ndev is more than the "
+		                  "number of devices");
 	return ncclSuccess;
 }
 

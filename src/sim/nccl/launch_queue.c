@@ -149,12 +149,12 @@ ncclResult_t launch_check(const struct launch *l)
 	size_t i;
 
 	if (l->to_self)
-		return comm_error(ncclInvalidUsage,
-		                  l->to_self > 0
-		                          ? "send to self without a receive "
-		                            "from self in the same group"
-		                          : "receive from self without a "
-		                            "send to self in the same group");
+		return comm_error(
+			ncclInvalidUsage,
+			l->to_self > 0 ? "a rank sends to itself without a "
+					 "receive from itself in the same group"
+				       : "a rank receives from itself without "
+					 "a send to itself in the same group");
 	/* Refuse launches on a failed device, except the one whose scripted
 	 * fault made the device fail. */
 	if (l->fault.kind != COHORT_FAULT_DEVICE &&

@@ -282,7 +282,8 @@ ncclResult_t comm_use(struct ncclComm *comm, const char *function)
 	ncclResult_t result;
 
 	if (!comm_is_valid(comm, function))
-		return group_fail(ncclInvalidArgument, "not a communicator");
+		return group_fail(ncclInvalidArgument,
+		                  "comm is not a communicator");
 	if (strict_is_on())
 		lifetime_enter(comm, function);
 	if (load_relaxed(&comm->revoked))
@@ -293,7 +294,8 @@ ncclResult_t comm_use(struct ncclComm *comm, const char *function)
 		return group_record_error(result);
 	if (!comm->member.world)
 		return group_fail(ncclInvalidArgument,
-		                  "the communicator's init has not succeeded");
+		                  "the initialization of the communicator has "
+		                  "not succeeded");
 	return ncclSuccess;
 }
 
@@ -330,7 +332,8 @@ static ncclResult_t check_fact(const struct ncclComm *comm, const void *out,
                                const char *function)
 {
 	if (!comm_is_valid(comm, function))
-		return comm_error(ncclInvalidArgument, "not a communicator");
+		return comm_error(ncclInvalidArgument,
+		                  "comm is not a communicator");
 	if (!out)
 		return comm_error(ncclInvalidArgument, "output is NULL");
 	return ncclSuccess;

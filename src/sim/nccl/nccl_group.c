@@ -270,8 +270,8 @@ static ncclResult_t take_mode(const struct ncclComm *comm)
 		group.mode = mode_of(comm);
 	else if (group.mode != mode_of(comm))
 		return group_fail(ncclInvalidArgument,
-		                  "blocking and non-blocking communicators in "
-		                  "one group");
+		                  "a group cannot contain both blocking and "
+		                  "non-blocking communicators");
 	return ncclSuccess;
 }
 
@@ -361,7 +361,8 @@ static ncclResult_t end(ncclSimInfo_t *info)
 
 	if (!group.depth)
 		return comm_error(ncclInvalidUsage,
-		                  "ncclGroupEnd: not in a group call");
+		                  "ncclGroupEnd: no group is open: call "
+		                  "ncclGroupStart() first");
 	if (--group.depth)
 		return ncclSuccess;
 	result = end_batch(info);

@@ -82,7 +82,8 @@ ncclResult_t host_ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar,
 	int handle;
 
 	if (!comm_is_valid(comm, "ncclRedOpCreatePreMulSum"))
-		return comm_error(ncclInvalidArgument, "not a communicator");
+		return comm_error(ncclInvalidArgument,
+		                  "comm is not a communicator");
 	result = comm_ready(comm);
 	if (result != ncclSuccess)
 		return result;
@@ -111,20 +112,20 @@ ncclResult_t host_ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm)
 	int place;
 
 	if ((int)op >= 0 && (int)op < ncclNumOps)
-		return comm_error(
-			ncclInvalidArgument,
-			"ncclRedOpDestroy: the operation is built in");
+		return comm_error(ncclInvalidArgument,
+		                  "ncclRedOpDestroy: op is built in and cannot "
+		                  "be destroyed");
 	if ((int)op < 0)
-		return comm_error(
-			ncclInvalidArgument,
-			"ncclRedOpDestroy: the operation is negative");
+		return comm_error(ncclInvalidArgument,
+		                  "ncclRedOpDestroy: op is negative");
 	if (!comm_is_valid(comm, "ncclRedOpDestroy"))
-		return comm_error(ncclInvalidArgument, "not a communicator");
+		return comm_error(ncclInvalidArgument,
+		                  "comm is not a communicator");
 	place = place_of(&comm->redops, (int)op);
 	if (place < 0)
 		return comm_error(ncclInvalidArgument,
-		                  "ncclRedOpDestroy: not an operation of this "
-		                  "communicator");
+		                  "ncclRedOpDestroy: op does not belong to "
+		                  "this communicator");
 	comm->redops.list[place].live = false;
 	return ncclSuccess;
 }

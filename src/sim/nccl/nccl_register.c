@@ -128,8 +128,9 @@ ncclResult_t host_ncclCommRegister(const ncclComm_t comm, void *memory,
 	struct registration *r, *same;
 
 	if (!comm_is_valid(comm, a_buffer))
-		return comm_error(ncclInvalidArgument,
-		                  "ncclCommRegister: not a communicator");
+		return comm_error(
+			ncclInvalidArgument,
+			"ncclCommRegister: comm is not a communicator");
 	if (!handle)
 		return comm_error(ncclInvalidArgument,
 		                  "ncclCommRegister: handle is NULL");
@@ -150,8 +151,9 @@ ncclResult_t host_ncclCommRegister(const ncclComm_t comm, void *memory,
 ncclResult_t host_ncclCommDeregister(const ncclComm_t comm, void *handle)
 {
 	if (!comm_is_valid(comm, "ncclCommDeregister"))
-		return comm_error(ncclInvalidArgument,
-		                  "ncclCommDeregister: not a communicator");
+		return comm_error(
+			ncclInvalidArgument,
+			"ncclCommDeregister: comm is not a communicator");
 	if (!handle || registered_remove(comm, handle, a_buffer))
 		return ncclSuccess;
 	return comm_error(ncclInvalidUsage,
@@ -171,9 +173,9 @@ static ncclResult_t check_memory(const void *memory, size_t bytes)
 	if (((uintptr_t)memory - (uintptr_t)m.start) %
 	    NCCL_WIN_REQUIRED_ALIGNMENT)
 		return group_fail(ncclInvalidArgument,
-		                  "ncclCommWindowRegister: not aligned to "
-		                  "NCCL_WIN_REQUIRED_ALIGNMENT within its "
-		                  "allocation");
+		                  "ncclCommWindowRegister: the offset of buff "
+		                  "in its allocation is not a multiple of "
+		                  "NCCL_WIN_REQUIRED_ALIGNMENT");
 	return ncclSuccess;
 }
 
@@ -233,10 +235,10 @@ ncclResult_t host_ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window)
 	if (!comm_is_valid(comm, "ncclCommWindowDeregister"))
 		return comm_error(
 			ncclInvalidArgument,
-			"ncclCommWindowDeregister: not a communicator");
+			"ncclCommWindowDeregister: comm is not a communicator");
 	if (registered_remove(comm, window, a_window))
 		return ncclSuccess;
-	return comm_error(
-		ncclInternalError,
-		"ncclCommWindowDeregister: not a window of this communicator");
+	return comm_error(ncclInternalError,
+	                  "ncclCommWindowDeregister: win is not a window of "
+	                  "this communicator");
 }

@@ -77,19 +77,18 @@ static ncclResult_t check(const struct request *r)
 	ncclResult_t result = ncclSuccess;
 
 	if (!comm_is_valid(r->parent, r->function))
-		return group_fail(ncclInvalidArgument, "not a communicator");
+		return group_fail(ncclInvalidArgument,
+		                  "comm is not a communicator");
 	if (!r->out)
-		return group_fail(
-			ncclInvalidArgument,
-			"the address for the new communicator is NULL");
+		return group_fail(ncclInvalidArgument, "newcomm is NULL");
 	if (r->kind == JOIN_SHRINK)
 		result = check_list(r);
 	if (result == ncclSuccess)
 		result = group_record_error(comm_ready(r->parent));
 	if (result == ncclSuccess && !meeting_world(r->parent))
 		result = group_fail(ncclInvalidArgument,
-		                    "the communicator's init has not "
-		                    "succeeded");
+		                    "the initialization of the communicator "
+		                    "has not succeeded");
 	return result;
 }
 
@@ -234,7 +233,8 @@ static ncclResult_t stop(struct ncclComm *comm, int flags)
 	if (!(flags & NCCL_SHRINK_ABORT))
 		return ncclSuccess;
 	if (!comm_is_valid(comm, "ncclCommShrink"))
-		return group_fail(ncclInvalidArgument, "not a communicator");
+		return group_fail(ncclInvalidArgument,
+		                  "comm is not a communicator");
 	comm_pulse(comm);
 	return comm_quiesce(comm);
 }

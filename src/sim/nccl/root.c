@@ -42,7 +42,8 @@ static const struct {
 	[ANSWER_TWICE] = { ncclInvalidUsage,
 	                   "ncclCommInitRank: the rank has already joined" },
 	[ANSWER_DEVICE] = { ncclInvalidUsage,
-	                    "ncclCommInitRank: duplicate device" },
+	                    "ncclCommInitRank: another rank has already joined "
+	                    "with this device" },
 	[ANSWER_PROCESSES] = { ncclInvalidUsage,
 	                       "ncclCommInitRank: the ranks are in more than "
 	                       "120 processes" },

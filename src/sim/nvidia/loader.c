@@ -217,5 +217,5 @@ __attribute__((constructor)) static void load(void)
 	}
 	image.path = NULL;
 	no_nccl = failure;
-	fprintf(stderr, "cohort: no NCCL: %s\n", failure);
+	fprintf(stderr, "cohort: cannot load NVIDIA's NCCL: %s\n", failure);
 }

@@ -72,7 +72,7 @@ static int check_path(const struct cohort_fault *f)
 	if (f->rank < 0 || f->rank >= COHORT_SIM_MAX_DEVICES)
 		return error_set(COHORT_INVALID,
 		                 "fault->rank is %d, but this kind of fault "
-		                 "needs a device",
+		                 "needs the number of a device",
 		                 f->rank);
 	if (f->operation >= COHORT_SIM_MAX_DEVICES)
 		return error_set(COHORT_INVALID,

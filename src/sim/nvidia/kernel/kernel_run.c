@@ -55,7 +55,8 @@ static bool check_block(const struct nvidia_kernels *k,
 
 	for (; index >= 0; index = works.next) {
 		if (!works_read(&works, k, a, index)) {
-			snprintf(why, size, "an unknown batch of works");
+			snprintf(why, size,
+			         "a batch of an unknown kind of work");
 			return false;
 		}
 		if (!program_exists(works.function)) {
@@ -277,7 +278,7 @@ enum nvidia_result nvidia_kernel_run(const struct nvidia_launch *launch)
 	int count, channel = 0;
 
 	if (!check(launch, true, why, sizeof(why))) {
-		fprintf(stderr, "cohort: %s: CPUs cannot run %s\n",
+		fprintf(stderr, "cohort: %s: not supported on CPUs: %s\n",
 		        launch->name, why);
 		return NVIDIA_UNSUPPORTED;
 	}
