@@ -215,7 +215,7 @@ COHORT_API int cohort_comm_unbind(struct cohort_comm *comm);
  *
  * Ends the group like cohort_group_abort(), but blames this rank.  The cause
  * has the status COHORT_WORKER, the kind COHORT_VERDICT_WORKER, @code in its
- * worker field, and a text like "rank 1 gave up with -7: shard 12 is
+ * worker field, and a text like "rank 1 gave up with code -7: shard 12 is
  * unreadable".  The other ranks need not do anything: their calls and waits
  * return the cause.  In cohort_group_run() the result of the worker no longer
  * matters afterwards.

@@ -76,8 +76,9 @@ int cohort_comm_fail(struct cohort_comm *comm, int code, const char *text)
 	if (rc != COHORT_OK)
 		return rc;
 	if (!code)
-		return error_set(COHORT_INVALID,
-		                 "code is 0, which is not a failure");
+		return error_set(
+			COHORT_INVALID,
+			"code is 0, which means success: pass a nonzero code");
 	if (text)
 		text_set(reason, sizeof(reason), "%.*s", CAUSE_MAX_REASON + 1,
 		         text);
@@ -85,7 +86,7 @@ int cohort_comm_fail(struct cohort_comm *comm, int code, const char *text)
 	         *reason ? ": " : "", reason);
 	if (gave_up(comm, code, how, &witness))
 		return cause_set(comm->clique->end, &witness);
-	return clique_fire(comm->clique, &cause, "%s gave up with %d%s%s",
+	return clique_fire(comm->clique, &cause, "%s gave up with code %d%s%s",
 	                   clique_name_rank(comm->clique, comm->rank, name),
 	                   code, *reason ? ": " : "", reason);
 }

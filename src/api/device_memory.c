@@ -39,8 +39,8 @@ static int change(struct cohort_comm *c, size_t bytes, void **memory)
 	else if (error != cudaSuccess)
 		text_set(what, sizeof(what), "cudaFree of %p%s", *memory,
 		         error == cudaErrorInvalidValue
-		                 ? ", which is not from cohort_alloc(), or is "
-		                   "free already"
+		                 ? ", which is not from cohort_alloc() or was "
+		                   "already freed"
 		                 : "");
 	rc = native_set_cuda_error(p, what, error);
 	device_leave(&scope);

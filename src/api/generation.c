@@ -206,7 +206,8 @@ static int end(struct clique *q)
 	cause.rank = c->rank;
 	cause.ticket = atomic_load(&c->tickets.last);
 	rc = error_set(COHORT_ABORTED,
-	               "closed after %llu ms with operations of %s in flight",
+	               "the close deadline of %llu ms passed while operations "
+	               "of %s were in flight",
 	               (unsigned long long)(q->deadlines.close_ns / 1000000),
 	               clique_name_rank(q, c->rank, name));
 	if (clique_fire(q, &cause, "%s", cohort_last_error()) == COHORT_OK)

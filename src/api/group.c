@@ -370,7 +370,8 @@ int cohort_group_split(struct cohort_group *group, struct cohort_comm *comms[])
 		                 cause->text);
 	if (atomic_exchange(&group->split, true))
 		return error_set(COHORT_STATE,
-		                 "the group has already been split or run");
+		                 "cohort_group_split() or cohort_group_run() "
+		                 "was already called on the group");
 	atomic_store_explicit(&q->split_tid, thread_id(), memory_order_relaxed);
 	for (i = 0; i < q->size; i++)
 		comms[i] = &q->comms[i];

@@ -217,9 +217,10 @@ static int agreement_check(const struct meeting *m,
 	const char *n = a->above ? "n" : "nranks";
 
 	if (m->parent != (a->above ? a->above->clique : NULL))
-		return error_set(COHORT_INVALID,
-		                 "id is used by ranks of another communicator: "
-		                 "each needs its own");
+		return error_set(
+			COHORT_INVALID,
+			"ranks of another communicator have joined with this "
+			"id: each communicator needs its own id");
 	if (m->size != a->size)
 		return error_set(COHORT_INVALID,
 		                 "%s is %d, but other ranks have joined with "

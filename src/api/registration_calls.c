@@ -77,8 +77,8 @@ static int await_reclaim(struct cohort_comm *c, const char *call)
 	                         clock_deadline(q->deadlines.abort_ns))))
 		return COHORT_OK;
 	return error_set(COHORT_WEDGED,
-	                 "%s: the abort of rank %d, which deregisters memory, "
-	                 "did not complete",
+	                 "%s: the abort of rank %d did not complete, so the "
+	                 "memory is still registered",
 	                 call, c->rank);
 }
 

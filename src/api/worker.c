@@ -368,11 +368,16 @@ static int run_all(struct clique *q, cohort_worker_fn fn, void *user)
 /* Return the reason why a rank cannot be run, or NULL if it can. */
 static const char *obstacle(const struct cohort_comm *comm)
 {
-	return atomic_load(&comm->lock.closed)        ? "closed"
-	       : batch_is_open(comm)                  ? "in a batch"
-	       : atomic_load(&comm->lock.owner)       ? "bound to a thread"
-	       : atomic_load(&comm->lock.native_user) ? "in native calls"
-	                                              : NULL;
+	return atomic_load(&comm->lock.closed) ? "closed"
+	       : batch_is_open(comm) ? "in an open batch: end it first"
+	       : atomic_load(&comm->lock.owner)
+	               ? "bound to a thread: call cohort_comm_unbind() on that "
+	                 "thread first"
+	       : atomic_load(&comm->lock.native_user)
+	               ? "in use by a thread between "
+	                 "cohort_comm_native_enter() and "
+	                 "cohort_comm_native_leave()"
+	               : NULL;
 }
 
 /* Check that every rank can be run now.  With several processes, another

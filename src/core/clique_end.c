@@ -239,7 +239,7 @@ static void add_sides(struct text *t, const struct clique *q, int rank,
 	if (first && is_first && clique_is_child(q))
 		text_add(t, "; when \"%s\" ended:", q->name);
 	else if (first && is_first)
-		text_add(t, "; when it ended:");
+		text_add(t, "; when the group ended:");
 	for (sides = 0; first && sides < MAX_SIDES; sides++) {
 		text_add(t, sides || !is_first ? ";" : "");
 		add_side(t, q, first, reported);

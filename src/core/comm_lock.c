@@ -277,7 +277,7 @@ int comm_await_detached(struct cohort_comm *c)
 		if (memory_section_is_open())
 			return comm_refuse_detached(
 				c, COHORT_STATE,
-				"called between cohort_quiet_begin() and "
+				"the call is between cohort_quiet_begin() and "
 				"cohort_quiet_end()");
 		backoff_wait(&b, UINT64_MAX);
 	}

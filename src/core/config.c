@@ -96,7 +96,7 @@ static const struct {
 	{ "NCCL_COMM_BLOCKING", "0",
 	  "calls would return before they are done" },
 	{ "NCCL_LAUNCH_MODE", "GROUP",
-	  "ranks would wait for each other where no abort can end the wait" },
+	  "ranks would wait for each other, and no abort could end this wait" },
 	{ "NCCL_COMM_SPLIT_SHARE_RESOURCES", "1",
 	  "a communicator would be aborted with the one it was split from" },
 };

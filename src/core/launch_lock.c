@@ -455,8 +455,8 @@ int memory_section_check(const char *name)
 		return COHORT_OK;
 	return error_set(
 		COHORT_STATE,
-		"%s: called between cohort_quiet_begin() and "
-		"cohort_quiet_end(), but waits for that section to end",
+		"%s must not be called between cohort_quiet_begin() and "
+		"cohort_quiet_end(): it waits until this section ends",
 		name);
 }
 

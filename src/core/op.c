@@ -357,11 +357,12 @@ static int own_check(const struct op *batch, int rank)
 		if (!send && !recv)
 			return COHORT_OK;
 		if (!send || !recv)
-			return error_set(COHORT_INVALID,
-			                 "batch: peer of a %s is %d, which is "
-			                 "this rank, without a matching %s",
-			                 send ? "send" : "recv", rank,
-			                 send ? "recv" : "send");
+			return error_set(
+				COHORT_INVALID,
+				"batch: a %s has this rank, %d, as its peer, "
+				"but the batch has no matching %s",
+				send ? "send" : "recv", rank,
+				send ? "recv" : "send");
 		if (send->tensors->count != recv->tensors->count ||
 		    send->tensors->type != recv->tensors->type)
 			return error_set(COHORT_INVALID,

@@ -104,8 +104,10 @@ static int enlist(struct environment_bootstrap *e)
 	if (!other)
 		list_add(list, e, next);
 	return !other ? COHORT_OK
-	              : error_set(COHORT_STATE, "another group of the same "
-	                                        "name is being opened");
+	              : error_set(COHORT_STATE,
+	                          "this process is opening another group of "
+	                          "the same name: give each group its own "
+	                          "options->name");
 }
 
 static void unlist(struct environment_bootstrap *e)
@@ -303,9 +305,9 @@ static int begin(struct environment_bootstrap *e)
 	if (fstat(e->file, &s) || s.st_size != (off_t)e->file_bytes)
 		return error_set(
 			COHORT_INVALID,
-			"another process of this job has a different number "
-			"of processes than %d, or a different version of "
-			"the library",
+			"this process expects %d processes, but another "
+			"process of this job expects a different number or has "
+			"a different version of the library",
 			e->processes);
 	if (holder(e, SLOT(e->process), 1))
 		return error_set(COHORT_INVALID,

@@ -144,7 +144,8 @@ static int begin_opening(struct pmix_bootstrap *b, const char *name)
 	} else if (o->is_under_way) {
 		rc = error_set(
 			COHORT_STATE,
-			"another group of the same name is being opened");
+			"this process is opening another group of the same "
+			"name: give each group its own options->name");
 	} else {
 		o->is_under_way = true;
 		b->number = ++o->number;

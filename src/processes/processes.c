@@ -320,7 +320,7 @@ static int leave_without_ranks(struct processes *p)
 	p->oob.is_broken = true;
 	return error_set(COHORT_STATE,
 	                 "all ranks of this process are lost, and the other "
-	                 "processes go on without it: close the group");
+	                 "processes continue without it: close the group");
 }
 
 /* Number the ranks in the order of the processes. */

@@ -226,7 +226,8 @@ static int ready(struct cohort_reducer *r, uint32_t i)
 
 	if (!step)
 		return error_set(COHORT_STATE,
-		                 "parameter '%s' is ready, but no step is open",
+		                 "parameter '%s' was marked ready, but no step "
+		                 "is open: call cohort_reducer_begin() first",
 		                 r->items[i].name);
 	rc = reducer_mark(r, i, step);
 	if (rc != COHORT_OK || r->is_local ||

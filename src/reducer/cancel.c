@@ -151,8 +151,8 @@ static int withdraw_step(struct cohort_reducer *r)
 
 	if (q->size < q->world_size)
 		return error_set(COHORT_UNSUPPORTED,
-		                 "cancel: %d of %d ranks are in other "
-		                 "processes, which do not support it",
+		                 "cancel: the step cannot be canceled, because "
+		                 "%d of %d ranks are in other processes",
 		                 q->world_size - q->size, q->world_size);
 	if (!is_incomplete(r, step))
 		return COHORT_ALREADY;

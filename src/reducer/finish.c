@@ -239,8 +239,8 @@ static int check_finish_on(const struct cohort_reducer *r)
 	                                    : NULL;
 
 	return what ? error_set(COHORT_UNSUPPORTED,
-	                        "finish_on: options.%s needs "
-	                        "cohort_reducer_finish(), which waits",
+	                        "finish_on does not support options.%s: call "
+	                        "cohort_reducer_finish()",
 	                        what)
 	            : COHORT_OK;
 }

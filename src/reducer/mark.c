@@ -80,8 +80,8 @@ void reducer_add_wait_reason(const struct wait_reason *reason, struct text *t)
 	if (!step)
 		return;
 	if (atomic_load_explicit(&r->broken, memory_order_acquire)) {
-		text_add(t, "its program to handle a failed step of the "
-		            "reducer");
+		text_add(t,
+		         "the program to handle a failed step of the reducer");
 	} else if (next == r->plan.buckets) {
 		text_add(t, "cohort_reducer_finish() to be called");
 	} else {

@@ -16,7 +16,7 @@ static int check_alone(const struct cohort_reducer *r)
 	if (atomic_load(&r->comm->thread.wait_reason.now))
 		return error_set(COHORT_STATE,
 		                 "another reducer of this communicator has an "
-		                 "open step");
+		                 "open step: finish or cancel it first");
 	if (batch_is_open(r->comm))
 		return error_set(COHORT_STATE,
 		                 "a batch is open on rank %d: end it first",
@@ -121,10 +121,11 @@ static int check_per_thread(const struct cohort_reducer *r, const void *stream)
 	if (stream != (const void *)cudaStreamPerThread ||
 	    !r->options.helpers_launch)
 		return COHORT_OK;
-	return error_set(COHORT_INVALID,
-	                 "stream is cudaStreamPerThread, but "
-	                 "options.helpers_launch lets other threads launch, "
-	                 "for which that is a different stream");
+	return error_set(
+		COHORT_INVALID,
+		"stream is cudaStreamPerThread, which is a different stream in "
+		"each thread, but options.helpers_launch lets several threads "
+		"launch: pass a stream from cudaStreamCreate()");
 }
 
 static int begin_step(struct cohort_reducer *r, double weight, void *stream)

@@ -323,13 +323,17 @@ void crossing_add(struct text *t, const struct snapshot *s)
 	}
 	text_add(t, ROW);
 	describe_name_of(t, s, snapshot_rank(s, a->rank));
-	text_add(t, " has called this, ");
+	text_add(t, " has called collective %llu of \"%s\" ",
+	         (unsigned long long)s->front, s->group);
 	describe_age(t, s, a->here_ns);
 	text_add(t, " ago, %s ", a->there_ns ? "then" : "and not yet");
 	add_there(t, s, there);
 	text_add(t, ROW);
 	describe_name_of(t, s, snapshot_rank(s, b->rank));
-	text_add(t, " has called that, ");
+	text_add(t, " has called collective %llu of \"%s\" ",
+	         (unsigned long long)s->crossing.collective, s->crossing.group);
 	describe_age(t, s, b->there_ns);
-	text_add(t, " ago, %s this", b->here_ns ? "then" : "and not yet");
+	text_add(t, " ago, %s collective %llu of \"%s\"",
+	         b->here_ns ? "then" : "and not yet",
+	         (unsigned long long)s->front, s->group);
 }

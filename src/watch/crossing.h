@@ -30,7 +30,7 @@ bool crossing_holds(const struct rank_snapshot *rank,
                     struct text *t, bool *is_opposed_out);
 
 /* Add a row for each of the two ranks of the crossing in @s: "wait   rank 0
- * (...) has called this, 1.0 s ago, and not yet ...". */
+ * (...) has called collective 5 of "dp" 1.0 s ago, and not yet ...". */
 void crossing_add(struct text *t, const struct snapshot *s);
 
 #endif

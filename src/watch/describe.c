@@ -98,8 +98,10 @@ void describe_name_of(struct text *t, const struct snapshot *s,
 static void add_place(struct text *t, const struct rank_snapshot *r)
 {
 	if (rank_has_thread(r) && r->alive >= 0)
-		text_add(t, r->alive ? " is alive, "
-		                     : " is dead (that thread has exited), ");
+		text_add(t,
+		         r->alive
+		                 ? " is alive, "
+		                 : " has lost its thread, which exited while ");
 	else
 		text_add(t, " is ");
 	text_add(t, r->native    ? "using its native communicator"

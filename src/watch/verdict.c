@@ -246,14 +246,17 @@ void verdict_wedged(const struct snapshot *s, struct verdict *out)
 		add_graph_holder(&t, s, graph_holder(s));
 	}
 	if (s->reaping)
-		text_add(&t, "; the reaper is inside %s", s->reaping);
+		text_add(&t, "; %s", s->reaping);
 	if (s->reaping && s->reaping_rank >= 0) {
 		text_add(&t, " of ");
 		describe_number(&t, s, s->reaping_rank);
 	}
+	if (s->reaping)
+		text_add(&t, " has not returned");
 	if (s->probing >= 0) {
-		text_add(&t, "; the prober is inside %s of ", s->asking);
+		text_add(&t, "; %s of ", s->asking);
 		describe_number(&t, s, s->probing);
+		text_add(&t, " has not returned");
 	}
 	if (s->callback_since_ns) {
 		text_add(&t, "; on_verdict has not returned for ");
@@ -272,10 +275,9 @@ void verdict_prober(const struct snapshot *s, struct verdict *out)
 	out->v.rank = s->probing;
 	out->v.since_ns = s->probing_since_ns;
 	out->v.deadline_ns = s->abort_ns;
-	text_add(&t, "the prober of group \"%s\" has been inside %s of ",
-	         s->group, s->asking);
+	text_add(&t, "group \"%s\": %s of ", s->group, s->asking);
 	describe_number(&t, s, s->probing);
-	text_add(&t, " for ");
+	text_add(&t, " has not returned for ");
 	describe_age(&t, s, s->probing_since_ns);
 	copy_line(out);
 }

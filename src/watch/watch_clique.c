@@ -667,7 +667,7 @@ static uint64_t judge_question(struct watch *g)
 		return due;
 	text_add(&(struct text){ g->asked.text + used,
 	                         sizeof(g->asked.text) - used },
-	         "; on_verdict has not answered in time");
+	         "; on_verdict has not returned in time");
 	cause_set(g->clique->end, &g->asked);
 	return 0;
 }

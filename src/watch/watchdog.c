@@ -259,7 +259,7 @@ const char *watch_stop(struct watch *g, uint64_t deadline_ns)
 	 * if they hang. */
 	dumper_end(g->dumper);
 	if (!prober_stop(&g->prober, deadline_ns))
-		left = "a query of the prober";
+		left = "a query for errors";
 	crew_await(&g->gathering, UINT64_MAX); /* the job cannot hang */
 	if (!symbolizer_stop(&g->symbolizer, deadline_ns))
 		left = "the lookup of function names";

@@ -56,10 +56,11 @@ Test(handle, firing_an_abort_handle_ends_operations_in_flight, .init = in_turn)
 	cohort_group_cause(group, &cause);
 	cr_assert_eq(cause.status, COHORT_ABORTED);
 	cr_assert_eq(cause.rank, -1, "%s", cause.text);
-	cr_assert_str_eq(cause.text,
-	                 "aborted: the supervisor says so; when it ended: rank "
-	                 "0 in all_reduce of 1 int32, sum (collective 1); rank "
-	                 "1 without a call so far");
+	cr_assert_str_eq(
+		cause.text,
+		"aborted: the supervisor says so; when the group ended: rank "
+		"0 in all_reduce of 1 int32, sum (collective 1); rank "
+		"1 without a call so far");
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
@@ -179,7 +180,7 @@ Test(handle, comm_fail_ends_the_group_and_names_rank_and_reason,
 	cr_assert_eq(cause.rank, 1, "%s", cause.text);
 	cr_assert_eq(cause.worker, -7);
 	expect_ending(cause.text,
-	              "rank 1 gave up with -7: shard 12 is unreadable");
+	              "rank 1 gave up with code -7: shard 12 is unreadable");
 	cr_assert_eq(cohort_comm_fail(comms[0], 3, NULL), COHORT_ALREADY);
 	cohort_comm_cause(comms[0], &cause);
 	cr_assert_eq(cause.worker, -7);
@@ -210,7 +211,7 @@ Test(handle, comm_fail_text_may_be_null_or_long)
 	cr_assert_eq(cohort_group_split(group, comms), COHORT_OK);
 	cr_assert_eq(cohort_comm_fail(comms[0], 6, NULL), COHORT_OK);
 	cohort_group_cause(group, &cause);
-	expect_ending(cause.text, "rank 0 gave up with 6");
+	expect_ending(cause.text, "rank 0 gave up with code 6");
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 

@@ -355,7 +355,7 @@ Test(batch, run_is_refused_while_a_rank_has_an_open_batch)
 {
 	cr_assert_eq(cohort_batch_begin(c[1]), COHORT_OK);
 	expect(cohort_group_run(group, barrier_main, NULL, NULL), COHORT_STATE,
-	       "rank 1 is in a batch");
+	       "rank 1 is in an open batch");
 	cr_assert_eq(cohort_batch_end(c[1], NULL, NULL), COHORT_OK);
 	cr_assert_eq(cohort_group_run(group, barrier_main, NULL, NULL),
 	             COHORT_OK);

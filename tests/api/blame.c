@@ -1129,8 +1129,9 @@ Test(blame, failure_in_a_child_names_the_rank_by_group_number)
 {
 	run(RANKS, rank_3_fails_in_pair, NULL, COHORT_WORKER);
 	expect_blame(3);
-	expect_child_text("rank 3 (1 in \"world.1\") gave up with 77: disk is "
-	                  "full; when \"world.1\" ended: rank");
+	expect_child_text(
+		"rank 3 (1 in \"world.1\") gave up with code 77: disk is "
+		"full; when \"world.1\" ended: rank");
 	says("; rank 2 gave up first (");
 	close_group();
 }

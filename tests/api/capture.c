@@ -531,8 +531,7 @@ Test(graph, close_names_a_rank_whose_graph_is_alive)
 	cr_assert_eq(cohort_group_close(group), COHORT_WEDGED);
 	cr_assert_not_null(strstr(cohort_last_error(),
 	                          " has captured 1 call into CUDA graphs: "
-	                          "destroy these graphs first; the reaper is "
-	                          "inside nccl"),
+	                          "destroy these graphs first; nccl"),
 	                   "%s", cohort_last_error());
 	for (r = 0; r < RANKS; r++)
 		cr_assert_eq(cuda->cudaGraphExecDestroy(execs[r]), cudaSuccess);

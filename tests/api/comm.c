@@ -332,7 +332,7 @@ Test(comm, memory_can_be_allocated_copied_and_freed)
 	cr_assert_eq(cohort_free(comms[1], memory), COHORT_OK);
 	cr_assert_eq(cohort_free(comms[1], NULL), COHORT_OK);
 	expect(cohort_free(comms[1], in), COHORT_CUDA,
-	       ", which is not from cohort_alloc(), or is free already: ");
+	       ", which is not from cohort_alloc() or was already freed: ");
 	expect(cohort_alloc(comms[1], (size_t)1 << 60, &memory),
 	       COHORT_NO_MEMORY,
 	       "cudaMalloc of 1152921504606846976 bytes on device 1: ");

@@ -293,7 +293,7 @@ Test(group, group_can_be_split_only_once)
 	struct cohort_group *group = ranks_split(2, NULL, comms);
 
 	expect(cohort_group_split(group, again), COHORT_STATE,
-	       "already been split");
+	       "was already called on the group");
 	cr_assert_null(again[0]);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
@@ -452,8 +452,9 @@ Test(group, group_abort_succeeds_once_and_keeps_its_reason)
 	cohort_group_cause(group, &cause);
 	cr_assert_eq(cause.status, COHORT_ABORTED);
 	cr_assert_eq(cause.rank, -1, "%s", cause.text);
-	cr_assert_str_eq(cause.text, "aborted: first; when it ended: ranks 0-1 "
-	                             "without a call so far");
+	cr_assert_str_eq(cause.text,
+	                 "aborted: first; when the group ended: ranks 0-1 "
+	                 "without a call so far");
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 

@@ -309,7 +309,7 @@ static int to_itself(struct cohort_comm *c, void *user)
 	ranks_must(cohort_recv(c, &got, 1, COHORT_I32, rank, NULL, NULL),
 	           "recv");
 	expect(cohort_batch_end(c, NULL, NULL), COHORT_INVALID,
-	       "without a matching send");
+	       "the batch has no matching send");
 	return 0;
 }
 

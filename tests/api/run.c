@@ -219,7 +219,7 @@ Test(run, cause_has_no_text_of_an_error_that_a_worker_handled)
 
 Test(run, comm_fail_takes_precedence_over_the_workers_result)
 {
-	expect_cause(GIVES_UP, "rank 1 gave up with 77: no such root");
+	expect_cause(GIVES_UP, "rank 1 gave up with code 77: no such root");
 }
 
 static int stuck_or_wait(struct cohort_comm *comm, void *user)

@@ -561,11 +561,12 @@ Test(split, split_that_hangs_ends_in_time)
 	             COHORT_INIT_TIMEOUT, "%s", cohort_last_error());
 	for (r = 0; r < RANKS; r++)
 		cr_assert_eq(rcs[r], COHORT_INIT_TIMEOUT);
-	cr_assert_str_eq(cause.text,
-	                 "init stuck: ncclCommSplit of 4 ranks has not "
-	                 "returned within 2000 ms; NCCL does not say which of "
-	                 "them it waits for; when it ended: ranks 0-3 in "
-	                 "comm_split (collective 1)");
+	cr_assert_str_eq(
+		cause.text,
+		"init stuck: ncclCommSplit of 4 ranks has not "
+		"returned within 2000 ms; NCCL does not say which of "
+		"them it waits for; when the group ended: ranks 0-3 in "
+		"comm_split (collective 1)");
 	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
 	             cohort_last_error());
 }

@@ -175,11 +175,11 @@ Test(stuck, close_names_the_abort_call_that_hangs)
 	v = next_of_kind(COHORT_VERDICT_WEDGED);
 	cr_assert_eq(v->rank, -1);
 	cr_assert_str_eq(v->text,
-	                 wedged_text("; the reaper is inside ncclGroupEnd"));
+	                 wedged_text("; ncclGroupEnd has not returned"));
 	cr_assert_eq(cohort_group_respawn(group, NULL, 0), COHORT_STATE);
 	cr_assert_str_eq(cohort_last_error(), v->text);
 	another_group_works();
-	close_says("the reaper is inside ncclGroupEnd; generation 1 is leaked");
+	close_says("ncclGroupEnd has not returned; generation 1 is leaked");
 	stuck_release();
 }
 
@@ -205,7 +205,7 @@ Test(stuck, close_names_the_destroy_call_that_hangs)
 {
 	group = ranks_ahead(2, &o, comms);
 	stuck_at("ncclGroupEnd", -1);
-	close_says("the reaper is inside ncclGroupEnd");
+	close_says("; ncclGroupEnd has not returned");
 	cr_assert_eq(next_of_kind(COHORT_VERDICT_CLOSE_STUCK)->rank, -1);
 	another_group_works();
 	stuck_release();
@@ -228,13 +228,13 @@ Test(stuck, close_names_the_error_query_that_hangs)
 	ranks_must(cohort_stats(comms[0], &stats), "stats");
 	cr_assert_eq(stats.verdicts[COHORT_VERDICT_PROBER_STUCK], 1);
 	cr_assert_not_null(strstr(v->text,
-	                          "the prober of group \"dp\" has been inside "
-	                          "ncclCommGetAsyncError of rank 1 for "));
+	                          "group \"dp\": ncclCommGetAsyncError of "
+	                          "rank 1 has not returned for "));
 	/* The prober is stuck, but the ranks must still work. */
 	ranks_sum(comms[1], &values[1]);
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_OK);
 	another_group_works();
-	close_says("; the prober is inside ncclCommGetAsyncError of rank 1");
+	close_says("; ncclCommGetAsyncError of rank 1 has not returned");
 	cr_assert_eq(next_of_kind(COHORT_VERDICT_CLOSE_STUCK)->stage,
 	             COHORT_STAGE_ENDED);
 	stuck_release();
@@ -254,11 +254,11 @@ Test(stuck, close_names_the_event_query_that_hangs)
 	v = next_of_kind(COHORT_VERDICT_PROBER_STUCK);
 	cr_assert_eq(v->rank, 0);
 	cr_assert_not_null(strstr(v->text,
-	                          "the prober of group \"dp\" has been inside "
-	                          "cudaEventQuery of rank 0 for "));
+	                          "group \"dp\": cudaEventQuery of rank 0 "
+	                          "has not returned for "));
 	ranks_sum(comms[1], &values[1]);
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_OK);
-	close_says("; the prober is inside cudaEventQuery of rank 0");
+	close_says("; cudaEventQuery of rank 0 has not returned");
 	stuck_release();
 }
 
@@ -270,7 +270,7 @@ Test(stuck, close_names_the_probers_first_call_if_it_hangs)
 	ranks_sum(comms[0], &values[0]);
 	stuck_await();
 	ranks_sum(comms[1], &values[1]);
-	close_says("; the prober is inside cudaSetDevice of rank 0");
+	close_says("; cudaSetDevice of rank 0 has not returned");
 	stuck_release();
 }
 
@@ -285,11 +285,11 @@ Test(stuck, close_names_the_prober_that_hangs_at_the_next_device)
 	v = next_of_kind(COHORT_VERDICT_PROBER_STUCK);
 	cr_assert_eq(v->rank, 1);
 	cr_assert_not_null(strstr(v->text,
-	                          "the prober of group \"dp\" has been inside "
-	                          "cudaSetDevice of rank 1 for "));
+	                          "group \"dp\": cudaSetDevice of rank 1 "
+	                          "has not returned for "));
 	ranks_sum(comms[1], &values[1]);
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_OK);
-	close_says("; the prober is inside cudaSetDevice of rank 1");
+	close_says("; cudaSetDevice of rank 1 has not returned");
 	stuck_release();
 }
 
@@ -310,10 +310,10 @@ Test(stuck, asynchronous_error_ends_the_group)
 		cause.text, "rank 1: the native communicator has failed: "
 			    "remote process exited or there was a network "
 			    "error (6)"));
-	cr_assert_not_null(strstr(cause.text,
-	                          "; when it ended: rank 1 without a call so "
-	                          "far; rank 0 in all_reduce of 1 int32, sum "
-	                          "(collective 1)"));
+	cr_assert_not_null(strstr(
+		cause.text, "; when the group ended: rank 1 without a call so "
+			    "far; rank 0 in all_reduce of 1 int32, sum "
+			    "(collective 1)"));
 	cr_assert_eq(verdicts_next(&reported)->kind,
 	             COHORT_VERDICT_ASYNC_ERROR);
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
@@ -344,7 +344,7 @@ Test(stuck, prober_that_hangs_in_one_group_is_replaced_for_others)
 	cr_assert_eq(cohort_wait(comms[0], first, RANKS_SOON), COHORT_WEDGED);
 	cr_assert_eq(cohort_group_close(other), COHORT_OK, "%s",
 	             cohort_last_error());
-	close_says("the prober is inside ncclCommGetAsyncError of rank 1");
+	close_says("ncclCommGetAsyncError of rank 1 has not returned");
 	stuck_release();
 }
 
@@ -444,7 +444,7 @@ Test(stuck, on_verdict_that_does_not_return_ends_the_group)
 	cr_assert_eq(cause.rank, 1, "%s", cause.text);
 	cr_assert_not_null(strstr(cause.text,
 	                          "it has never called anything; rank 0 waits; "
-	                          "on_verdict has not answered in time"));
+	                          "on_verdict has not returned in time"));
 	close_says("on_verdict has not returned: its thread is abandoned");
 	cr_assert_str_eq(verdicts_release(&reported), "dp");
 }

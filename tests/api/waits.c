@@ -261,11 +261,11 @@ Test(waits, verdict_names_both_orders_of_two_groups)
 	     "different "
 	     "orders (");
 	says("\nwait   rank 0 (thread ");
-	says(" has called this, ");
+	says(" has called collective 1 of \"dp\" ");
 	says(" ago, and not yet all_reduce of 1 int32, sum (collective 1, "
 	     "group \"tp\")\nwait   rank 1 (thread ");
-	says(" has called that, ");
-	says(" ago, and not yet this");
+	says(" has called collective 1 of \"tp\" ");
+	says(" ago, and not yet collective 1 of \"dp\"");
 	cohort_group_close(other);
 }
 
@@ -287,7 +287,7 @@ Test(waits, order_of_queued_calls_counts_in_order_verdicts)
 	cr_assert_eq(cause.kind, COHORT_VERDICT_ORDER, "%s", cause.text);
 	says(" ago, then all_reduce of 1 int32, sum (collective 1, group "
 	     "\"tp\")\nwait   rank 1 (thread ");
-	says(" ago, then this");
+	says(" ago, then collective 1 of \"dp\"");
 	cohort_group_abort(other, NULL);
 	cohort_group_close(other);
 }

@@ -268,7 +268,7 @@ Test(window, quiet_section_waits_for_a_launch_until_it_is_aborted)
 
 Test(window, quiet_section_refuses_calls_that_would_wait_for_its_end)
 {
-	static const char text[] = "called between cohort_quiet_begin() and";
+	static const char text[] = "between cohort_quiet_begin() and ";
 	struct cohort_unique_id id;
 	struct cohort_comm *comms[RANKS], *child = NULL;
 	struct cohort_group *group = ranks_split(RANKS, NULL, comms), *other;

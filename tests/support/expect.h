@@ -42,7 +42,7 @@ static inline const char *expect_own(const char *text)
  * ended. */
 static inline void expect_ending(const char *text, const char *why)
 {
-	static const char amid[] = "; when it ended: rank";
+	static const char amid[] = "; when the group ended: rank";
 	size_t n = strlen(why);
 
 	text = expect_own(text);

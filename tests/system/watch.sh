@@ -137,8 +137,8 @@ all() {
 			'rank 1 \(0 in "comm [1-3]"\) has not called all_reduce 1 of "comm [1-3]"'
 		"$1" send $way 3 'rank 1 has not called recv 1 from rank 0 of "comm 0"'
 		"$1" order $way 3 'all_reduce 15 of "comm 0": ranks 0-1 use "comm 0" and "comm 3"' \
-			'rank 0 .* has called this, .* and not yet all_reduce .*group "comm 3"' \
-			'rank 1 .* has called that, .* and not yet this'
+			'rank 0 .* has called collective 15 of "comm 0" .* and not yet all_reduce .*group "comm 3"' \
+			'rank 1 .* has called collective .* of "comm 3" .* and not yet collective 15 of "comm 0"'
 		for fault in init pending; do
 			"$1" $fault $way 3 'rank 1 has not called ncclCommInitRank on this machine for "comm 0"; ranks 0, 2-3 wait'
 		done
@@ -229,7 +229,7 @@ fi
 
 # On a terminal, a line shows the status until there is a report.
 status_line() {
-	local line='cohort watch: 1 communicator, 1 with a collective'
+	local line='cohort watch: 1 communicator, 1 with a collective in flight'
 
 	script -qec "'$out/cohort' watch --deadline 2s --on-stall kill -- \
 		'$out/cohort' run -n 2 -- '$scratch/watched' missing 2 threads" \

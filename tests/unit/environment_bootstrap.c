@@ -411,7 +411,7 @@ Test(environment_bootstrap, open_refuses_a_group_name_that_another_open_uses)
 	void *e = enter(0, 2);
 
 	be(0, 2);
-	refused(COHORT_STATE, "another group of the same name is being opened");
+	refused(COHORT_STATE, "is opening another group of the same name");
 	own->free(e);
 	own->free(enter(0, 2));
 }
@@ -524,7 +524,8 @@ Test(environment_bootstrap, bootstrap_refuses_a_process_number_that_is_taken)
 	snprintf(text, sizeof(text), "is already running (pid %d)", (int)child);
 	refused(COHORT_INVALID, text);
 	be(0, 3);
-	refused(COHORT_INVALID, "has a different number of processes than 3");
+	refused(COHORT_INVALID,
+	        "this process expects 3 processes, but another");
 	kill(child, SIGKILL);
 	waitpid(child, &status, 0);
 	own->free(enter(0, 1));

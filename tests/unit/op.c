@@ -152,11 +152,9 @@ Test(op, batch_must_receive_what_a_rank_sends_to_itself)
 
 	cr_assert_eq(check_batch(4, calls), COHORT_OK);
 	cr_assert_eq(check_batch(3, calls), COHORT_INVALID);
-	cr_assert_not_null(
-		strstr(cohort_last_error(), "without a matching recv"));
+	cr_assert_not_null(strstr(cohort_last_error(), "has no matching recv"));
 	cr_assert_eq(check_batch(2, calls + 2), COHORT_INVALID);
-	cr_assert_not_null(
-		strstr(cohort_last_error(), "without a matching send"));
+	cr_assert_not_null(strstr(cohort_last_error(), "has no matching send"));
 	t[3].count = 3;
 	cr_assert_eq(check_batch(4, calls), COHORT_INVALID);
 	cr_assert_not_null(strstr(cohort_last_error(),

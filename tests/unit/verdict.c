@@ -1270,8 +1270,8 @@ Test(verdict, wedged_verdict_names_the_reaper_even_after_many_ranks)
 	cr_assert_not_null(strstr(out.text, "; rank 3 (thread 4003 \"dp/3\", "
 	                                    "device 3) has an operation in "
 	                                    "flight that does not end; and 60 "
-	                                    "more ranks; the reaper is inside "
-	                                    "ncclGroupEnd"),
+	                                    "more ranks; ncclGroupEnd has not "
+	                                    "returned"),
 	                   "%s", out.text);
 	cr_assert(rank_set_has(out.v.missing, 63));
 }
@@ -1281,15 +1281,13 @@ Test(verdict, wedged_verdict_names_a_reaper_that_does_not_return)
 	all_idle(2);
 	s.reaping = "ncclGroupEnd";
 	verdict_wedged(&s, &out);
-	cr_assert_str_eq(out.text,
-	                 WEDGED "; the reaper is inside ncclGroupEnd");
+	cr_assert_str_eq(out.text, WEDGED "; ncclGroupEnd has not returned");
 	cr_assert_eq(out.v.rank, -1);
 	s.reaping = "ncclCommAbort";
 	s.reaping_rank = 1;
 	verdict_wedged(&s, &out);
 	cr_assert_str_eq(out.text,
-	                 WEDGED "; the reaper is inside ncclCommAbort of "
-	                        "rank 1");
+	                 WEDGED "; ncclCommAbort of rank 1 has not returned");
 }
 
 Test(verdict, wedged_verdict_names_a_prober_and_on_verdict_that_hang)
@@ -1301,13 +1299,13 @@ Test(verdict, wedged_verdict_names_a_prober_and_on_verdict_that_hang)
 	s.callback_since_ns = NOW - 12 * S;
 	verdict_wedged(&s, &out);
 	cr_assert_str_eq(out.text, WEDGED
-	                 "; the prober is inside ncclCommGetAsyncError of "
-	                 "rank 1; on_verdict has not returned for 12.0 s");
+	                 "; ncclCommGetAsyncError of rank 1 has not returned"
+	                 "; on_verdict has not returned for 12.0 s");
 	s.asking = "cudaEventQuery";
 	s.callback_since_ns = 0;
 	verdict_wedged(&s, &out);
-	cr_assert_str_eq(out.text, WEDGED
-	                 "; the prober is inside cudaEventQuery of rank 1");
+	cr_assert_str_eq(out.text,
+	                 WEDGED "; cudaEventQuery of rank 1 has not returned");
 }
 
 Test(verdict, prober_that_hangs_is_named_in_a_verdict_of_its_own)
@@ -1318,8 +1316,8 @@ Test(verdict, prober_that_hangs_is_named_in_a_verdict_of_its_own)
 	s.probing_since_ns = NOW - 11 * S;
 	verdict_prober(&s, &out);
 	cr_assert_str_eq(out.text,
-	                 "the prober of group \"dp\" has been inside "
-	                 "ncclCommGetAsyncError of rank 1 for 11.0 s");
+	                 "group \"dp\": ncclCommGetAsyncError of rank 1 has "
+	                 "not returned for 11.0 s");
 	cr_assert_eq(out.v.kind, COHORT_VERDICT_PROBER_STUCK);
 	cr_assert_eq(out.v.stage, COHORT_STAGE_WARNING);
 	cr_assert_eq(out.v.rank, 1);
@@ -1327,8 +1325,8 @@ Test(verdict, prober_that_hangs_is_named_in_a_verdict_of_its_own)
 	cr_assert_eq(out.v.deadline_ns, 10 * S);
 	s.asking = "cudaEventQuery";
 	verdict_prober(&s, &out);
-	cr_assert_str_eq(out.text, "the prober of group \"dp\" has been inside "
-	                           "cudaEventQuery of rank 1 for 11.0 s");
+	cr_assert_str_eq(out.text, "group \"dp\": cudaEventQuery of rank 1 has "
+	                           "not returned for 11.0 s");
 }
 
 /* ---- causes, copies and words ----------------------------------------- */

@@ -994,8 +994,9 @@ Test(watched, rank_that_expects_other_ranks_is_named)
 	announce(0, 2 * NS_PER_S);
 	announce(1, 2 * NS_PER_S)->ranks = RANKS + 1;
 	announce(2, 2 * NS_PER_S);
-	hangs_with("has called it as rank 1 of 4, but others expect 3 ranks\n"
-	           "since");
+	hangs_with(
+		"has made the call as rank 1 of 4, but others expect 3 ranks\n"
+		"since");
 }
 
 Test(watched, entry_of_a_failed_split_is_freed)

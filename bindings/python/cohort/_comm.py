@@ -37,7 +37,7 @@ def raw_id(identity: bytes) -> _abi.cohort_unique_id:
     """Return the id that C takes."""
     raw = _abi.cohort_unique_id()
     if not isinstance(identity, bytes):
-        raise TypeError(f"identity is {identity!r}, not bytes of unique_id()")
+        raise TypeError(f"identity is {identity!r}, not bytes from unique_id()")
     if len(identity) != ctypes.sizeof(raw):
         raise ValueError(f"identity has {len(identity)} bytes, not {ctypes.sizeof(raw)}")
     ctypes.memmove(_byref(raw), identity, len(identity))
@@ -266,8 +266,8 @@ class Comm(Rank):
                             f"{source.type.name}")
         if source.count * ratio_recv != target.count * ratio_send:
             raise ValueError(
-                f"recv has {target.count} elements, and send {source.count}: they must be "
-                f"{'as many' if ratio_send == ratio_recv else f'{ratio_recv} to {ratio_send}'}"
+                f"recv has {target.count} elements, and send {source.count}: the counts must be "
+                f"{'equal' if ratio_send == ratio_recv else f'{ratio_recv} to {ratio_send}'}"
             )
         return source, target, source.count // ratio_send
 

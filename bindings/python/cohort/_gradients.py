@@ -78,8 +78,8 @@ class Gradients:
             # A pass between accumulate() and finish() may compute a gradient repeatedly.
             if not reducer.ready(i) and reducer._open:
                 raise failure(Status.STATE, text=(
-                    f"parameter {name!r} has got a second gradient in a step, which is around "
-                    "one backward pass: those before it are for Reducer.accumulate()"))
+                    f"parameter {name!r} got a second gradient in one step: a step contains one "
+                    "backward pass; for several, call Reducer.accumulate() before the step"))
         return ready
 
     def broadcast(self, root: int = 0) -> None:

@@ -432,7 +432,7 @@ class Group(Handle):
         handle = self._raw
         if not handle:
             return Status.OK
-        busy = failure(Status.STATE, text="a thread is inside a call")
+        busy = failure(Status.STATE, text="a thread is inside a call of the group")
         if self._is_busy():
             raise busy
         shut = [comm for comm in [*self._comms, *self._past]

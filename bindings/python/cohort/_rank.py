@@ -341,7 +341,7 @@ class Rank(Handle):
                               f"{self.device}")
         if None not in (stream, found.stream) and found.stream != stream:
             if stream != self.stream:
-                raise BufferError(f"{what} is computed on another stream; pass that one as stream")
+                raise BufferError(f"{what} is computed on another stream; pass that stream")
             self._check(lib.cohort_after_stream(self._live, found.stream))
         return found
 

@@ -194,8 +194,8 @@ class CohortBackend(C10DBackend):  # type: ignore[misc]
         self._hosts = {one.rsplit(":", 1)[0] for one in who}
         self._threads = self._n > 1 and set(who) == {me}
         if not self._threads and len(set(who)) != self._n:
-            raise CohortBackendError("the ranks of a process group are either all threads of "
-                                     "one process, or each the only one of its process")
+            raise CohortBackendError("the ranks of a process group must be either all threads of "
+                                     "one process, or one rank per process")
 
     def _absent(self, error: CohortError, ranks: Sequence[int], store: Any, limit: float,
                 what: str) -> CohortError:
@@ -293,7 +293,7 @@ class CohortBackend(C10DBackend):  # type: ignore[misc]
             # Poll, because a get() that waits blocks other threads' calls of the store.
             while not store.check(keys):
                 if time.monotonic() > end:
-                    raise TimeoutError("some processes did not come")
+                    raise TimeoutError("some processes did not arrive")
                 time.sleep(0.001)
             return [store.get(one) for one in keys]
         return Table(rank, size, allgather)
@@ -303,7 +303,7 @@ class CohortBackend(C10DBackend):  # type: ignore[misc]
         if kind == "cpu":
             if not self._threads and len(self._hosts) > 1:
                 raise CohortBackendError(
-                    "tensors on the CPU are for ranks of one machine; these are of "
+                    "tensors on the CPU need all ranks on one machine; these ranks are on "
                     f"{', '.join(sorted(self._hosts))}")
             # Each rank in a process of its own drives one simulated device.
             if not self._threads:
@@ -367,8 +367,8 @@ class CohortBackend(C10DBackend):  # type: ignore[misc]
                _options: Any = None) -> "CohortBackend":
         """dist.shrink_group(): return a process group of the other ranks; only these call."""
         if self.rank() in ranks_to_exclude:
-            raise CohortBackendError(f"[{self._label}] rank {self.rank()} is excluded, and calls "
-                                     "shrink_group(): only the other ranks may")
+            raise CohortBackendError(f"[{self._label}] rank {self.rank()} is excluded but called "
+                                     "shrink_group(): only the remaining ranks may call it")
         if shrink_flags:  # SHRINK_ABORT
             self.abort()
         kept = [rank for rank in range(self._n) if rank not in ranks_to_exclude]
@@ -815,7 +815,7 @@ class CohortBackend(C10DBackend):  # type: ignore[misc]
 
     def recv_anysource(self, tensors: Sequence[Any], tag: int = 0) -> CohortWork:
         """Refuse the call, because a backend in Python cannot report the sender to PyTorch."""
-        raise NotImplementedError("cohort has no receive from any rank: name the sender")
+        raise NotImplementedError("cohort cannot receive from any rank: pass the sender as src")
 
 
 def end_of(error: BaseException, backends: Sequence[CohortBackend]

@@ -317,7 +317,7 @@ class Collectives(Case):
                      lambda: comm.all_reduce(array("h", [1]))),
                     (TypeError, "recv has elements of I32, and send of F32",
                      lambda: comm.all_reduce(x, array("i", [1, 2]))),
-                    (ValueError, "recv has 2 elements, and send 2: they must be 2 to 1",
+                    (ValueError, "recv has 2 elements, and send 2: the counts must be 2 to 1",
                      lambda: comm.all_gather(x, floats(1, 2))),
                     (TypeError, "recv is None", lambda: comm.all_gather(x, None)),
                     (TypeError, "recv is None", lambda: comm.reduce_scatter(x, None)),

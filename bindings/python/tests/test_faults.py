@@ -219,7 +219,7 @@ class Ranks(Case):
             self.assertEqual(group.abandoned, [])
         error = caught.exception
         self.assertEqual((error.rank, error.verdict), (1, cohort.VerdictKind.WORKER))
-        self.assertIn("rank 1 gave up with -14: KeyError: 'shard 12'", error.text)
+        self.assertIn("rank 1 gave up with code -14: KeyError: 'shard 12'", error.text)
         self.assertIsInstance(error.__cause__, KeyError)
 
     def test_exception_whose_str_raises_fails_its_rank(self):
@@ -402,7 +402,7 @@ class Ranks(Case):
                 comm.fail(7, "no more data")
             comm.barrier().wait()
         with opened(2) as group:
-            with self.assertRaisesRegex(cohort.WorkerError, "gave up with 7: no more data"):
+            with self.assertRaisesRegex(cohort.WorkerError, "gave up with code 7: no more data"):
                 group.run(worker)
         with opened(1) as group:
             [comm] = group.split()

@@ -82,7 +82,7 @@ static const struct rule rules[] = {
 	{ P(GROUP) | P(WAIT), MISSING,
 	  ENDS(NOT_FINISHED, NOBODY, BY_DEADLINE, "all_reduce") },
 	{ P(CLOSE), MISSING,
-	  ENDS(ABORTED, FIRST, BY_DEADLINE, "closed after") },
+	  ENDS(ABORTED, FIRST, BY_DEADLINE, "the close deadline of") },
 
 	/* Calls that differ */
 	{ COLLECTIVES, SHAPES | T(ORDER), MISMATCH("all_reduce") },
@@ -128,7 +128,7 @@ static const struct rule rules[] = {
 	  CANNOT("A wait makes no native call that could fail or be stuck on "
 	         "the simulated devices.") },
 	{ P(CLOSE), T(ERROR),
-	  CANNOT("The simulated devices have no error that strikes a close.") },
+	  CANNOT("No error of the simulated devices can make a close fail.") },
 	{ ANYWHERE, T(ERROR), ERROR(VICTIM, "all_reduce") },
 	{ P(WAIT) | ENDINGS, T(MEMORY),
 	  CANNOT("A wait, a close and an abort allocate no memory.") },
@@ -179,8 +179,8 @@ static const struct rule rules[] = {
 	  CANNOT("A rank that does not open is a missing rank in any "
 	         "process.") },
 	{ P(WAIT), T(REMOTE),
-	  CANNOT("Whether a rank of another process has called is unknown; see "
-	         "the missing rank of a call.") },
+	  CANNOT("It is unknown whether a rank of another process has called; "
+	         "see the missing rank of a call.") },
 	{ P(GROUP) | P(RESPAWN), T(REMOTE),
 	  CANNOT("All ranks of a group are of this process.") },
 	{ P(SPLIT) | P(CHILD), T(REMOTE),
@@ -456,7 +456,7 @@ const char *drill_why_not(enum place place, enum trouble trouble)
 	const bool ends_late = place != AT_OPEN && place != AT_RESPAWN;
 
 	if (drill_script(place, trouble))
-		return "only the simulator's NCCL can have it";
+		return "only the simulator's own NCCL can inject it";
 	/* NCCL buffers messages of this size, so the sender does not wait. */
 	if (place == AT_TRANSFER && trouble != BY_NOTHING &&
 	    trouble != BY_LATE && trouble != BY_STREAM &&

@@ -127,8 +127,8 @@ static int add_reasons(struct text *t, struct watch *w,
 	if (o->odd) {
 		odd = &w->shared->ranks[o->odd - 1];
 		text_add(t,
-		         "\nwhy    process %d has called it as rank %d of %d, "
-		         "but others expect %d ranks",
+		         "\nwhy    process %d has made the call as rank %d of "
+		         "%d, but others expect %d ranks",
 		         atomic_load(&odd->pid), atomic_load(&odd->rank),
 		         atomic_load(&odd->ranks), o->ranks);
 	}

@@ -208,7 +208,9 @@ static void show_status(struct loop *l)
 	for (const struct observed *o = l->w.all; o; o = o->next, n++)
 		waits += o->now.front != 0;
 	erase_status(l);
-	fprintf(stderr, "cohort watch: %d communicator%s, %d with a collective",
+	fprintf(stderr,
+	        "cohort watch: %d communicator%s, %d with a collective in "
+	        "flight",
 	        n, n == 1 ? "" : "s", waits);
 	fflush(stderr);
 }
@@ -326,8 +328,8 @@ static int finish(const struct loop *l)
 	const uint32_t missed = atomic_load(&l->w.shared->missed);
 
 	if (missed)
-		cli_error("%u ranks were not watched: there is room for %d "
-		          "at a time",
+		cli_error("%u ranks were not watched: at most %d can be "
+		          "watched at a time",
 		          missed, SHARED_RANKS);
 	if (l->was_killed || (l->was_aborted && !status))
 		return KILLED_STATUS;
