@@ -620,7 +620,7 @@ def check_groups(cohort):
             text = run(cohort, "--count", "1", "--group", name, made.folder).stdout
             assert text.startswith(f'"{name}" '), text
         told = run(cohort, "--count", "1", "--group", "x", made.folder, status=2).stderr
-        assert "no responding group has this name" in told, told
+        assert "no group that has answered has this name" in told, told
         # With a group and a communicator split from it, the group is chosen.
         made.groups = made.groups[1:]
         assert run(cohort, "--count", "1", made.folder).stdout.startswith('"two" ')
@@ -672,7 +672,7 @@ def check_errors(cohort):
         ):
             assert told in run(cohort, *operands, status=1).stderr, operands
         told = run(cohort, status=1, COHORT_DUMP_FIFO=plain).stderr
-        assert "/plain': is no FIFO" in told, told
+        assert "/plain': not a FIFO" in told, told
     with tempfile.TemporaryDirectory() as folder:
         os.mkfifo(folder + "/fifo")
         told = run(cohort, folder + "/fifo", status=1).stderr
@@ -680,7 +680,7 @@ def check_errors(cohort):
         if os.geteuid():
             os.chmod(folder + "/fifo", 0)
             assert "Permission denied" in run(cohort, folder + "/fifo", status=1).stderr
-    assert "no FIFO: name it, or set COHORT_DUMP_FIFO" in run(cohort, status=2).stderr
+    assert "no FIFO given: name one, or set COHORT_DUMP_FIFO" in run(cohort, status=2).stderr
     for wrong, told in (
         (("--interval", "0"), '--interval: "0" is not a number of seconds from 0.1 to 3600'),
         (("--interval", "nan"), '--interval: "nan"'),

@@ -97,7 +97,7 @@ static const char help[] =
 	"\n"
 	"  --devices LIST      only these devices, such as 0,2,3 (default: all)\n"
 	"  --deadline SECONDS  how long each step of a trial may take (default 20);\n"
-	"                      the start of CUDA in a process may take three times that\n"
+	"                      CUDA may take three times that to initialize in a process\n"
 	"  --limit SECONDS     start no more trials after this time (default 300)\n"
 	"  --platform NAME     gpu or host (default: what a group would get)\n"
 	"  --strict            warnings count as errors for the exit status\n"

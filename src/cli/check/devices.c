@@ -284,7 +284,7 @@ static void try_all_reduce(struct trial *t)
 		trial_fail(t, "%s",
 		           cause.text[0] ? cause.text : cohort_last_error());
 	}
-	trial_step(t, "the end of two ranks", ns + 2 * ABORT_NS);
+	trial_step(t, "the close of two ranks", ns + 2 * ABORT_NS);
 	if (cohort_group_close(group) != COHORT_OK)
 		trial_fail(t, "%s", cohort_last_error());
 }
@@ -461,7 +461,7 @@ static unsigned next_of_pair(struct field *f, struct slot *s)
 		if (!f->is_refused)
 			check_error(f->c, SUMS, NULL,
 			            "Correct the setting, or raise the limit.",
-			            "No group opens: %s.", t->text);
+			            "No group can be opened: %s.", t->text);
 		f->is_refused = true;
 		return 0;
 	}
@@ -505,7 +505,7 @@ static void next_trial(struct field *f, struct slot *s)
 		end_device(f, s);
 	else if (!f->no_process++)
 		check_error(f->c, is_pair ? COPIES : DEVICE, "not tried",
-		            "Raise the limits of threads and memory.",
+		            "Raise the limits on threads and memory.",
 		            "The process of a trial could not be started: %s.",
 		            t->text);
 	trial_free(t);
@@ -575,8 +575,9 @@ static void run_devices(struct field *f, struct job *jobs)
 		good += !f->is_bad[i];
 	if (good)
 		check_ok(f->c, DEVICE,
-		         "%d of %d: memory, and copies of %zu MiB", good, f->n,
-		         TRY_BYTES >> 20);
+		         "%d of %d devices: their memory and copies of %zu MiB "
+		         "are correct",
+		         good, f->n, TRY_BYTES >> 20);
 	report_rest(f, DEVICE, "devices", (size_t)f->n);
 }
 
@@ -598,20 +599,21 @@ static void run_pairs(struct field *f, struct job *jobs)
 	run_jobs(f, jobs, count);
 	if (f->tried > f->bad_copies)
 		check_ok(f->c, COPIES,
-		         "%zu of %zu pairs: %zu MiB each way are correct%s",
+		         "%zu of %zu pairs: copies of %zu MiB each way are "
+		         "correct%s",
 		         f->tried - f->bad_copies, f->tried, TRY_BYTES >> 20,
 		         f->indirect ? ", some through the host (see "
 		                       "peer-access)"
 		                     : "");
 	if (f->summed > f->bad_sums)
 		check_ok(f->c, SUMS,
-		         "%zu of %zu pairs: correct sums of 4 B and of %zu "
-		         "MiB",
+		         "%zu of %zu pairs: sums of 4 B and of %zu MiB are "
+		         "correct",
 		         f->summed - f->bad_sums, f->summed, TRY_BYTES >> 20);
 	if (f->indirect)
 		check_skip(f->c, "peer-access",
-		           "%zu of %zu pairs have no direct path according to "
-		           "CUDA, and go through the host.",
+		           "CUDA reports no direct path for %zu of %zu pairs, "
+		           "so their data goes through the host.",
 		           f->indirect, f->tried);
 	report_rest(f, SUMS, "pairs", count);
 }

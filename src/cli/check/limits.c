@@ -393,23 +393,26 @@ static const struct limit limits[] = {
 	 * direction. */
 	{ "shared-memory", "", check_is_nvidia, read_free_bytes, 0,
 	  NEED(10, 0, 0), NEED(0, 20, 0), "MiB are left in " SHM,
-	  "an init may fail if ranks have no direct path", MORE_SHM },
+	  "the creation of a communicator may fail if ranks have no direct "
+	  "path",
+	  MORE_SHM },
 
 	/* NCCL opens sockets and files for each rank and each pair of ranks.
 	 * The simulator opens none. */
 	{ "limits", "nofile", check_is_nvidia, read_resource, RLIMIT_NOFILE,
 	  NEED(64, 16, 0), NEED(128, 32, 4), "open files are allowed",
-	  "an init may fail", MORE_FILES },
+	  "the creation of a communicator may fail", MORE_FILES },
 	{ "limits", "nofile", NULL, read_resource, RLIMIT_NOFILE, NOTHING,
-	  NEED(64, 1, 0), "open files are allowed", "a group may not open",
+	  NEED(64, 1, 0), "open files are allowed", "opening a group may fail",
 	  MORE_FILES },
 	{ "limits", "memlock", has_infiniband, read_resource, RLIMIT_MEMLOCK,
 	  NOTHING, NEED(1024, 0, 0), "MiB may be locked",
-	  "NCCL may not lock its buffers for InfiniBand devices",
+	  "NCCL may fail to lock its buffers for InfiniBand devices",
 	  "ulimit -l unlimited; in a container --ulimit memlock=-1." },
 	{ "limits", "nproc", NULL, read_threads, RLIMIT_NPROC, NOTHING,
 	  NEED(64, 16, 0), "threads are left for the user",
-	  "a group may not open", "Raise ulimit -u, or end other programs." },
+	  "opening a group may fail",
+	  "Raise ulimit -u, or end other programs." },
 
 	{ "device-files", "/dev/nvidiactl", has_driver, read_permission, 0,
 	  NEED(1, 0, 0), NOTHING, NULL, NO_GPU, MORE_GPUS },
@@ -421,14 +424,14 @@ static const struct limit limits[] = {
 
 	{ "cgroup", "pids", NULL, read_group_threads, 0, NEED(16, 4, 0),
 	  NEED(64, 16, 0), "threads are left for the control group",
-	  "a group may not open",
-	  "Raise it: --pids-limit, TasksMax=, or pids.max." },
+	  "opening a group may fail",
+	  "Raise the limit: --pids-limit, TasksMax=, or pids.max." },
 	/* Simulated devices use only the memory that programs allocate, and
 	 * their ranks are meant to share cores. */
 	{ "cgroup", "memory", check_is_real, read_group_memory, 0, NOTHING,
 	  NEED(0, 512, 0), "MiB are left for the control group",
 	  "CUDA's contexts and NCCL's buffers may not fit",
-	  "Raise it: --memory, MemoryMax=, or memory.max." },
+	  "Raise the limit: --memory, MemoryMax=, or memory.max." },
 	{ "cgroup", "cpu", check_is_real, read_cores, 0, NOTHING, NEED(0, 1, 0),
 	  "cores are allowed", "ranks share cores and delay each other",
 	  "Give the process a core for each rank, and one more." },
@@ -441,7 +444,7 @@ static const struct limit limits[] = {
 	{ "system-calls", "get_mempolicy", check_is_real, try_numa, 0, NOTHING,
 	  NEED(1, 0, 0), NULL,
 	  "NCCL's host memory comes from " SHM
-	  ", and before 2.26.3 an init may fail",
+	  ", and before 2.26.3 the creation of a communicator may fail",
 	  ALLOW },
 	{ "system-calls", "/proc/self/syscall", NULL, try_own_syscall, 0,
 	  NOTHING, NEED(1, 0, 0), NULL,

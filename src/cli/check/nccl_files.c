@@ -73,7 +73,8 @@ static const char *value_fault(const char *value)
 	const size_t n = strlen(value);
 
 	if (n == MOST)
-		return "has a value of more than 1023 bytes, which NCCL cuts";
+		return "has a value of more than 1023 bytes, which NCCL "
+		       "truncates";
 	if (!n)
 		return NULL;
 	if (value[n - 1] == '\r')

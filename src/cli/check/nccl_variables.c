@@ -338,8 +338,7 @@ void check_nccl(struct check *c)
 	}
 	if (check_troubles(c) == before)
 		check_ok(c, CHECK,
-		         n ? "%u set; the %u of them that can be checked are "
-		             "right"
+		         n ? "%u set; %u checked, no error found"
 		           : "none is set",
 		         n, checked);
 }

@@ -84,7 +84,7 @@ bool trial_start(struct trial *t)
 		return refuse(t, "mmap");
 	}
 	atomic_store(&t->shared->end, TRIAL_RUNS);
-	trial_step(t, "the start of CUDA",
+	trial_step(t, "the initialization of CUDA",
 	           TRIAL_STARTS * t->check->deadline_ns);
 	fflush(NULL);
 	t->pid = fork();
@@ -115,7 +115,7 @@ static void end_late(struct trial *t)
 	int status;
 
 	if (atomic_load(&t->shared->end) != TRIAL_RUNS)
-		t->step = "the end of the process";
+		t->step = "the exit of the process";
 	t->end = TRIAL_HUNG;
 	kill(t->pid, SIGKILL);
 	while (waitpid(t->pid, &status, WNOHANG) == 0) {

@@ -95,11 +95,13 @@ static bool check_value(struct check *c, const char *name)
 
 	if (without.end != TRIAL_DONE)
 		check_report(c, CHECK_SKIPPED, OURS, name, NULL,
-		             "No group opens even without it: %s.",
+		             "No group can be opened even without this "
+		             "variable: %s.",
 		             without.text);
 	else if (with.end != TRIAL_DONE)
 		check_error(c, OURS, name, "Correct the value.",
-		            "No group opens: %s.", with.text);
+		            "No group can be opened with this value: %s.",
+		            with.text);
 	else if (strcmp(name, "COHORT_FAULTS") == 0)
 		check_warn(
 			c, OURS, name, "Unset it.",

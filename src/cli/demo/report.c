@@ -170,9 +170,8 @@ static void print_detection(const struct demo *d)
 static void print_recovery(const struct demo *d, const struct summary *s)
 {
 	if (s->answered_ns)
-		print_when(
-			d, s->answered_ns,
-			"the call of the last rank that waited has returned");
+		print_when(d, s->answered_ns,
+		           "the call of the last waiting rank has returned");
 	print_when(d, d->returned_ns,
 	           "the run has returned; abandoned threads: %d%s",
 	           s->abandoned, s->abandoned ? " (abort deadline 2 s)" : "");

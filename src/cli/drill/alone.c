@@ -76,7 +76,7 @@ static void call_on_bad_stream(struct drill_run *run)
 		return;
 	rc = reduce(run, streams, &ticket);
 	if (rc != COHORT_INVALID || ticket)
-		drill_record_error(run, "a bad stream is not refused: %s",
+		drill_record_error(run, "a bad stream was not refused: %s",
 		                   cohort_status_text(rc));
 }
 
@@ -235,8 +235,8 @@ static void *join_main(void *arg)
 		rc = join(k, 0, run->n + 1);
 		if (rc != COHORT_INVALID ||
 		    !strstr(cohort_last_error(), "nranks is "))
-			drill_record_error(run,
-			                   "a different nranks is not refused");
+			drill_record_error(
+				run, "a different nranks was not refused");
 	}
 	/* After all other ranks have returned, release the joins that hang. */
 	if (is_victim && run->trouble != BY_ORDER) {

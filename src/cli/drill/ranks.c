@@ -299,7 +299,7 @@ static void call_on_bad_stream(struct drill_rank *k)
 	k->stream = k->bad_stream;
 	rc = call_place(k);
 	if (rc != COHORT_INVALID || k->tickets[0])
-		drill_record_error(k->run, "a bad stream is not refused: %s",
+		drill_record_error(k->run, "a bad stream was not refused: %s",
 		                   cohort_status_text(rc));
 	k->stream = stream;
 }

@@ -137,7 +137,7 @@ static int check(struct feed *f)
 	if (fd < 0)
 		return cli_fail("FIFO '%s': %s", f->fifo,
 		                err == ENXIO    ? "no running group has it open"
-		                : err == EINVAL ? "is no FIFO"
+		                : err == EINVAL ? "not a FIFO"
 		                                : strerror(err));
 	close(fd);
 	if (feed_poll(f))
@@ -167,7 +167,8 @@ int feed_open(struct feed *f, char *const *operands, int n)
 		                "COHORT_DUMP_FIFO is not set",
 		                f->directory);
 	if (!f->fifo)
-		return cli_misuse("no FIFO: name it, or set COHORT_DUMP_FIFO");
+		return cli_misuse(
+			"no FIFO given: name one, or set COHORT_DUMP_FIFO");
 	if (!f->directory) {
 		snprintf(f->found, sizeof(f->found), "%s", f->fifo);
 		f->directory = dirname(f->found);
@@ -257,7 +258,7 @@ static void read_answer(struct feed *f, struct top_dump *d)
 	if (!t->is_found || !*t->flight.group) {
 		snprintf(f->problem, sizeof(f->problem), "%s",
 		         t->n_problems ? t->problems[0]
-		                       : "a dump says of no group");
+		                       : "a dump does not name its group");
 		cli_sanitize(f->problem);
 		feed_drop(t);
 		return;

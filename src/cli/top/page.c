@@ -177,7 +177,7 @@ static void add_state(struct page *p, const struct top_sample *s)
 	else
 		text_add(&t, "%s",
 		         *s->gone       ? s->gone
-		         : p->has_ended ? "closed, no cause"
+		         : p->has_ended ? "closed without a failure"
 		                        : "running");
 	for (int i = 0; i <= TOP_SILENT; i++)
 		if (states[i])
@@ -196,8 +196,7 @@ static void add_slowest(struct page *p, const struct top_sample *s)
 			last = &s->ranks[i];
 	if (last && s->met)
 		add_line(p, PAGE_PLAIN,
-		         "came last most often: rank %d, in %zu of %zu "
-		         "collectives",
+		         "most often last: rank %d, in %zu of %zu collectives",
 		         last->rank, last->last, s->met);
 }
 

@@ -224,7 +224,8 @@ static void draw(struct view *v)
 		draw_sample(v);
 	else
 		mvprintw(0, 0, "%s FIFO %s, for dumps in %s\nq quit",
-		         w->is_silent ? "no answer yet from" : "asking by",
+		         w->is_silent ? "no answer yet from"
+		                      : "waiting for an answer from",
 		         w->feed.fifo, w->feed.directory);
 	refresh();
 }

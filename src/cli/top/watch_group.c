@@ -276,13 +276,14 @@ void watch_list(const struct watch *w)
 	struct text t;
 
 	if (!g) {
-		cli_error("no responding group has this %s",
+		cli_error("no group that has answered has this %s",
 		          !w->options->pid    ? "name"
 		          : w->options->group ? "name and process"
 		                              : "process");
 		return;
 	}
-	cli_error("several groups: name one by --group or --pid");
+	cli_error("several groups have answered: choose one with --group or "
+	          "--pid");
 	for (; g; g = next_group(w, g)) {
 		t = (struct text){ line, sizeof(line) };
 		text_add(&t, "  \"%s\", generation %d, %d ranks, process",

@@ -22,8 +22,8 @@ const struct known_version known_versions[] = {
 	  .source = "NCCL's source, src/group.cc" },
 	{ KNOWN_NCCL, OLDEST_NCCL, 22602,
 	  .what = "NCCL needs NUMA support to allocate host memory, which "
-	          "Docker disables by default: an init may fail in a "
-	          "container (fixed in 2.26.3).",
+	          "Docker disables by default: the creation of a communicator "
+	          "may fail in a container (fixed in 2.26.3).",
 	  .advice = "Start the container with --cap-add SYS_NICE, or set "
 	            "NCCL_CUMEM_HOST_ENABLE=0.",
 	  .source = NOTES("2.26.3") },
