@@ -26,16 +26,16 @@ extern "C" {
  */
 #define COHORT_STATUS_LIST(X)                                                  \
 	X(COHORT_JOINED, 4, "every rank has joined: there is no step left")    \
-	X(COHORT_SKIP, 3, "there is nothing to update the weights by")         \
+	X(COHORT_SKIP, 3, "no rank may update its weights in this step")       \
 	X(COHORT_TIMED_OUT, 2, "not done when the caller's timeout passed")    \
-	X(COHORT_ALREADY, 1, "already so, nothing was changed")                \
+	X(COHORT_ALREADY, 1, "already done: nothing was changed")              \
 	X(COHORT_OK, 0, "success")                                             \
 	X(COHORT_INVALID, -1, "invalid argument")                              \
 	X(COHORT_STATE, -2, "not possible in the object's state")              \
 	X(COHORT_NO_MEMORY, -3, "out of memory")                               \
 	X(COHORT_BUSY, -4, "another thread is inside this communicator")       \
 	X(COHORT_OWNER, -5, "bound to another thread")                         \
-	X(COHORT_UNSUPPORTED, -6, "not supported here")                        \
+	X(COHORT_UNSUPPORTED, -6, "not supported in this configuration")       \
 	X(COHORT_NO_LIBRARY, -7, "library not found")                          \
 	X(COHORT_NO_SYMBOL, -8, "symbol not found in library")                 \
 	X(COHORT_NO_DEVICE, -9, "no driver or no devices")                     \
@@ -48,9 +48,9 @@ extern "C" {
 	X(COHORT_MISMATCH, -16, "ranks made different calls")                  \
 	X(COHORT_FORKED, -17, "in the child of a fork")                        \
 	X(COHORT_THREAD_EXITED, -18, "the thread of a bound rank has exited")  \
-	X(COHORT_STALLED, -19, "a collective was not done in its time")        \
+	X(COHORT_STALLED, -19, "a collective missed its deadline")             \
 	X(COHORT_INIT_TIMEOUT, -20, "ranks did not connect in time")           \
-	X(COHORT_STALE, -21, "the communicator is of the past")                \
+	X(COHORT_STALE, -21, "the communicator is no longer valid")            \
 	X(COHORT_PROCESS_EXITED, -22, "a process of the group has exited")
 
 enum cohort_status {

@@ -237,8 +237,9 @@ int cohort_comm_native_leave(struct cohort_comm *comm)
 		                 comm->rank);
 	if (user != owner_self())
 		return error_set(COHORT_OWNER,
-		                 "native_leave: another thread has entered the "
-		                 "native communicator of rank %d",
+		                 "native_leave: another thread has called "
+		                 "cohort_comm_native_enter() for rank %d, and "
+		                 "must leave",
 		                 comm->rank);
 	atomic_store_explicit(&comm->lock.native_user, 0, memory_order_relaxed);
 	comm_leave(comm);

@@ -85,8 +85,8 @@ static int children_check(const struct clique *of, const struct clique *q,
 		if ((state < CLIQUE_RECLAIMED || state == CLIQUE_WEDGED) &&
 		    !is_on_lost(child, q, is_lost))
 			return error_set(COHORT_STATE,
-			                 "\"%s\", which was split from the "
-			                 "group, has not ended",
+			                 "communicator \"%s\", which was split "
+			                 "from the group, has not ended",
 			                 child->name);
 		rc = children_check(child, q, is_lost);
 	}

@@ -57,8 +57,10 @@ static int add_ranks_to_error(const struct connection *c, int status)
 	if (c->n == 1)
 		return connection_error_at(c, 0, status);
 	connection_add_ranks(&t, c);
-	return error_set(status, "%s; for one of %s (NCCL does not say which)",
-	                 cohort_last_error(), list);
+	return error_set(
+		status,
+		"%s; the call of one of %s failed (NCCL does not say which)",
+		cohort_last_error(), list);
 }
 
 /* Make the open group fail by a call for a rank that cannot exist.  The end of

@@ -264,7 +264,8 @@ int mismatch_end(struct cohort_comm *c, uint64_t number, uint64_t ticket)
 		fire(q, v, number, &cause);
 	} else {
 		text_set(cause.text, sizeof(cause.text),
-		         "collective %llu differs (no memory for details)",
+		         "collective %llu differs between ranks (out of memory "
+		         "for details)",
 		         (unsigned long long)number);
 		cause_set(q->end, &cause);
 	}

@@ -161,8 +161,8 @@ int owner_bind(struct cohort_comm *c)
 		                             : comm_refuse_owner(c);
 	if (!end_ranks_at_exit())
 		return error_set(COHORT_SYSTEM,
-		                 "cannot bind rank %d: the exit of this thread "
-		                 "cannot be watched",
+		                 "cannot bind rank %d: cannot register a "
+		                 "handler for the exit of this thread",
 		                 c->rank);
 	pthread_mutex_lock(&lock);
 	is_stale = atomic_load(&c->clique->stale);

@@ -212,7 +212,8 @@ static int explain_timeout(const struct oob *o, const uint64_t *came,
 
 	if (patience_is_aborted(patience))
 		return patience_error(patience);
-	snprintf(what, sizeof(what), "has waited for the others for %llu ms",
+	snprintf(what, sizeof(what),
+	         "has waited for the other processes for %llu ms",
 	         (unsigned long long)(waited_ns < timeout_ns ? waited_ns
 	                                                     : timeout_ns) /
 	                 1000000);
@@ -222,11 +223,12 @@ static int explain_timeout(const struct oob *o, const uint64_t *came,
 static int explain_failure(const struct oob *o, const char *function,
                            int answer)
 {
-	char what[96] = "cannot reach the others";
+	char what[96] = "cannot reach the other processes";
 
 	if (!o->own)
 		snprintf(what, sizeof(what),
-		         "cannot reach the others: bootstrap->%s returned %d",
+		         "cannot reach the other processes: bootstrap->%s "
+		         "returned %d",
 		         function, answer);
 	return explain(o, NULL, COHORT_SYSTEM, what);
 }

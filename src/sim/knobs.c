@@ -63,8 +63,8 @@ int cohort_sim_set_devices(int n)
 	rc = device_request_count(n);
 	if (rc == COHORT_OK && drop_in && drop_in->set_devices(n) != COHORT_OK)
 		rc = error_set(COHORT_STATE,
-		               "n is %d, but the drop-in libraries are in use "
-		               "with another number of devices",
+		               "n is %d, but the drop-in libraries are already "
+		               "in use with another number of devices",
 		               n);
 	return rc;
 }

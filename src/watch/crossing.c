@@ -257,7 +257,9 @@ static void visit_hold_ended(struct hold *h, const struct clique *other,
 	}
 	h->is_opposed = h->exists;
 	if (h->exists)
-		text_add(h->t, "group \"%s\", which has ended because of that,",
+		text_add(h->t,
+		         "group \"%s\", which has ended because of the "
+		         "different orders,",
 		         other->name);
 }
 
@@ -317,7 +319,9 @@ void crossing_add(struct text *t, const struct snapshot *s)
 	const struct record *there = &b->call_there;
 
 	if (*s->crossing.ended) {
-		text_add(t, ROW "group \"%s\" has ended because of that: %s",
+		text_add(t,
+		         ROW "group \"%s\" has ended because of the different "
+		             "orders: %s",
 		         s->crossing.group, s->crossing.ended);
 		return;
 	}

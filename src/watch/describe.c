@@ -233,7 +233,7 @@ void describe_half(struct text *t, const struct snapshot *s,
 	} else if (h->done)
 		text_add(t, " is done");
 	else if (!s->starts_are_marked)
-		text_add(t, " has queued it");
+		text_add(t, " has queued its operation");
 	else if (h->started)
 		text_add(t, " has started, but not finished");
 	else

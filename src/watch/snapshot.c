@@ -377,7 +377,8 @@ static void compare_tags(struct snapshot *s, const struct clique *q,
 	uint64_t added[COHORT_RANK_WORDS] = { 0 }, side[COHORT_RANK_WORDS];
 	int i, k, n, sides = 0;
 
-	text_add(&t, "tags of collective %llu:", (unsigned long long)number);
+	text_add(&t,
+	         "tags of collective %llu differ:", (unsigned long long)number);
 	for (i = 0; i < q->size; i++) {
 		if (rank_set_has(added, i) ||
 		    !read_tag(&q->comms[i], number, tag))

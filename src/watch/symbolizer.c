@@ -329,7 +329,9 @@ static void put_names(const struct symbolizer *s, int i, int stage,
 	if (s->stacks[i].why) {
 		symbolizer_refuse(to, s->stacks[i].why);
 	} else if (stage < 0) {
-		symbolizer_refuse(to, "its functions were not named in time");
+		symbolizer_refuse(
+			to,
+			"the names of its functions were not found in time");
 	} else {
 		from = &s->names[stage][i];
 		memcpy(to->text, from->text, sizeof(to->text));

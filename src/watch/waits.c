@@ -760,7 +760,7 @@ static void format_missing(char *to, const struct node *x)
 	if (cause && cause->since_ns == x->ended->missed_since_ns)
 		text_add(&t, "%s", x->ended->missed);
 	else if (cause && !x->half && !x->number)
-		text_add(&t, "its part of \"%s\", which has ended",
+		text_add(&t, "its call in \"%s\", which has ended",
 		         x->ended->name);
 	else if (!x->half)
 		format_call(to, x->name, x->number, x->q, "");

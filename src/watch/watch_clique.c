@@ -518,7 +518,7 @@ static bool has_gathered(struct watch *g)
 	if (!crew_cancel(&g->gathering))
 		return false;
 	if (g->stack_count)
-		refuse_stacks(g, "no thread of the library is free");
+		refuse_stacks(g, "the library has no idle thread");
 	g->asks = TRAIL_NONE;
 	return true;
 }

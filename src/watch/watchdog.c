@@ -279,7 +279,8 @@ int watch_check_callback(const struct clique *q)
 
 	if (!end || !clique_tree_has(q, end))
 		return COHORT_OK;
-	return error_set(COHORT_STATE, "not allowed in on_verdict");
+	return error_set(COHORT_STATE,
+	                 "this call is not allowed in on_verdict");
 }
 
 void watch_wake(struct clique *q)

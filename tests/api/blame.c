@@ -1556,7 +1556,7 @@ Test(blame, verdict_shows_tags_that_differed_before_the_hang)
 {
 	o.deadlines.join_ns = 200 * MS;
 	run(RANKS, rank_0_has_other_tags, NULL, COHORT_STALLED);
-	says("; tags of collective 1: \"save\" (rank 0), \"finish\" (ranks "
-	     "1-3)");
+	says("; tags of collective 1 differ: \"save\" (rank 0), \"finish\" "
+	     "(ranks 1-3)");
 	close_group();
 }

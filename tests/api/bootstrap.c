@@ -827,8 +827,9 @@ Test(bootstrap, open_times_out_and_names_the_process_that_is_missing)
 
 	p->options.deadlines.init_ns = 50 * MS;
 	open_main(p);
-	expect_refused(0, COHORT_INIT_TIMEOUT,
-	               "process 0 of 2 has waited for the others for 50 ms");
+	expect_refused(
+		0, COHORT_INIT_TIMEOUT,
+		"process 0 of 2 has waited for the other processes for 50 ms");
 	cr_assert_eq(p->member.freed, 0, "it may still be written to");
 }
 
@@ -837,7 +838,7 @@ Test(bootstrap, open_reports_an_error_of_the_bootstrap_table)
 	processes[0].member.fails_at = 1;
 	open_main(&processes[0]);
 	expect_refused(0, COHORT_SYSTEM,
-	               "process 0 of 2 cannot reach the others: "
+	               "process 0 of 2 cannot reach the other processes: "
 	               "bootstrap->allgather returned -7");
 }
 
@@ -850,9 +851,8 @@ Test(bootstrap, respawn_is_refused_after_another_process_missed_a_respawn)
 	open_all();
 	cohort_group_abort(p->group, "again");
 	expect(cohort_group_respawn(p->group, NULL, 0), COHORT_INIT_TIMEOUT,
-	       "process 0 of 2 has waited for the others for 2400 ms; process "
-	       "1 "
-	       "has not arrived");
+	       "process 0 of 2 has waited for the other processes for 2400 ms; "
+	       "process 1 has not arrived");
 	expect(cohort_group_respawn(p->group, NULL, 0), COHORT_STATE,
 	       "close the group and open another");
 	cr_assert_eq(cohort_group_abort(processes[1].group, "end"),

@@ -98,9 +98,10 @@ static bool is_late(const char *stack)
 {
 	/* The library names the file of each address before its function. */
 	return !strncmp(stack, "api+0x", strlen("api+0x")) ||
-	       strstr(stack, "its functions were not named in time") ||
+	       strstr(stack,
+	              "the names of its functions were not found in time") ||
 	       strstr(stack, "the thread does not answer") ||
-	       strstr(stack, "no thread of the library is free") ||
+	       strstr(stack, "the library has no idle thread") ||
 	       strstr(stack,
 	              "names of earlier stacks are still being looked up");
 }

@@ -130,11 +130,11 @@ slow_down() {
 }
 
 far 0 abort 4 ': aborted, after '
-far 0 stall 4 ': a collective was not done in its time, after '
+far 0 stall 4 ': a collective missed its deadline, after '
 far 0 exit 3 ': 6 ranks go on, after '
 far 137 twice 2 ': 4 ranks go on, after '
 far 137 agent 3 ': 6 ranks go on, after ' kill_agent
-far 0 link 4 ': a collective was not done in its time, after ' cut_off
+far 0 link 4 ': a collective missed its deadline, after ' cut_off
 
 if ! has_relay 2>/dev/null; then
 	echo '[SKIP] a slow link: no /dev/net/tun, or no real-time priority'
@@ -144,7 +144,7 @@ slow_down 100
 processes=2
 far 0 none 2 ': success, after ' &
 jobs=($!)
-far 0 stall 2 ': a collective was not done in its time, after ' &
+far 0 stall 2 ': a collective missed its deadline, after ' &
 jobs+=($!)
 far 137 kill 1 ': 2 ranks go on, after ' &
 jobs+=($!)

@@ -279,6 +279,6 @@ far() {
 	cut -c 1-150 "$scratch/out"
 }
 far 0 abort 4 ': aborted, after '
-far 0 stall 4 ': a collective was not done in its time, after '
+far 0 stall 4 ': a collective missed its deadline, after '
 far 0 exit 3 ': 6 ranks go on, after '
 far 137 twice 2 ': 4 ranks go on, after '

@@ -38,8 +38,8 @@ by=()
 unset COHORT_PLATFORM COHORT_GPU_LIBRARIES
 unset COHORT_HOST_DEVICES COHORT_HOST_STRICT COHORT_HOST_SYNC COHORT_FAULTS
 expect kernels <<END
-cohort: _Z5scalePf: the host platform runs no kernels
-cohort: a kernel: the host platform runs no kernels
+cohort: _Z5scalePf: the host platform cannot run kernels
+cohort: a kernel: the host platform cannot run kernels
 END
 expect absent <<END
 cohort: cudaCreateTextureObject: the host platform has no such function

@@ -82,7 +82,7 @@ int main(int argc, char **argv)
 END
 ${CC:-cc} -std=gnu11 "$scratch/main.c" -isystem "$prefix/include" -o "$scratch/main" "$archive" \
 	-ldl -lrt -pthread || exit 1
-refusal="cohort: scale: the host platform runs no kernels"
+refusal="cohort: scale: the host platform cannot run kernels"
 printed="2 devices, operation not supported"
 expect program 0 "$printed" "$scratch/main" <<<"$refusal"
 expect "a program of a program" 0 "$printed" "$scratch/main" again <<<"$refusal"

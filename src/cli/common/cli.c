@@ -287,6 +287,6 @@ int cli_find_libraries(const char *name, const char *file, char own[PATH_MAX],
 	for (size_t i = 0; i < ARRAY_SIZE(parents); i++)
 		if (find_in(own, parents[i], name, file, out))
 			return CLI_OK;
-	return cli_fail("no %s in %s/%s/%s or %s/%s/%s", file, own, parents[0],
-	                name, own, parents[1], name);
+	return cli_fail("%s was not found in %s/%s/%s or %s/%s/%s", file, own,
+	                parents[0], name, own, parents[1], name);
 }

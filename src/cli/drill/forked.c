@@ -150,7 +150,7 @@ static void check_end(struct drill_run *run, int i, int status)
 	if (WIFSIGNALED(status))
 		drill_record_error(run, "%s",
 		                   WTERMSIG(status) == SIGALRM
-		                           ? "does not end"
+		                           ? "did not exit in time"
 		                           : strsignal(WTERMSIG(status)));
 	else if (is_killed || WEXITSTATUS(status) != CLI_OK)
 		drill_record_error(run, "exit status %d", WEXITSTATUS(status));

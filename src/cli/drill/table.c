@@ -184,8 +184,8 @@ static const struct rule rules[] = {
 	{ P(GROUP) | P(RESPAWN), T(REMOTE),
 	  CANNOT("All ranks of a group are of this process.") },
 	{ P(SPLIT) | P(CHILD), T(REMOTE),
-	  CANNOT("Ranks that split connect, so a rank missing from another "
-	         "process is a stuck native call.") },
+	  CANNOT("A split connects ranks, so a missing rank of another process "
+	         "is a stuck native call.") },
 	{ ENDINGS, T(REMOTE),
 	  CANNOT("A close or an abort ends every wait, wherever the missing "
 	         "rank is.") },
@@ -238,8 +238,8 @@ static const struct rule rules[] = {
 	{ ANYWHERE, T(KILL),
 	  ENDS(PROCESS_EXITED, LEADER, AT_ONCE, "which drove") },
 	{ P(WAIT), T(PAUSE) | T(STOP),
-	  CANNOT("The device of a stopped process continues; a simulated one "
-	         "stops with the process, and is a late rank.") },
+	  CANNOT("The device of a stopped process continues; a simulated "
+	         "device stops with its process, which is a late rank.") },
 	{ ANYWHERE, T(PAUSE), PEACE },
 	{ P(OPEN), T(STOP), INIT_STUCK("not arrived") },
 	{ P(RESPAWN), T(STOP), INIT_STUCK("is stopped") },
@@ -470,7 +470,7 @@ const char *drill_why_not(enum place place, enum trouble trouble)
 	if (trouble == BY_DESCRIPTORS && ends_late)
 		return "NCCL needs descriptors to end";
 	if (trouble == BY_DESCRIPTORS && place == AT_RESPAWN)
-		return "the ranks that ended free some descriptors";
+		return "ranks that have ended free some descriptors";
 	return NULL;
 }
 

@@ -24,7 +24,7 @@ static const char help[] =
 	"Shows what each rank of a running group is doing.  The program needs to have a\n"
 	"FIFO for dumps: COHORT_DUMP_FIFO and COHORT_DUMP_DIR in its environment, or\n"
 	"options.dump_fifo and options.dump_directory.  At each refresh the group writes\n"
-	"a dump, which takes a thread of the program some 12 ms a rank.\n"
+	"a dump, which takes a thread of the program about 12 ms per rank.\n"
 	"\n"
 	"FIFO is the program's; without it, the one in DIRECTORY, or the one that\n"
 	"COHORT_DUMP_FIFO names.  DIRECTORY is where dumps are written: without it, what\n"

@@ -71,8 +71,8 @@ int device_request_count(int n)
 		wanted = n;
 	else if (device_count() != n)
 		rc = error_set(COHORT_STATE,
-		               "n is %d, but the host platform is in use with "
-		               "%d devices",
+		               "n is %d, but the host platform is already in "
+		               "use with %d devices",
 		               n, device_count());
 	return rc;
 }

@@ -36,7 +36,7 @@ static CUresult refuse(const char *function)
 
 	if (!atomic_flag_test_and_set(&said))
 		fprintf(stderr,
-		        "cohort: %s: the host platform runs no kernels\n",
+		        "cohort: %s: the host platform cannot run kernels\n",
 		        function);
 	return CUDA_ERROR_NOT_SUPPORTED;
 }

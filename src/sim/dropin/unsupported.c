@@ -79,7 +79,7 @@ static cudaError_t fail(void)
 
 cudaError_t unsupported_kernel(const void *host)
 {
-	report(host, "a kernel", "the host platform runs no kernels");
+	report(host, "a kernel", "the host platform cannot run kernels");
 	return fail();
 }
 

@@ -164,7 +164,7 @@ static void *open_runtime(void)
 	if (!runtime)
 		fail("%s", dlerror());
 	else if (!is_ours(runtime))
-		fail("%s is not the simulator's library", name);
+		fail("%s is not the simulator's CUDA runtime", name);
 	else
 		return runtime;
 	return NULL;

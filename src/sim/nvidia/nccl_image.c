@@ -123,7 +123,8 @@ bool image_find(struct image *image, void *library, char *why, size_t why_bytes)
 {
 	*image = (struct image){ .path = NULL };
 	if (!find_in_memory(image, library))
-		snprintf(why, why_bytes, "the library was not found in memory");
+		snprintf(why, why_bytes,
+		         "the loaded library was not found in memory");
 	else if (!map_file(image))
 		snprintf(why, why_bytes, "%s: %s", image->path,
 		         strerror(errno));

@@ -163,7 +163,8 @@ static bool check_targets(const struct redirection *r, struct span *out,
 		if (head < image->text ||
 		    head + HEAD_BYTES > image->text + image->text_bytes ||
 		    (uintptr_t)head % HEAD_BYTES) {
-			snprintf(why, why_bytes, "%s: no room for a jump in %s",
+			snprintf(why, why_bytes,
+			         "%s: function %s cannot be replaced by a jump",
 			         image->path, name);
 			return false;
 		}

@@ -151,7 +151,8 @@ static int go_there(struct cohort_comm *c, void *user)
 static bool is_late(void)
 {
 	return strstr(reported, "the thread does not answer") ||
-	       strstr(reported, "its functions were not named in time");
+	       strstr(reported,
+	              "the names of its functions were not found in time");
 }
 
 static int stall(struct cohort_cause *cause)

@@ -26,7 +26,7 @@ macro_rules! statuses {
 
 statuses! {
     JOINED = COHORT_JOINED: "Every rank has joined; no step is left.";
-    SKIP = COHORT_SKIP: "There are no gradients to update the weights with.";
+    SKIP = COHORT_SKIP: "No rank may update its weights in this step.";
     TIMED_OUT = COHORT_TIMED_OUT: "The caller's timeout expired; the operation continues.";
     ALREADY = COHORT_ALREADY: "It was already so; nothing has changed.";
     OK = COHORT_OK: "Success.";
