@@ -1199,7 +1199,7 @@ Test(watch, on_verdict_reports_the_exit_of_a_bound_thread)
 /* Make calls that are allowed in on_verdict, and calls that are not. */
 static void call_back(const struct cohort_verdict *v, void *user)
 {
-	static const char refusal[] = "not allowed in on_verdict";
+	static const char refusal[] = "this call is not allowed in on_verdict";
 	struct cohort_cause cause;
 
 	(void)user;

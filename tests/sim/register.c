@@ -201,7 +201,7 @@ Test(registration, window_must_start_at_a_page_of_its_allocation)
 
 	open_windows(&w, p, 2);
 	cr_assert_eq(make_windows(&w, 256), ncclInvalidArgument);
-	cr_assert_not_null(strstr(p->ncclGetLastError(NULL), "aligned"));
+	cr_assert_not_null(strstr(p->ncclGetLastError(NULL), "_ALIGNMENT"));
 	cr_assert_null(w.window[0]);
 	native_sum_all(&w.c);
 	close_windows(&w);

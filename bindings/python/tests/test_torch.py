@@ -654,7 +654,7 @@ def program(rank):
             (lambda: dist.all_reduce(torch.ones(4).to_sparse()), "torch.sparse_coo"),
             (lambda: dist.all_reduce(torch.ones(4, dtype=torch.int32), dist.ReduceOp.AVG),
              "AVG needs a floating-point type, not torch.int32"),
-            (lambda: dist.recv(torch.ones(4)), "no receive from any rank"),
+            (lambda: dist.recv(torch.ones(4)), "cannot receive from any rank"),
             (lambda: dist.all_to_all_single(torch.ones(4), torch.ones(4), [1, 1], [2, 2]),
              "output has 4 rows, its splits 2")):
         try:
