@@ -334,7 +334,7 @@ static int options_check(const struct cohort_group_options *o)
 		                 o->recorder_slots, MIN_SLOTS, MAX_SLOTS);
 	if (o->policy < COHORT_POLICY_ABORT || o->policy > COHORT_POLICY_ASK)
 		return error_set(COHORT_INVALID,
-		                 "options->policy is %d, not an enum "
+		                 "options->policy is %d, not a value of enum "
 		                 "cohort_policy",
 		                 o->policy);
 	if (o->policy == COHORT_POLICY_ASK && !o->on_verdict)
@@ -342,19 +342,20 @@ static int options_check(const struct cohort_group_options *o)
 		                 "options->on_verdict is NULL, but "
 		                 "options->policy is COHORT_POLICY_ASK");
 	if (o->many < COHORT_MANY_AUTO || o->many > COHORT_MANY_FLAT)
-		return error_set(COHORT_INVALID,
-		                 "options->many is %d, not an enum cohort_many",
-		                 o->many);
+		return error_set(
+			COHORT_INVALID,
+			"options->many is %d, not a value of enum cohort_many",
+			o->many);
 	if (o->launch < COHORT_LAUNCH_DEFAULT ||
 	    o->launch > COHORT_LAUNCH_AHEAD)
 		return error_set(COHORT_INVALID,
-		                 "options->launch is %d, not an enum "
+		                 "options->launch is %d, not a value of enum "
 		                 "cohort_launch",
 		                 o->launch);
 	if (o->connect < COHORT_CONNECT_DEFAULT ||
 	    o->connect > COHORT_CONNECT_NONE)
 		return error_set(COHORT_INVALID,
-		                 "options->connect is %d, not an enum "
+		                 "options->connect is %d, not a value of enum "
 		                 "cohort_connect",
 		                 o->connect);
 	if (o->adaptive_factor == 1 || o->adaptive_factor > MAX_FACTOR)

@@ -16,8 +16,8 @@ static int sum_check(const void *scalar, int type, int residence, const int *op)
 		                 scalar ? "op" : "scalar");
 	if (!cohort_type_size(type))
 		return error_set(COHORT_INVALID,
-		                 "premul_sum_create: type is %d, not an enum "
-		                 "cohort_type",
+		                 "premul_sum_create: type is %d, not a value "
+		                 "of enum cohort_type",
 		                 type);
 	if (!type_has_arithmetic(type))
 		return error_set(COHORT_INVALID,
@@ -27,8 +27,8 @@ static int sum_check(const void *scalar, int type, int residence, const int *op)
 	if (residence != COHORT_SCALAR_DEVICE &&
 	    residence != COHORT_SCALAR_HOST)
 		return error_set(COHORT_INVALID,
-		                 "premul_sum_create: residence is %d, not an "
-		                 "enum cohort_scalar",
+		                 "premul_sum_create: residence is %d, not a "
+		                 "value of enum cohort_scalar",
 		                 residence);
 	return COHORT_OK;
 }

@@ -267,7 +267,8 @@ static int tensor_check(const struct op *op, size_t i, int rank, int size)
 
 	if (!bytes)
 		return TENSOR_ERROR(
-			op, i, "type is %d, not an enum cohort_type", t->type);
+			op, i, "type is %d, not a value of enum cohort_type",
+			t->type);
 	if (kinds[op->kind].reduces && !type_has_arithmetic(t->type))
 		return TENSOR_ERROR(op, i,
 		                    "type is %s, which cannot be reduced, only "
@@ -311,7 +312,7 @@ int op_check_call(const struct op *op, int rank, int size)
 
 	if (kinds[op->kind].reduces && op->redop < COHORT_SUM)
 		return error_set(COHORT_INVALID,
-		                 "%s: op is %d, not an enum cohort_op",
+		                 "%s: op is %d, not a value of enum cohort_op",
 		                 op_name_of(op), op->redop);
 	rc = root_check(op, size);
 	if (rc != COHORT_OK)

@@ -118,8 +118,8 @@ static int call_check(const struct cohort_comm *c, const struct op *op)
 	r = find(c, op->redop);
 	if (!r)
 		return error_set(COHORT_INVALID,
-		                 "%s: op is %d, not an enum cohort_op nor a "
-		                 "premultiplied sum of rank %d",
+		                 "%s: op is %d, not a value of enum cohort_op "
+		                 "nor a premultiplied sum of rank %d",
 		                 op_name_of(op), op->redop, c->rank);
 	for (k = 0; k < op->n; k++)
 		if (op->tensors[k].type != r->type)

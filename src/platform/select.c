@@ -57,7 +57,8 @@ static int resolve(int *kind)
 		return COHORT_OK;
 	}
 	return error_set(COHORT_INVALID,
-	                 "platform is %d, not an enum cohort_platform", *kind);
+	                 "platform is %d, not a value of enum cohort_platform",
+	                 *kind);
 }
 
 /* Open the gpu platform.  The error also says how to run without a GPU. */

@@ -89,7 +89,7 @@ static int make_table(struct oob *o, const char *name,
 		                             &o->own);
 	default:
 		return error_set(COHORT_INVALID,
-		                 "bootstrap->kind is %d, not an enum "
+		                 "bootstrap->kind is %d, not a value of enum "
 		                 "cohort_bootstrap_kind",
 		                 kind);
 	}

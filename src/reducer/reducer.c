@@ -99,8 +99,8 @@ static int parameter_check(const struct cohort_parameter *p, size_t i,
 
 	if (!size)
 		return error_set(COHORT_INVALID,
-		                 "parameters[%zu].type is %d, not an enum "
-		                 "cohort_type",
+		                 "parameters[%zu].type is %d, not a value of "
+		                 "enum cohort_type",
 		                 i, p->type);
 	if (!type_has_arithmetic(p->type))
 		return error_set(COHORT_INVALID,

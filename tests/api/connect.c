@@ -221,7 +221,7 @@ Test(connect, open_refuses_an_invalid_connect_option)
 	cohort_group_options_init(&o);
 	o.connect = COHORT_CONNECT_NONE + 1;
 	expect(cohort_group_open(NULL, 1, &o, &group), COHORT_INVALID,
-	       "options->connect is 4, not an enum cohort_connect");
+	       "options->connect is 4, not a value of enum cohort_connect");
 	setenv("COHORT_CONNECT", "some", 1);
 	expect(cohort_group_open(NULL, 1, NULL, &group), COHORT_INVALID,
 	       "COHORT_CONNECT is \"some\" in the environment, not "

@@ -131,7 +131,7 @@ Test(redop, premul_sum_is_valid_for_one_communicator_and_type)
 	expect(all_reduce(0, &x, other), COHORT_INVALID,
 	       "nor a premultiplied sum of rank 0");
 	expect(all_reduce(0, &x, 5), COHORT_INVALID,
-	       "op is 5, not an enum cohort_op");
+	       "op is 5, not a value of enum cohort_op");
 	expect(cohort_all_reduce(c[0], &f, &f, 1, COHORT_F32, op, NULL, NULL),
 	       COHORT_INVALID, "a premultiplied sum of int32, but type is");
 	expect(cohort_op_destroy(c[0], other), COHORT_INVALID, "op is ");

@@ -1067,7 +1067,7 @@ Test(together, open_refuses_an_invalid_launch_option)
 	options(3);
 	o.platform = place_platform();
 	expect(cohort_group_open(NULL, 1, &o, &group), COHORT_INVALID,
-	       "options->launch is 3, not an enum cohort_launch");
+	       "options->launch is 3, not a value of enum cohort_launch");
 	o.launch = -1;
 	expect(cohort_group_open(NULL, 1, &o, &group), COHORT_INVALID,
 	       "options->launch is -1");

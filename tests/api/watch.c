@@ -1273,9 +1273,11 @@ Test(watch, open_refuses_invalid_watchdog_options)
 {
 	defaults();
 	o.policy = 3;
-	expect_no_group("options->policy is 3, not an enum cohort_policy");
+	expect_no_group(
+		"options->policy is 3, not a value of enum cohort_policy");
 	o.policy = -1;
-	expect_no_group("options->policy is -1, not an enum cohort_policy");
+	expect_no_group(
+		"options->policy is -1, not a value of enum cohort_policy");
 	o.policy = COHORT_POLICY_ASK;
 	expect_no_group("options->on_verdict is NULL, but "
 	                "options->policy is COHORT_POLICY_ASK");

@@ -402,19 +402,19 @@ Test(strict_calls, strict_mode_names_overlapping_buffers)
 	doomed_expect(reduce_overlap,
 	              "ncclAllReduce: rank 1, device 1, communicator 0: the "
 	              "buffers of ncclAllReduce(count 2, int32, sum) overlap, "
-	              "but not as in place");
+	              "but the call is not in place");
 	doomed_expect(gather_overlap,
 	              "ncclAllGather: rank 1, device 1, communicator 0: the "
 	              "buffers of ncclAllGather(count 2, int32) overlap, but "
-	              "not as in place");
+	              "the call is not in place");
 	doomed_expect(scatter_overlap,
 	              "ncclReduceScatter: rank 1, device 1, communicator 0: "
 	              "the buffers of ncclReduceScatter(count 2, int32, sum) "
-	              "overlap, but not as in place");
-	doomed_expect(
-		all_to_all_overlap,
-		"ncclAlltoAll: rank 1, device 1, communicator 0: the buffers "
-		"of ncclAlltoAll(count 2, int32) overlap, but not as in place");
+	              "overlap, but the call is not in place");
+	doomed_expect(all_to_all_overlap,
+	              "ncclAlltoAll: rank 1, device 1, communicator 0: the "
+	              "buffers of ncclAlltoAll(count 2, int32) overlap, but "
+	              "the call is not in place");
 	doomed_expect(message_overlap,
 	              "ncclRecv: rank 1, device 1, communicator 0: the buffer "
 	              "of ncclRecv(count 4, int32, from 2) overlaps the buffer "

@@ -154,9 +154,9 @@ nccl() {
 	note="$note CUDA_MODULE_LOADING=EAGER, and allocate before the collectives begin."
 	expect usable 0 "$note" LOADER_DEVICES=2
 	nccl usable -DOLDER
-	expect usable 0 '"notes":"It has no ncclAlltoAll. ' LOADER_DEVICES=2
+	expect usable 0 '"notes":"NCCL has no ncclAlltoAll. ' LOADER_DEVICES=2
 	nccl usable -DMSCCL
-	expect usable 0 "It is MSCCL, a variant" LOADER_DEVICES=2
+	expect usable 0 "The NCCL library is MSCCL, a variant" LOADER_DEVICES=2
 	cuda usable -DDROP_IN
 	nccl usable -DDROP_IN
 	expect usable 0 '"drop_in":true' LOADER_DEVICES=2

@@ -39,7 +39,7 @@ def as_bytes(text: Optional[str], what: str = "text") -> Optional[bytes]:
     if not isinstance(text, str):
         raise TypeError(f"{what} is {text!r}, not a str")
     if "\0" in text:
-        raise ValueError(f"{what} is {text!r}, which has a NUL in it")
+        raise ValueError(f"{what} is {text!r}, which contains a NUL character")
     return text.encode("utf-8", "replace")
 
 
@@ -51,7 +51,7 @@ def as_path(path: "Union[str, bytes, os.PathLike[str], None]", what: str) -> Opt
     except TypeError:
         raise TypeError(f"{what} is {path!r}, not a path") from None
     if b"\0" in encoded:
-        raise ValueError(f"{what} is {path!r}, which has a NUL in it")
+        raise ValueError(f"{what} is {path!r}, which contains a NUL character")
     return encoded
 
 
@@ -250,7 +250,7 @@ class Rank(Handle):
     @property
     def _live(self) -> int:
         if not self._handle:
-            raise failure(Status.STATE, text="the communicator was closed, or its group")
+            raise failure(Status.STATE, text="the communicator or its group was closed")
         return self._handle
 
     def _fail(self, status: int) -> Exception:
@@ -262,7 +262,7 @@ class Rank(Handle):
     def _refused(self, status: int, refs: object) -> Exception:
         """Return the exception for a failed call; if it may still use refs, keep them alive."""
         if not self._handle:
-            return failure(Status.STATE, text="the communicator was closed, or its group")
+            return failure(Status.STATE, text="the communicator or its group was closed")
         if status == Status.WEDGED:
             _library.kept.append(refs)
         return self._fail(status)

@@ -190,7 +190,7 @@ def run(fn: Callable[..., Any], ranks: int, *arguments: Any, timeout: float = 18
     environment, including RANK.
     """
     if isinstance(ranks, bool) or not isinstance(ranks, int) or ranks < 1:
-        raise ValueError(f"ranks is {ranks!r}, not a number from 1 on")
+        raise ValueError(f"ranks is {ranks!r}, not a number of 1 or more")
     check_worker(fn, "fn")
     this = _Run(fn, ranks, arguments, timeout)
     with _running:

@@ -18,8 +18,8 @@ from ._errors import CohortError, TimedOut
 from ._library import lib
 
 if not hasattr(distributed_c10d, "C10DBackend"):
-    raise ImportError(f"PyTorch {torch.__version__} takes no backends in Python: use 2.15 or "
-                      "newer")
+    raise ImportError(f"PyTorch {torch.__version__} supports no backends in Python: use 2.15 "
+                      "or newer")
 
 
 def blame(rank: int) -> str:

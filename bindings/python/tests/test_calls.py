@@ -337,7 +337,7 @@ class Collectives(Case):
                     (TypeError, "color is 0.5", lambda: comm.split(0.5)),
                     (TypeError, "timeout is '1'", lambda: comm.synchronize("1")),
                     (TypeError, "text is 5", lambda: comm.tag(5)),
-                    (ValueError, r"text is 'a\x00b', which has a NUL in it",
+                    (ValueError, r"text is 'a\x00b', which contains a NUL character",
                      lambda: comm.tag("a\0b")),
                     (ValueError, "code is 4294967296", lambda: comm.fail(2**32)),
                     (ValueError, "shape is -1", lambda: comm.alloc((2, -1))),

@@ -218,7 +218,7 @@ def by_rank(dumps):
         if process_of(other) != process_of(dump):
             raise Wrong(
                 f"rank {dump['cohort']['rank']} is in dumps of two processes, "
-                f"{process_of(other)} and {process_of(dump)}: give the files of one"
+                f"{process_of(other)} and {process_of(dump)}: give the files of one process"
             )
     return chosen
 
@@ -228,7 +228,7 @@ def check_one(dumps):
     found = {(d["cohort"]["group"], d["cohort"]["generation"]) for d in dumps}
     if len(found) > 1:
         names = [f'"{group}" generation {generation}' for group, generation in sorted(found)]
-        raise Wrong(f"these files are of {', '.join(names)}: give those of one")
+        raise Wrong(f"these files are of {', '.join(names)}: give the files of only one")
 
 
 # ---- pickles ---------------------------------------------------------------

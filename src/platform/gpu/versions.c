@@ -90,7 +90,7 @@ static void add_note(struct text *t, const char *notes, const char *note)
 
 static void add_lacks(struct text *t, const struct platform *table)
 {
-	const char *before = "It has no";
+	const char *before = "NCCL has no";
 
 #define ADD_LACKS(since, result, name, parameters, arguments)                  \
 	if (!platform_has(table, FUNCTION_##name)) {                           \
@@ -121,7 +121,8 @@ const char *gpu_notes(const struct gpu_libraries *l,
 	         "set CUDA_MODULE_LOADING=EAGER, and allocate before the "
 	         "collectives begin.");
 	if (has(l->nccl, "mscclLoadAlgo"))
-		add_note(&t, notes, "It is MSCCL, a variant of NCCL.");
+		add_note(&t, notes,
+		         "The NCCL library is MSCCL, a variant of NCCL.");
 	for (i = 0; i < known_version_count; i++)
 		if (known_versions[i].of == KNOWN_NCCL &&
 		    known_versions[i].is_noted &&

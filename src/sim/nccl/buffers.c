@@ -112,9 +112,10 @@ static void check_overlap(const struct member *m, const struct call *c,
 	if (u->may_be_in_place &&
 	    send + u->recv_at * size == recv + u->send_at * size)
 		return;
-	member_abort_program(call_function(c->kind), m,
-	                     "the buffers of %s overlap, but not as in place",
-	                     call_words(c, text));
+	member_abort_program(
+		call_function(c->kind), m,
+		"the buffers of %s overlap, but the call is not in place",
+		call_words(c, text));
 }
 
 static void check_call(const struct member *m, const struct call *c)

@@ -94,7 +94,7 @@ static int fault_check(const struct cohort_fault *f)
 		                 f->rank);
 	if (f->kind < COHORT_FAULT_NEVER || f->kind > COHORT_FAULT_GARBLE)
 		return error_set(COHORT_INVALID,
-		                 "fault->kind is %d, not an enum "
+		                 "fault->kind is %d, not a value of enum "
 		                 "cohort_fault_kind",
 		                 f->kind);
 	if (is_of_path(f))
