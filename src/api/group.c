@@ -633,7 +633,9 @@ static int submit_each(struct cohort_group *group, const struct op *shared,
 		ops[i].stream = streams ? streams[i] : q->comms[i].stream;
 	}
 	rc = tensors && ops ? submit(q->comms, q->size, ops, ticket)
-	                    : error_set(COHORT_NO_MEMORY, "out of memory");
+	                    : error_set(COHORT_NO_MEMORY,
+	                                "no memory for the calls of %d ranks",
+	                                q->size);
 	free(ops);
 	free(tensors);
 	return rc;
