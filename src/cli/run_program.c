@@ -76,7 +76,7 @@ static bool is_known(int version)
 }
 
 /* Set *@best to @f if @f is better. The best library is the newest one that the
- * simulator knows. If it knows none, the best is the first one that is NCCL. */
+ * simulator knows. If there is none, the best is the first NCCL library. */
 static void choose(const struct found *f, struct found *best)
 {
 	if (f->version &&
@@ -179,8 +179,8 @@ static int find_nccl(const char *own, char out[PATH_MAX])
 	                wheels);
 }
 
-/* Load the library that loads NVIDIA's NCCL, as the program will. If it cannot,
- * it reports the reason on stderr. Its RUNPATH contains the drop-in
+/* Load the library that loads NVIDIA's NCCL, as the program will. On failure,
+ * the library reports the reason on stderr. Its RUNPATH contains the drop-in
  * libraries. */
 static bool loads(const char *folder)
 {
@@ -236,7 +236,7 @@ static const struct {
 	{ "NCCL_MAX_NCHANNELS", "1" },
 	/* Host buffers are plain shared memory, not memory of the driver. */
 	{ "NCCL_CUMEM_HOST_ENABLE", "0" },
-	/* No switch reduces, and there are no other machines. */
+	/* There are no NVLink switches and no other machines. */
 	{ "NCCL_NVLS_ENABLE", "0" },
 	{ "NCCL_MNNVL_ENABLE", "0" },
 	{ "NCCL_IB_DISABLE", "1" },

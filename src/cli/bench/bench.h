@@ -26,8 +26,8 @@
 
 /* ---- data.c ----------------------------------------------------------- */
 
-/* The data that ranks send if results are checked repeat after a prime number
- * of elements, so that data in a wrong place are detected. */
+/* Number of elements after which the data of a checked test repeat. It is
+ * prime, so that misplaced data are detected. */
 enum { PATTERN_PERIOD = 1021 };
 
 struct pattern {
@@ -200,8 +200,8 @@ struct lane {
 	char *staging;
 	char *plain[2];          /* host memory for PATH_HOST, or NULL */
 	bool is_plain;           /* the current case uses host memory */
-	struct pattern pattern;  /* of the data that the rank sends */
-	struct pattern expected; /* of one block of the result */
+	struct pattern pattern;  /* pattern of the data that the rank sends */
+	struct pattern expected; /* pattern of one block of the result */
 
 	const void *send;
 	void *recv;
@@ -210,8 +210,8 @@ struct lane {
 	ncclComm_t native;
 	uint64_t ticket; /* ticket of the newest operation */
 	size_t block;    /* size of a block, in bytes */
-	/* blocks that a rank sends and receives, or that the root sends and
-	 * receives if there is one */
+	/* numbers of blocks that a rank sends and receives; with a root, the
+	 * numbers of the root */
 	size_t sends, receives;
 
 	/* Used by average and overlap */
@@ -297,7 +297,7 @@ struct bench_operation {
 	 * error was printed. */
 	int (*plan)(struct bench *b);
 
-	/* From here to fill, and describe and print_last_lines, may be NULL. */
+	/* open_groups to fill, describe and print_last_lines may be NULL. */
 	int (*open_groups)(struct bench *b); /* returns an enum cohort_status */
 	bool (*open)(struct lane *lane);     /* prepare the rank */
 	void (*close)(struct lane *lane);    /* free what only its thread can */
@@ -355,7 +355,7 @@ int bench_measure(struct bench *b);
 /* Open group @i, which launches lists as @many says (enum cohort_many). */
 int bench_open_group(struct bench *b, int i, int many);
 
-/* Return @array, reallocated if it is full with @n elements. */
+/* Return @array, which has @n elements, with room for one more. */
 void *bench_grow(void *array, size_t n, size_t size);
 
 void bench_add_case(struct bench *b, const struct bench_case *c);
@@ -363,8 +363,8 @@ void bench_add_case(struct bench *b, const struct bench_case *c);
 /* Time @n operations of the current case. Only rank 0 gets the time. */
 bool lane_time(struct lane *lane, uint64_t n, double *ns_out);
 
-/* Wait until all ranks have called this. Return false if a rank has failed or
- * the group has ended. */
+/* Wait until all ranks have called this function. Return false if a rank has
+ * failed or the group has ended. */
 bool lane_barrier(struct lane *lane);
 
 /* Report that @what has failed, and end all groups. Return false. */
@@ -377,7 +377,7 @@ char *lane_host(const struct lane *lane, char *at);
 /* Copy between a buffer and its host memory, unless they are the same. */
 bool lane_copy(struct lane *lane, void *to, const void *from, size_t bytes);
 
-/* Add to the wrong elements of the current case. Relaxed, because they are read
+/* Count wrong elements of the current case. Relaxed, because the number is read
  * after the last barrier of the case. */
 static inline void lane_add_wrong(struct lane *lane, size_t wrong)
 {

@@ -34,7 +34,7 @@
 /* Number of spins after which a waiting thread starts to yield */
 #define MEET_SPINS 20000
 
-/* Number of spins between checks whether the group has ended */
+/* Number of spins between checks of whether the group has ended */
 #define MEET_ASKS (UINT64_C(1) << 20)
 
 /* Store an error message, unless one is stored already. Return false. */
@@ -162,7 +162,8 @@ static double evaluate(const struct lane *l, uint64_t n)
 		slowest = MAX(slowest, b->lanes[r]->ns);
 	if (!l->c->rewrites)
 		return slowest;
-	/* from the last rank's start of each operation to the last rank's end */
+	/* time of each operation: from the last rank's start to the last rank's
+	 * end */
 	for (uint64_t i = 0; i < n; i++) {
 		uint64_t begin = 0, end = 0;
 

@@ -151,8 +151,8 @@ bool report_known_faults(struct check *c, int library, int is,
                          const char *check, const char *subject);
 
 /* Read NCCL's configuration files as this version of NCCL does. Store the
- * settings in the environment and in @c->settings. Report lines that have
- * another effect than they seem to have (nccl_files.c). */
+ * settings in the environment and in @c->settings. Report lines that do not
+ * have the effect that they seem to have (nccl_files.c). */
 void nccl_files_read(struct check *c, int nccl_version);
 
 /* Parse a line, which is modified, as NCCL does. Return false if it sets

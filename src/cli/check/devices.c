@@ -39,11 +39,11 @@ enum {
 };
 
 struct pair_facts {
-	/* CUDA reports that both can access each other's memory */
+	/* CUDA reports that both devices can access each other's memory */
 	bool is_direct;
 	bool has_copied; /* both copies are done and correct */
-	/* the library refuses its settings or lacks threads, which is no fault
-	 * of the devices */
+	/* the library refused its settings or could not start threads; the
+	 * devices are not at fault */
 	bool is_refused;
 };
 
@@ -202,8 +202,8 @@ static int fail_sum(struct cohort_comm *comm, size_t count, size_t i, float is)
 	return cohort_comm_fail(comm, 1, text);
 }
 
-/* Sum @count floats over the two ranks and check the results. Float i of a rank
- * is i % 1000 plus the rank. */
+/* All-reduce @count floats over the two ranks, and check the results. Float i
+ * of a rank is i % 1000 plus the rank. */
 static int sum(struct cohort_comm *comm, float *buffer, float *host,
                size_t count)
 {
@@ -250,8 +250,8 @@ static int worker(struct cohort_comm *comm, void *user)
 	return rc;
 }
 
-/* Try an all-reduce of two ranks. The group has deadlines of its own, whose
- * errors say more than a step that exceeds its deadline. */
+/* Try an all-reduce of two ranks. The group has its own deadlines, whose errors
+ * say more than an expired deadline of the step. */
 static void try_all_reduce(struct trial *t)
 {
 	struct pair_facts *facts = (struct pair_facts *)t->shared->data;
@@ -331,12 +331,12 @@ struct field {
 	uint64_t until_ns;
 
 	struct slot slots[TRIALS];
-	struct trial *trials[TRIALS]; /* those of the slots */
+	struct trial *trials[TRIALS]; /* trials of the slots */
 	unsigned slot_count;
 
 	bool is_refused; /* the library cannot open a group on any devices */
-	/* number of jobs whose process could not be started, and of all other
-	 * jobs */
+	/* number of jobs whose process could not be started; number of all
+	 * other jobs */
 	size_t no_process, tried;
 	size_t summed, bad_copies, bad_sums, indirect;
 };
@@ -630,7 +630,7 @@ void check_devices_work(struct check *c)
 		return;
 	}
 	f = cli_need(calloc(1, sizeof(*f)));
-	/* for all devices, or for all pairs of devices */
+	/* room for all devices, or for all pairs of devices */
 	jobs = cli_need(calloc(n > 2 ? n * (n - 1) / 2 : 2, sizeof(*jobs)));
 	f->c = c;
 	f->n = (int)n;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Checks what the machine, its containers, control groups and system call
- * filters allow, by a table of limits and of what a run needs */
+/* Checks the limits of the machine, its containers, control groups and system
+ * call filters against a table of what a run needs */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -190,8 +190,8 @@ static void read_threads(struct reading *r)
 }
 
 /* Return the number in a file, or the quotient if there are two numbers. Return
- * INFINITY for "max", for the number of pages that means no limit in version 1,
- * or if the file cannot be read. */
+ * INFINITY for "max", for the number of pages that means no limit in control
+ * groups version 1, or if the file cannot be read. */
 static double read_number(const struct check *c, const char *folder,
                           const char *name)
 {
@@ -227,8 +227,8 @@ static double read_cache(const struct check *c, const char *folder,
 	return sum;
 }
 
-/* Find the folder of the process's control group for @controller, or in version
- * 2 if @controller is "". */
+/* Find the folder of the process's control group for @controller (version 1)
+ * or, if @controller is "", for version 2. */
 static bool find_folder(const struct check *c, const char *controller,
                         char out[PATH_MAX])
 {

@@ -132,10 +132,10 @@ const char *cli_platform_name(int platform);
 const char *cli_launch_name(int launch);
 
 /*
- * Find the folder @name of libraries that the command loads into programs. It
- * contains @file, and is in the build tree or installed. Store the folder of the
- * command in @own, and the folder of libraries in @out. Return CLI_OK, or
- * CLI_FAILED after printing an error of @command.
+ * Find the folder @name of libraries that the command loads into programs. The
+ * folder contains @file, and is in the build tree or installed. Store the
+ * folder of the command in @own, and the folder of libraries in @out. Return
+ * CLI_OK, or CLI_FAILED after printing an error of @command.
  */
 int cli_find_libraries(const char *name, const char *file, char own[PATH_MAX],
                        char out[PATH_MAX]);

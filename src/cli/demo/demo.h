@@ -102,7 +102,7 @@ struct digits {
 /* ---- the demo --------------------------------------------------------- */
 
 enum demo_fault {
-	FAULT_UNSAID, /* not given: a stall if there are several ranks */
+	FAULT_UNSAID, /* not given; a stall if there are several ranks */
 	FAULT_NONE,
 	FAULT_STALL,    /* the rank waits in the program */
 	FAULT_DIE,      /* its thread exits */
@@ -156,9 +156,9 @@ struct rank {
 	uint64_t compute_ns;
 	uint64_t comm_ns; /* copies, reduction and waiting */
 
-	/* The last generation that had the rank; and for each generation the
-	 * step at which it started and its number of ranks, which is 0 if the
-	 * generation ended before its first step */
+	/* The last generation that included the rank. For each generation: the
+	 * first step and the number of ranks, which is 0 if the generation
+	 * ended before that step. */
 	int generation;
 	struct {
 		uint64_t step;

@@ -30,9 +30,9 @@
 
 /* ---- the table -------------------------------------------------------- */
 
-/* The places. In a group call, one thread calls for the whole group. At a wait,
- * all ranks have called. A child is a communicator that was split from the
- * group's communicator; the calls are made in the child. */
+/* The places. GROUP: one thread calls for the whole group. WAIT: the fault
+ * strikes after all ranks have called. CHILD: the calls are made in a
+ * communicator that was split from the group's. */
 #define DRILL_PLACES(X)                                                        \
 	X(OPEN, "open")                                                        \
 	X(FIRST, "first call")                                                 \
@@ -75,11 +75,11 @@ enum place { DRILL_PLACES(DRILL_AT) PLACES };
 	/* A rank that waits for the victim gives up. */                       \
 	X(TIMEOUT, "own timeout")                                              \
 	X(ALONE, "one rank alone") /* no other rank calls */                   \
-	/* The victim first calls on one of these streams. */                  \
+	/* The victim's first call names such a stream. */                     \
 	X(STREAM, "another device's stream")                                   \
 	X(DEAD_STREAM, "destroyed stream")                                     \
 	X(SIBLING, "hang in a sibling") /* the victim is in another child */   \
-	/* The victim is late, but has paused the parent. */                   \
+	/* The victim is late, and the parent is paused. */                    \
 	X(PAUSED_PARENT, "pause on the parent")                                \
 	/* Faults of the victim's process, if there are several processes */   \
 	X(KILL, "process killed")                                              \
@@ -189,10 +189,10 @@ enum { DRILL_MOST_RANKS = 8 };
 
 struct drill_options {
 	int ranks;
-	int processes; /* each has the same number of ranks, at least two */
+	int processes; /* each has at least two ranks, all the same number */
 	int platform;  /* enum cohort_platform */
 	uint64_t deadline_ns;
-	uint64_t slack_ns; /* how late a detection is allowed to be */
+	uint64_t slack_ns; /* largest permitted delay of a detection */
 	bool is_nvidia;    /* NVIDIA's NCCL on the simulated devices */
 	bool only[PLACES][TROUBLES];
 	bool is_limited; /* some cells were chosen by name */
@@ -225,12 +225,13 @@ struct drill_memory {
 	int first, n;
 	/* starting with rank @first */
 	struct cohort_comm *comms[DRILL_MOST_RANKS];
-	/* by rank; two tensors for each rank */
+	/* two tensors for each rank */
 	float *tensors[DRILL_MOST_RANKS];
 };
 
 /* Allocate memory for @n ranks, starting with rank @first. Return false after
- * printing an error. Call drill_memory_close() even then. */
+ * printing an error. The caller must call drill_memory_close() in either
+ * case. */
 bool drill_memory_open(struct drill_memory *memory,
                        const struct drill_options *options, int first, int n);
 void drill_memory_close(struct drill_memory *memory);
@@ -250,7 +251,7 @@ struct drill_run;
 
 /* The outcome of a cell in one process */
 struct drill_outcome {
-	_Atomic uint64_t began_ns; /* Atomic; start of the drilled call */
+	_Atomic uint64_t began_ns; /* Atomic; start of the call under test */
 
 	/* Guarded by the process's lock */
 	struct cohort_cause verdict; /* its kind is NONE if there is none */
@@ -259,8 +260,8 @@ struct drill_outcome {
 
 /* The state that all processes of a cell share */
 struct drill_shared {
-	/* Barrier of all ranks and the main threads, before the drilled
-	 * calls */
+	/* Barrier of all ranks and the main threads, before the calls under
+	 * test */
 	pthread_barrier_t ready;
 
 	/* Atomic counters. If calls wait for all ranks, a rank is counted in
@@ -275,7 +276,7 @@ struct drill_shared {
 	atomic_int is_stuck;   /* the victim is about to get stuck in a call */
 	atomic_int is_closing; /* the group is about to be closed */
 	atomic_int has_ids;    /* the ids are valid */
-	atomic_int is_removed; /* the processes' common file was removed */
+	atomic_int is_removed; /* the file where processes meet was removed */
 
 	_Atomic uint64_t fault_ns; /* atomic; time of the fault */
 
@@ -384,7 +385,7 @@ static inline bool drill_has_victim(const struct drill_run *run)
 /* Return the rank whose native call has the fault. */
 int drill_struck_rank(const struct drill_run *run);
 
-/* Add the script of the cell, if it has one, for the group's next calls. */
+/* Make the group's next calls fail as the cell's script says, if it has one. */
 void drill_arm(struct drill_run *run);
 
 void drill_mark_fault(struct drill_run *run);
@@ -426,14 +427,13 @@ bool drill_open(struct drill_run *run);
  * false after recording an error. */
 bool drill_split(struct drill_run *run, struct cohort_comm **comms);
 
-/* Copy the cause of the communicators that the cell tests. Return false if
- * there is none. */
+/* Copy the cause of the tested communicators. Return false if there is none. */
 bool drill_cause(struct drill_run *run, struct cohort_cause *cause);
 
-/* Record as the verdict the cause of the communicators that the cell tests. */
+/* Record the cause of the tested communicators as the verdict. */
 void drill_keep_cause(struct drill_run *run);
 
-/* Close the group. Record an error if that does not return @status. */
+/* Close the group, and record an error unless the close returns @status. */
 void drill_close(struct drill_run *run, int status);
 
 /* Copy to or from device memory, and wait. Return an enum cohort_status. */
@@ -479,7 +479,7 @@ void drill_at_respawn(struct drill_run *run);
 
 /* Numbers of all resources that a cell can leave behind */
 struct drill_census {
-	size_t threads; /* without the threads that the platform keeps */
+	size_t threads; /* except the threads that the platform keeps */
 	int newest;     /* largest thread id */
 	size_t descriptors;
 	size_t files; /* files by which processes find each other */
@@ -492,8 +492,8 @@ struct drill_census {
 
 struct drill_census drill_census(void);
 
-/* Return whether something exists that @before does not have, after waiting for
- * resources that end by themselves. If so, describe it in @out. */
+/* Wait until temporary resources have ended, and return whether a resource
+ * exists that is not in @before. If so, describe it in @out. */
 bool drill_is_left(const struct drill_census *before, char *out, size_t size);
 
 /* Write a verdict as text, such as "busy in the program, rank 3". */

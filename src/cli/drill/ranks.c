@@ -3,9 +3,8 @@
 /*
  * Cells in which each rank has its own thread
  *
- * All ranks warm up and wait at a barrier. Then each plays its part: sound
- * ranks call and wait, the victim has the cell's fault, and the main thread
- * watches, aborts or closes.
+ * All ranks warm up and wait at a barrier. Then sound ranks call and wait, the
+ * victim has the cell's fault, and the main thread waits, aborts or closes.
  */
 
 #include "cli/drill/drill.h"
@@ -105,7 +104,7 @@ static int spread(struct drill_rank *k, uint64_t *ticket)
 	                        ticket);
 }
 
-/* Call one collective, or two if their order or roots must differ. @tickets is
+/* Call one collective, or two if the fault is their order or root. @tickets is
  * NULL in a batch. */
 static int call(struct drill_rank *k, bool two, uint64_t *tickets)
 {
@@ -125,16 +124,16 @@ static int call_batch(struct drill_rank *k, uint64_t *ticket)
 	if (rc != COHORT_OK)
 		return rc;
 	rc = call(k, true, NULL);
-	/* The batch has all its calls, but it is not ended. */
+	/* The victim leaves its batch open until the group has ended. */
 	if (is_odd(k, BY_ABSENCE))
 		drill_await_cause(k->run);
 	ended = cohort_batch_end(k->comm, k->stream, ticket);
 	return rc != COHORT_OK ? rc : ended;
 }
 
-/* Deadlines for a call of the victim that no rank answers. The deadlines of the
- * ranks that wait for the victim must expire first, because their verdicts name
- * the victim. */
+/* Deadlines for a call that only the victim makes. The deadlines of the ranks
+ * that wait for the victim must expire first, because their verdicts name the
+ * victim. */
 static const struct cohort_deadlines patient = {
 	.join_ns = DRILL_LIMIT_NS,
 	.exec_ns = DRILL_LIMIT_NS,
@@ -167,7 +166,7 @@ static int call_transfer(struct drill_rank *k)
 	return rc;
 }
 
-/* Sum in @comm, which is the rank's communicator or a child of it, and wait. */
+/* All-reduce in @comm (the rank's communicator or a child of it), and wait. */
 static int sum(struct drill_rank *k, struct cohort_comm *comm)
 {
 	float *t = tensor(k, 0);
@@ -203,8 +202,8 @@ static void warm_up(struct drill_rank *k, struct cohort_comm *c)
 	drill_check_ok(k->run, rc, "warm up");
 }
 
-/* Sum in the new communicator and in its parent, in the same order on all ranks
- * except a victim of BY_ORDER. */
+/* All-reduce in the new communicator and in its parent, in the same order on
+ * all ranks except a victim of BY_ORDER. */
 static int use_both(struct drill_rank *k, struct cohort_comm *child)
 {
 	int rc;
@@ -406,11 +405,9 @@ static bool join_by_id(struct drill_rank *k)
 	return drill_check_ok(run, rc, "join");
 }
 
-/*
- * Act as the missing rank of another process, which the simulated devices could
- * not connect. This rank joins by NCCL's functions, so that the library knows
- * no more about it than about a rank of another process.
- */
+/* Act as the missing rank of another process, which the simulated devices could
+ * not connect. This rank calls NCCL directly, so that the library treats it as
+ * a rank of another process. */
 static void play_outside_rank(struct drill_rank *k)
 {
 	struct drill_run *run = k->run;
@@ -489,7 +486,8 @@ static pthread_t waiting_thread(const struct drill_run *run)
 	        .thread;
 }
 
-/* Do one step of rank @k, or of the main thread, whose @k is the first rank. */
+/* Do one step of the thread of rank @k. The main thread passes the first
+ * rank. */
 static void do_step(struct drill_rank *k, enum drill_step step)
 {
 	struct drill_run *run = k->run;
@@ -709,7 +707,7 @@ static void check_status_of_rank(struct drill_run *run,
 {
 	bool is_victim = k->number == drill_victim(run);
 	/* These calls may have succeeded: calls of a pair of ranks without the
-	 * victim, and calls around the close or the abort. */
+	 * victim, and calls at about the time of the close or abort. */
 	bool may_be_done =
 		run->place == AT_CLOSE ||
 		(run->place == AT_ABORT &&
@@ -761,7 +759,8 @@ static void run_cell_ranks(struct drill_run *run)
 		play(&run->ranks[0], MAIN);
 	if (run->place == AT_CLOSE)
 		status = begin_to_close(run);
-	/* No abort releases a hanging split, which would then be leaked. */
+	/* An abort does not end a hanging split, so end it here to avoid a
+	 * leak. */
 	if (run->place == AT_SPLIT && run->trouble == BY_STUCK &&
 	    drill_await_cause(run))
 		cohort_sim_faults_clear();

@@ -49,8 +49,8 @@ static bool is_stuck_split(const struct drill_run *run)
 	return run->place == AT_SPLIT && run->trouble == BY_STUCK;
 }
 
-/* Return whether the init deadline must expire, after the group was opened with
- * it. A first call also connects ranks. */
+/* Return whether the deadline that must expire is the init deadline with which
+ * the group was opened. It also limits first calls that connect ranks. */
 static bool opens_by_deadline(const struct drill_run *run)
 {
 	return run->place == AT_RESPAWN || is_stuck_split(run) ||
@@ -284,10 +284,10 @@ static bool names_all(const struct drill_run *run, const char *text)
 	return false;
 }
 
-/* Return whether a text has the stack of the thread to blame, or says why it
- * has none. Also return true if no stack is expected: with several processes,
- * if no rank or rank 0 is blamed, if a rank gives up, and for kinds of verdicts
- * where a stack does not help. */
+/* Return whether a text has the stack of the thread to blame, or says why there
+ * is no stack. Also return true if no stack is expected: with several
+ * processes, if no rank or rank 0 is blamed, if a rank gives up, and for kinds
+ * of verdicts where a stack does not help. */
 static bool has_stack(const struct drill_run *run, int kind, const char *text)
 {
 	if (run->options->processes > 1 || run->cell->blame == NOBODY ||
@@ -331,7 +331,7 @@ static void check_fires(struct drill_run *run)
  * open has reported the removed file. */
 static bool is_excused(const struct drill_run *run, int process)
 {
-	/* A killed process is dead. When a stopped one continues, the others
+	/* By the time that a stopped process continues, the other processes
 	 * have given up. */
 	if (run->trouble == BY_KILL ||
 	    (run->place == AT_RESPAWN && run->trouble == BY_STOP))
@@ -366,9 +366,8 @@ static void add_wrong(struct drill_result *result, const struct drill_run *run,
 		text_add(&t, "; without the expected text: %.300s", text);
 }
 
-/* Compare @process's outcome with the expected one. Over all processes, @result
- * keeps the text of the first process that has one, and the times of the
- * process that detected the fault last. */
+/* Compare @process's outcome with the expected one. @result gets the first text
+ * of any process, and the times of the process that detected the fault last. */
 static void judge_process(const struct drill_run *run, int process,
                           struct drill_result *result)
 {

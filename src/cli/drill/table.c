@@ -58,7 +58,7 @@ struct rule {
 	struct cell cell;
 };
 
-/* The outcomes. The first rule that contains a cell applies. */
+/* The outcomes. The first rule that contains the cell applies. */
 static const struct rule rules[] = {
 	/* An abort takes precedence over every other outcome. */
 	{ P(ABORT),
@@ -84,7 +84,7 @@ static const struct rule rules[] = {
 	{ P(CLOSE), MISSING,
 	  ENDS(ABORTED, FIRST, BY_DEADLINE, "the close deadline of") },
 
-	/* Calls that differ */
+	/* Mismatched calls */
 	{ COLLECTIVES, SHAPES | T(ORDER), MISMATCH("all_reduce") },
 	{ COLLECTIVES, T(ROOT), MISMATCH("broadcast") },
 	{ P(BATCH), DIFFERENCES, MISMATCH("batch") },
@@ -153,7 +153,7 @@ static const struct rule rules[] = {
 	{ ANYWHERE, T(STUCK),
 	  ENDS(NOT_STARTED, VICTIM, BY_DEADLINE, "all_reduce") },
 
-	/* A thread that exits, and aborts */
+	/* Thread exits and aborts */
 	{ P(OPEN), T(EXIT),
 	  CANNOT("No thread is bound to a rank before it is open; a thread "
 	         "that exits before it joins is a missing rank.") },
@@ -311,7 +311,7 @@ const struct cell *drill_cell(enum place place, enum trouble trouble,
 	return cell ? cell : find(rules, ARRAY_SIZE(rules), place, trouble);
 }
 
-/* The scripts. The first one that contains a cell applies. */
+/* The scripts. The first entry that contains a cell applies. */
 static const struct script {
 	uint32_t places;
 	uint64_t troubles;
@@ -348,7 +348,8 @@ const struct drill_script *drill_script(enum place place, enum trouble trouble)
 	return NULL;
 }
 
-/* The steps. The first part that contains the role and the cell applies. */
+/* The steps of each thread. The first entry that contains the role and the cell
+ * applies. */
 static const struct part {
 	uint32_t places;
 	uint64_t troubles;
@@ -403,8 +404,8 @@ static const struct part {
 	  STEPS(CALL, LEAVE, AWAIT_CLOSE, DAWDLE, ABORT) },
 	{ P(CLOSE), EVERY, STRICKEN, STEPS(CALL, LEAVE) },
 
-	/* The victim, if all ranks have called and their operations end only
-	 * after the fault */
+	/* The victim, if all ranks have called and their operations are still
+	 * in flight when the fault strikes */
 	{ P(WAIT), T(EXIT) | T(KILL), STRICKEN,
 	  STEPS(CALL, AWAIT_ALL, STRIKE) },
 	{ P(WAIT), T(RETURN), STRICKEN, STEPS(CALL, AWAIT_ALL, STRIKE, LEAVE) },
@@ -417,7 +418,7 @@ static const struct part {
 	/* The victim, if the other ranks have called and wait for it */
 	{ ANYWHERE, T(NOTHING) | T(ALONE), STRICKEN,
 	  STEPS(CALL, FINISH, LEAVE) },
-	/* In a batch, the call has started and does not end. */
+	/* In a batch, the call has started but does not return. */
 	{ P(BATCH), T(ABSENCE), STRICKEN, STEPS(CALL, FINISH, LEAVE) },
 	{ ANYWHERE, T(ABSENCE) | T(TIMEOUT), STRICKEN,
 	  STEPS(AWAIT_CAUSE, LEAVE) },

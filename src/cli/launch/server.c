@@ -7,9 +7,9 @@
  * A process has ended once it was reaped and its last connection is lost,
  * because libpmix has then handled everything that the process sent. A process
  * that has finalized PMIx can continue to run, and a child of it can have been
- * a client as well. The library announces which connection it uses. Once that
- * is lost, the process is ending, which takes a while if it has much memory,
- * and its groups need not wait for it.
+ * a client as well. The library announces which connection it uses. Once this
+ * connection is lost, the process is ending, and its groups need not wait until
+ * the kernel has freed its memory.
  */
 
 #include "cli/launch/job.h"

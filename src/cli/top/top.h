@@ -105,7 +105,7 @@ struct top_dump {
 	/* The following members are valid only in the first dump of a group. */
 	uint64_t ranks[COHORT_RANK_WORDS]; /* ranks of all dumps of the group */
 
-	/* This group is shown. While no group has been shown yet: it matches
+	/* This group is shown or, if no group has been shown yet, it matches
 	 * the options. */
 	bool is_shown;
 };
@@ -160,7 +160,7 @@ struct page {
 };
 
 /* Sort the sample and put it on the page. Return the number of ranks that are
- * shown. The caller must free @lines in the end. */
+ * shown. The caller must free @page->lines. */
 int page_make(struct page *page, struct top_sample *sample);
 
 /* Add a sample to the history, which fills the empty rows of a terminal. */
@@ -184,7 +184,7 @@ enum feed_answer {
 
 struct feed {
 	const char *directory, *fifo;
-	/* holds whichever path was not given */
+	/* storage for the path that was not given */
 	char found[PATH_MAX + NAME_MAX + 2];
 	unsigned round; /* 0 before the first request */
 	struct top_dump *dumps;

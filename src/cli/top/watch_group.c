@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * cohort top: rounds, in each of which a group receives a request for a dump
- * and answers
+ * cohort top: requests a dump from a group in each round, and collects the
+ * answers
  *
  * All groups of a process that has the FIFO open answer a request. If several
  * processes share the FIFO, only one of them reads a request. So the request is
@@ -84,8 +84,8 @@ static bool is_closed(const struct feed *f, const struct top_dump *d)
 	return false;
 }
 
-/* Add how the process has ended, unless it is running or has closed the group.
- * It has closed the group if it exited with 0 or removed the FIFO. */
+/* Append how the process ended, unless it is running or has closed the group
+ * (exited with 0, or removed the FIFO). */
 static void add_gone(struct text *t, const struct watch *w,
                      const struct top_dump *d)
 {
@@ -342,8 +342,8 @@ static bool is_over(const struct watch *w, uint64_t now)
 	return true;
 }
 
-/* Write to the FIFO, unless the last write was a short time ago. The time is
- * shorter if it is another process's turn. */
+/* Write to the FIFO, unless the last write was too recent. The required
+ * interval is shorter if another process must read the request. */
 static enum watch_state request_dump(struct watch *w, uint64_t now,
                                      bool is_turn)
 {
@@ -425,7 +425,7 @@ enum watch_state watch_poll(struct watch *w)
 	if (!w->is_asked) {
 		w->is_asked = true;
 		w->asked_ns = now;
-		w->again_ns = 0; /* so that request_dump() writes at once */
+		w->again_ns = 0; /* makes request_dump() write at once */
 		w->feed.round++;
 		w->feed.problem[0] = '\0';
 		if (!w->answered_ns)

@@ -27,10 +27,10 @@ extern const char page_js[] __attribute__((visibility("hidden")));
 /* The rows of a verdict's text start with labels of this width. */
 enum { ROW_LABEL = 7 };
 
-/* A row, such as "why    it is busy in the program" */
+/* A row of the verdict, such as "why it is busy in the program" */
 struct row {
 	char label[ROW_LABEL + 1];
-	/* the label of the row that this one continues, or its own */
+	/* its label, or the label of the row that it continues */
 	char of[ROW_LABEL + 1];
 	char *text;
 };

@@ -35,9 +35,9 @@ const struct flight_op *trace_first(const struct flight *f, uint64_t number)
 	return op;
 }
 
-/* Return the number after that of the last collective that every rank has
- * completed. A collective that is older than a rank's records counts as
- * completed by the rank. */
+/* Return the number of the last collective that every rank has completed, plus
+ * one. A collective that is older than a rank's records counts as completed by
+ * the rank. */
 static uint64_t first_open(const struct flight *f)
 {
 	size_t n = f->meetings_count, i;
@@ -65,9 +65,9 @@ static uint64_t first_open(const struct flight *f)
 	return f->lowest + i;
 }
 
-/* Find the collective that the trace is about: the one of the verdict or the
- * cause; otherwise the first one that is not done on all ranks; otherwise the
- * last one. */
+/* Find the collective that the trace is about: the collective of the verdict or
+ * the cause; otherwise the first one that is not done on all ranks; otherwise
+ * the last one. */
 static void find_window(const struct flight *f, struct trace_window *w)
 {
 	uint64_t last =
@@ -145,7 +145,7 @@ static uint64_t sum(uint64_t a, uint64_t b)
 /* The progress of follow() through the calls of a rank */
 struct walk {
 	uint64_t busy_until_ns; /* latest end so far */
-	/* that end is an upper bound, because it was observed late */
+	/* @busy_until_ns is an upper bound: the end was observed late */
 	bool is_bound;
 	uint64_t drawn_until_ns;
 };

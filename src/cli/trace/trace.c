@@ -255,8 +255,8 @@ static bool write_chrome(FILE *out, const struct trace_model *m)
 	return true;
 }
 
-/* Have @write write the file @path, unless @path is NULL. Return CLI_OK. On
- * failure, print an error, remove a partly written regular file, and return
+/* Write the file @path by calling @write, unless @path is NULL.  Return CLI_OK.
+ * On failure, print an error, remove a partly written regular file, and return
  * CLI_FAILED. */
 static int write_file(const char *path, const struct trace_model *m,
                       bool (*write)(FILE *out, const struct trace_model *m))

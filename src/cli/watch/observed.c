@@ -90,8 +90,8 @@ static void add_rank(struct watch *w, int entry)
 		o->entries[rank] = entry + 1;
 }
 
-/* Return whether an entry still belongs to @o, because a program may have
- * changed the entry. */
+/* Return whether an entry still belongs to @o.  The program may have changed
+ * it. */
 static bool is_of(const struct shared_rank *e, const struct observed *o)
 {
 	return atomic_load(&e->identity) == o->identity;
@@ -237,7 +237,8 @@ void observed_rank(struct rank_snapshot *r, const struct shared_rank *e,
 		         "group");
 }
 
-/* Store in @r the part in the front of a rank that has called the front. */
+/* Store in @r the state of the front collective on a rank that has called
+ * it. */
 static void take_part(const struct watch *w, const struct observed *o,
                       struct rank_snapshot *r, const struct shared_rank *e)
 {
@@ -284,8 +285,8 @@ static uint64_t waits_since(const struct watch *w, const struct observed *o,
 	                   : o->now.now_ns;
 }
 
-/* Return the oldest collective that is not done on every rank that was seen, or
- * 0 if no rank has called it. */
+/* Return the oldest collective that at least one known rank has not finished,
+ * or 0 if no rank has called it. */
 static uint64_t find_front(const struct watch *w, const struct observed *o)
 {
 	const struct shared_rank *e;
@@ -475,7 +476,8 @@ static void make_verdict(struct watch *w, struct observed *o,
 {
 	char name[sizeof(o->name) + 2];
 
-	/* A process that has ended or is stopped is the whole explanation. */
+	/* If a process has ended or is stopped, no other explanation is
+	 * needed. */
 	memset(&o->now.waits, 0, sizeof(o->now.waits));
 	o->now.crossing.exists = false;
 	if (!o->now.remote_count) {
@@ -540,8 +542,8 @@ static bool judge_ends(struct watch *w, struct observed *o)
 	return true;
 }
 
-/* Return whether the front or the transfer has waited for its deadline, or for
- * half of it if @is_early. */
+/* Return whether the front or the transfer has exceeded its deadline, or half
+ * of the deadline if @is_early. */
 static bool judge_waits(struct watch *w, struct observed *o, bool is_early)
 {
 	const uint64_t ahead_ns = is_early ? w->deadline_ns / 2 : 0;

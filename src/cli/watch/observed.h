@@ -37,7 +37,7 @@ struct started_process {
 	int64_t pid;
 	int fd; /* its pidfd, or -1 */
 	bool has_ended;
-	int status; /* as from waitpid(), or -1 if not known */
+	int status; /* status from waitpid(), or -1 if unknown */
 };
 
 struct started {
@@ -80,8 +80,8 @@ void started_signal(int signal);
  * written something else.  SHARED_ABORTED is returned as SHARED_CLOSED. */
 uint32_t shared_state_of(const struct shared_rank *e);
 
-/* Return the record of @ticket.  The ticket in it is 0 if the record was
- * overwritten, or is not one that the shim writes. */
+/* Return the record of @ticket.  Its ticket is 0 if the record was overwritten
+ * or is invalid. */
 struct record shared_record(const struct shared_rank *e, uint64_t ticket);
 
 /* Return the number of collectives that the rank has called. */
@@ -123,9 +123,9 @@ struct lateness {
 struct observed {
 	struct observed *next;
 	uint64_t identity, parent;
-	int number; /* in the order in which they were first seen */
-	/* As in the program, or "comm 0".  If another communicator has the same
-	 * name, it ends with the number. */
+	int number; /* serial number, by first appearance */
+	/* Name that the program gave, or "comm 0".  If another communicator has
+	 * the same name, " (comm 0)" is appended. */
 	char name[SHARED_NAME + 16];
 	int ranks;
 
@@ -135,7 +135,7 @@ struct observed {
 	/* 1 + the entry of a rank that was created with another number of
 	 * ranks, or 0. */
 	int odd;
-	struct progress *progress; /* of each rank */
+	struct progress *progress; /* progress of each rank */
 
 	/* The last snapshot.  Its ranks are all ranks that were seen.  In a
 	 * report on processes, they are only the ranks that wait, and .remote
@@ -197,8 +197,8 @@ bool observed_is_halted(struct watch *w, const struct observed *o,
                         const struct rank_snapshot *r, bool only_ended,
                         struct remote_rank *out);
 
-/* Return whether to report, once, that a process has ended while others wait for
- * it.  @has_ended is whether they wait for one now. */
+/* Return whether to report, once, that a process has ended while others wait
+ * for it.  @has_ended is whether a rank now waits for such a process. */
 bool observed_end_is_due(struct observed *o, bool has_ended);
 
 /* ---- observed_waits.c ----------------------------------------------------- */
@@ -207,11 +207,11 @@ bool observed_end_is_due(struct observed *o, bool has_ended);
 const struct shared_rank *observed_entry(const struct watch *w,
                                          const struct observed *o, int rank);
 
-/* Return a rank's number in the original communicator, from which its own was
- * split, or @rank if that is not known.  @e is its entry, or NULL. */
+/* Return a rank's number in the communicator from which the rank's communicator
+ * was split, or @rank if it is unknown.  @e is the rank's entry, or NULL. */
 int observed_world(const struct shared_rank *e, int rank);
 
-/* Store in @r the state of the rank of @e, except for its part in the front. */
+/* Store in @r the state of the rank of @e, except for the front collective. */
 void observed_rank(struct rank_snapshot *r, const struct shared_rank *e,
                    int rank);
 
@@ -226,7 +226,7 @@ void observed_waits(const struct watch *w, struct observed *o,
 
 /* ---- observed_stacks.c ---------------------------------------------------- */
 
-/* Take the stacks of the ranks that others wait for in the front or, if
+/* Record the stacks of the ranks that others wait for in the front or, if
  * @is_transfer, in the transfer. */
 void observed_stacks(struct observed *o, bool is_transfer);
 

@@ -120,7 +120,7 @@ static struct shared_calls *create(bool marks, bool aborts, int *fd_out)
 /* ---- the program ------------------------------------------------------- */
 
 /* Return whether NCCL seems to be linked into a program: the file contains
- * NCCL's texts, but not the name of its library. */
+ * strings of NCCL, but not the name of its library. */
 static bool has_own_nccl(const char *path)
 {
 	size_t bytes = 0;
@@ -261,8 +261,8 @@ static void look(struct loop *l)
 {
 	const uint64_t now = clock_now();
 
-	/* If this process was stopped, by Ctrl-Z or with its container, so was
-	 * the program: the time does not count. */
+	/* If this process was stopped (Ctrl-Z, or a paused container), the
+	 * program was stopped as well, so the time does not count. */
 	if (l->looked_ns && now - l->looked_ns > STOPPED_NS)
 		l->w.resumed_ns = now;
 	observed_update(&l->w);

@@ -3,8 +3,8 @@
 /*
  * Implements copies and memset, of bytes and of rows
  *
- * CUDA makes the caller wait for a copy from or to pageable memory, and so does
- * the simulator: programs reuse the source as soon as the call returns.
+ * As in CUDA, a call that copies from or to pageable memory waits for the copy,
+ * because programs reuse the source as soon as the call returns.
  */
 
 #include "sim/cuda/copy.h"

@@ -132,7 +132,7 @@ size_t memory_unused(int device)
 	return device_memory_bytes() - used_bytes[device];
 }
 
-/* Return the number of bytes that an allocation uses of its device's memory. */
+/* Return how many bytes of its device's memory an allocation uses. */
 static size_t claim_of(const struct memory *m)
 {
 	return m->kind == MEMORY_DEVICE || m->kind == MEMORY_MANAGED ? m->bytes

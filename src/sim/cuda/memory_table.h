@@ -69,7 +69,8 @@ bool memory_enter(const struct memory *m);
 struct arena_share;
 bool memory_share(struct arena_share *out);
 
-/* Count @bytes of @device's memory as used.  Return false if fewer are left. */
+/* Count @bytes of @device's memory as used.  Return false if fewer bytes are
+ * left. */
 bool memory_claim(int device, size_t bytes);
 
 void memory_unclaim(int device, size_t bytes);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * Implements captures (see stream_capture.h) and CUDA's functions on them
- */
+/* Implements captures (see stream_capture.h) and CUDA's functions for them */
 
 #include "sim/cuda/stream_capture.h"
 

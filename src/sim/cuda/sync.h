@@ -40,9 +40,9 @@
  * CUDA loads a kernel at its first use on each device.  In NCCL, no rank loads
  * a kernel after another rank has launched: NCCL's init loads its kernels by
  * querying their attributes, and all ranks wait for one another while they
- * connect a ring, which is before the first launch.  (They do not while they
- * connect a tree.)  In the simulator, the first rank to launch loads the
- * missing kernels on all devices of the communicator.
+ * connect a ring, which is before the first launch.  (Connecting a tree does
+ * not make all ranks wait.)  In the simulator, the first rank to launch loads
+ * the missing kernels on all devices of the communicator.
  *
  * Not simulated: stream-ordered allocations and frees, which grow a pool
  * occasionally; cudaMemset(); creation of streams and events; event calls that

@@ -67,8 +67,8 @@ static const struct small_format e5m2_format = {
 /* The exponent @e as a bit field of an f32. */
 #define F32_EXPONENT(e) ((127 + (e)) << 23)
 
-/* A level whose CPU has instructions for these operations defines them
- * itself. */
+/* A level (see reduce_levels.h) whose CPU has instructions for these operations
+ * defines these macros itself. */
 #ifndef LEVEL_LESSER
 INLINE i32v i32_lesser(i32v a, i32v b)
 {

@@ -48,7 +48,7 @@ struct round {
 	size_t stride;
 
 	/* Set by round_cut(): the size of the range, the number of cache lines
-	 * in each share, and the number of shares that have one more. */
+	 * in each share, and the number of shares that have one line more. */
 	size_t bytes, each, more;
 };
 

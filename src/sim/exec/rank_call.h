@@ -32,8 +32,8 @@ enum call_kind {
 };
 
 /* Factor by which inputs are multiplied before a sum, in the call's data type.
- * It is in *at, read when the operation runs, or in the member value if the
- * member at is NULL. */
+ * Stored in *at, which is read when the operation runs, or in @value if @at is
+ * NULL. */
 struct scalar {
 	const void *at;
 	unsigned char value[8];
@@ -99,8 +99,8 @@ const char *call_words(const struct call *call, char text[CALL_WORDS]);
  * collide. */
 uint64_t call_what(const struct call *call);
 
-/* Return a word for the calls of the word @before, followed by the call of the
- * word @what. */
+/* Return a word that describes the calls of @before followed by the call of
+ * @what, which are such words. */
 uint64_t call_what_add(uint64_t before, uint64_t what);
 
 static inline bool call_what_is_list(uint64_t what)

@@ -153,8 +153,7 @@ struct launch {
 	bool joined;
 	/* True if the stream might be in the member's list of followers. */
 	bool follows;
-	/* True once other ranks' streams were kicked so that they do this
-	 * launch. */
+	/* True once the other ranks' streams were kicked for this launch. */
 	bool others_kicked;
 	/* Number of checks in which this launch has left pieces to other
 	 * ranks. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Drives streams (stream_queue.h says which thread drives, and how far)
+ * Drives streams (see stream_queue.h)
  *
  * One thread at a time drives a stream: the thread that has set the flag busy.
  * A thread that finds busy set sets the flag retry, which the driver checks

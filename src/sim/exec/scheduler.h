@@ -57,9 +57,9 @@ enum step stream_wait_step(struct stream *stream, struct work *work,
  * full, or another thread drives the stream.  May change @work. */
 bool drive_first(struct stream *stream, struct work *work);
 
-/* Drive @stream if no other thread does.  For a thread that has changed nothing
- * that the stream might wait for, so the thread that drives the stream need not
- * check again. */
+/* Drive @stream if no other thread does.  The caller must not have changed
+ * anything that the stream might wait for, because the driver does not check
+ * again. */
 void stream_poll(struct stream *stream, const struct drive *drive);
 
 /* Return true if another thread has taken over from this driver. */

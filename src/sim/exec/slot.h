@@ -37,8 +37,8 @@ struct slot {
 	_Alignas(CACHE_LINE) _Atomic uint64_t number;
 	uint64_t what; /* word for the call or calls (call_what()) */
 	union {
-		char data[SLOT_BYTES];  /* of an inline round */
-		struct rank_buffers at; /* of a split round */
+		char data[SLOT_BYTES];  /* data of an inline round */
+		struct rank_buffers at; /* buffers of a split round */
 	};
 };
 
@@ -55,7 +55,7 @@ static inline const struct call *slot_call(const struct launch *l)
 }
 
 /* Return the slot that a launch writes next, for all of its calls or, if
- * @is_one, for the next call.  The member what is already set.  The caller
+ * @is_one, for the next call.  Its member what is already set.  The caller
  * fills in the rest and calls slot_send(). */
 static inline struct slot *slot_next(const struct world *w, struct launch *l,
                                      bool is_one)

@@ -208,7 +208,7 @@ bool span_do(struct world *world, struct launch *launch,
              const struct drive *drive, bool *left_out);
 
 /* Return true while another rank might be writing to buffers of a launch that
- * will be cut short, but for a second at most. */
+ * will be cut short, but for at most one second. */
 bool span_is_touched(const struct world *world, struct launch *launch);
 
 /* Free the bounce buffers of a launch that is cut short. */

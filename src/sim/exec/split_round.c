@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Does rounds that every rank lays out for itself (see split_round.h) */
+/*
+ * Does rounds whose division every rank computes by itself (see split_round.h)
+ */
 
 #include "sim/exec/split_round.h"
 

@@ -3,7 +3,7 @@
 #define SIM_EXEC_SPLIT_ROUND_H
 
 /*
- * Rounds that every rank lays out for itself
+ * Rounds whose division into shares every rank computes by itself
  *
  * For a round of one call, each rank publishes its pointers in a slot, cuts the
  * round exactly as every other rank does, does its share, and publishes that
@@ -19,7 +19,7 @@
 
 #include "sim/exec/slot.h"
 
-/* A round, as one rank has cut it. */
+/* A round, as divided into shares by one rank. */
 struct cut {
 	uint64_t number;
 	uint64_t what; /* word for the calls (call_what()) */

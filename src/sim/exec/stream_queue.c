@@ -38,8 +38,8 @@ static uint64_t created; /* number of streams ever created */
 static struct stream *_Atomic legacy[COHORT_SIM_MAX_DEVICES];
 
 /* Atomic; for each device, number of streams that its legacy default stream
- * waits for.  Acquire and release: a thread that reads 0 sees all that these
- * streams did before they were destroyed. */
+ * waits for.  Acquire and release: a thread that reads 0 sees everything that
+ * these streams did before they were destroyed. */
 static atomic_int blocking_streams[COHORT_SIM_MAX_DEVICES];
 
 static void count_blocking(const struct stream *s, int change)

@@ -45,8 +45,8 @@ enum step {
 	STEP_BLOCKED, /* waits for an event that will kick the stream */
 	/* needs more work than the driving thread may do (enum effort) */
 	STEP_LATER,
-	/* Like STEP_LATER, but for a thread that waits for the stream instead
-	 * of the worker (poller.c). */
+	/* Like STEP_LATER, but leaves the item to a thread that waits for the
+	 * stream, not to the worker (poller.c). */
 	STEP_LEFT,
 	/* Waits for an event that kicks no stream, so the poller must step the
 	 * item again. */
@@ -73,8 +73,8 @@ struct drive {
 	/* Stop at this time.  Checked from time to time, even within an
 	 * item. */
 	uint64_t until_ns;
-	/* The driver is polling: it steps the stream again at once.  False for
-	 * its last step. */
+	/* True while the driver polls, so that it will step the stream again at
+	 * once. */
 	bool attends;
 	/* The thread will drive the stream again soon, and does flushed items
 	 * itself. */
@@ -377,7 +377,7 @@ void stream_drive_cheap(struct stream *stream);
 void stream_settle(void);
 
 /* Do what can be done now toward completing the first @position items of
- * @stream.  For a thread that then checks whether they are done. */
+ * @stream.  The caller then checks whether they are done. */
 void stream_help(struct stream *stream, uint64_t position);
 
 /* Poll @stream for a few microseconds, or until @drive says to stop.  A waiting
@@ -386,8 +386,8 @@ void stream_help(struct stream *stream, uint64_t position);
  * EFFORT_ENQUEUE. */
 void stream_poll_for_waiter(struct stream *stream, const struct drive *drive);
 
-/* Return the flushed work of @stream to the worker.  For a thread that stops
- * waiting. */
+/* Return the flushed work of @stream to the worker.  Called by a thread that
+ * stops waiting. */
 void stream_leave(struct stream *stream);
 
 /* Flush @stream: the worker does the queued work as soon as it can run, unless
@@ -397,8 +397,8 @@ void stream_flush_to_worker(struct stream *stream);
 /* Return true if the head item was flushed. */
 bool stream_is_flushed(const struct stream *stream);
 
-/* Make the worker step the item again at @when_ns (stream_worker.c).  For step
- * functions, which must return the result of this function. */
+/* Make the worker step the item again at @when_ns (stream_worker.c).  A step
+ * function must return the result. */
 enum step stream_timer(struct stream *stream, uint64_t when_ns,
                        const struct drive *drive);
 

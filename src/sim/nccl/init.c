@@ -394,7 +394,7 @@ ncclResult_t host_ncclCommInitAll(ncclComm_t *comms, int ndev,
 	group_start();
 	add_all(comms, ndev, devlist, id.number, id.process);
 	result = group_end();
-	/* End the root, because perhaps no rank has connected to it. */
+	/* End the root, because it may have no connected rank that ends it. */
 	if (result != ncclSuccess && result != ncclInProgress && shared)
 		root_dismiss(&id);
 	return result;

@@ -76,11 +76,11 @@ void lifetime_check_mixed(const struct world *world,
                           const struct ncclComm *comm, const char *function);
 
 /* Check a world whose ranks are all released, before waiting for its work.  No
- * thread or graph might still use a communicator of the world. */
+ * thread or graph may still use a communicator of the world. */
 void lifetime_check_free(const struct world *world, const char *function);
 
 /* Check a world that is about to be freed, after its work is done.  No thread
- * might still access buffers. */
+ * may still access buffers. */
 void lifetime_check_buffers(struct world *world, const char *function);
 
 /* End the program if a child that @comm failed to create was released before

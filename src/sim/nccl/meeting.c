@@ -145,7 +145,7 @@ static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
  * newest to the oldest; the other meetings follow, from the oldest to the
  * newest. */
 static struct meeting *meetings;
-static uint64_t numbers; /* the number assigned last */
+static uint64_t numbers; /* last number that was assigned */
 
 /* ---- meetings --------------------------------------------------------- */
 
@@ -368,8 +368,8 @@ static ncclResult_t end_locked(struct meeting *m)
 	return make_worlds_locked(m->places, m->n);
 }
 
-/* Free the meetings of the further ids of @j, because these ids cannot be used
- * again. */
+/* Free the meetings of all ids of @j except the first, because these ids cannot
+ * be used again. */
 static void use_up_locked(const struct join *j)
 {
 	struct join further = { .kind = JOIN_BY_ID };
@@ -429,7 +429,7 @@ static bool ends_group_locked(const struct join *j)
 }
 
 /* Return true if all joins of a group are complete, or if one of them can never
- * be. */
+ * complete. */
 static bool is_over_locked(const struct join *first)
 {
 	const struct join *j;

@@ -259,7 +259,7 @@ void group_block(void)
 	group.mode = MODE_BLOCKING;
 }
 
-/* Account for @comm when a join or a job of it enters the group: choose the
+/* Account for @comm when one of its joins or jobs enters the group: choose the
  * thread that executes the group's end.  Fail if the group mixes blocking and
  * nonblocking communicators. */
 static ncclResult_t take_mode(const struct ncclComm *comm)

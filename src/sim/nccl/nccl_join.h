@@ -29,7 +29,7 @@ struct join {
 	/* number of the id, of the call, or of the parent's world */
 	uint64_t number;
 	size_t list_count; /* length of list */
-	/* Further ids (each followed by its process if ranks may be in several
+	/* Other ids (each followed by its process if ranks may be in several
 	 * processes), or the excluded ranks. */
 	uint64_t *list;
 	int n;     /* number of ranks that may take part */
@@ -74,7 +74,7 @@ struct join {
  */
 ncclResult_t join_apply_fault(struct join *join, int rank, uint64_t operation);
 
-/* Run the joins of one NCCL group, all of them or none if one cannot, and wait
+/* Run all joins of one NCCL group, or none if one of them cannot run, and wait
  * for the other ranks. */
 ncclResult_t join_run(struct join *first);
 

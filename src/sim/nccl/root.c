@@ -68,7 +68,7 @@ struct hello {
 	int n;
 	int rank;
 	int device;
-	uint64_t list; /* a hash of the rank's further ids */
+	uint64_t list; /* hash of all ids of the rank except the first */
 };
 
 /* The root's reply to a rank. */
@@ -452,9 +452,9 @@ static void receive_all(struct root *r)
 	}
 }
 
-/* Wait until a rank connects or closes its connection.  If one has closed its
- * connection, never complete the init.  Connections that were made before the
- * close are accepted first. */
+/* Wait until a rank connects or closes its connection.  If a rank has closed
+ * its connection, never complete the init.  Connections that were made before
+ * the close are accepted first. */
 static void serve(struct root *r, struct pollfd *fds)
 {
 	const int n = r->n;

@@ -11,9 +11,8 @@
  * same user.  Once all ranks have arrived, the root sends each of them the
  * shared segment and the memory of all processes.
  *
- * A rank that closes its connection before that has left permanently.  Its
- * reply from the root says either that it has left or that all ranks have
- * joined.
+ * A rank that closes its connection earlier has left permanently.  The root's
+ * reply to it says either that it has left or that all ranks have joined.
  */
 
 #include "platform/nccl_abi.h"
@@ -58,7 +57,8 @@ bool root_open(uint64_t number);
 /*
  * root_connect - connect a rank to the root of an id
  * @n:      number of ranks of the communicator
- * @list:   hash of the rank's further ids; must be the same on all ranks
+ * @list:   hash of the rank's ids except the first; must be the same on all
+ *          ranks
  * @answer: receives the reason if there is no such root
  *
  * Returns a descriptor for root_poll_reply(), or -1 if there is no such root.

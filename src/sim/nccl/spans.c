@@ -208,7 +208,7 @@ static void begin_by_id(struct visit *v)
 		end(v, a.result, a.why);
 }
 
-/* End the roots of the further ids, because only the first id is used. */
+/* End the roots of all ids except the first, because only the first is used. */
 static void dismiss(const struct join *j)
 {
 	struct root_id id;

@@ -38,9 +38,9 @@ static bool environment_read;
  * need not strike that call. */
 static atomic_int used;
 
-/* Atomic; how often the script was cleared.  Written under lock with release,
- * paired with the acquire in fault_hold(): a thread that a fault has held sees
- * everything that was done before the script was cleared. */
+/* Atomic; number of times that the script was cleared.  Written under lock with
+ * release, paired with the acquire in fault_hold(): a thread that a fault has
+ * held sees everything that was done before the script was cleared. */
 static _Atomic uint64_t script;
 
 /* Atomic; cudaError_t of each failed device, 0 for other devices.  Written

@@ -29,8 +29,7 @@ typedef const void *nvidia_lookup(void *context, const char *symbol);
  * nvidia_kernels_open - read the tables of the loaded library
  * @version: from ncclGetVersion(), such as 22809
  *
- * Returns NULL if the version is unknown, a table is missing, or memory runs
- * out.
+ * Returns NULL if the version is unknown, a table is missing, or out of memory.
  */
 struct nvidia_kernels *nvidia_kernels_open(int version, nvidia_lookup *lookup,
                                            void *context);

@@ -37,8 +37,8 @@ static bool chunk_of(const struct task *t, uint64_t n,
 
 /*
  * All-reduce, in rounds.  A rank first sends the chunk of the previous rank.
- * Then, once for each other rank, it adds its own data to the data that it
- * receives, which finally completes its own chunk.  Then it passes on complete
+ * Then it adds its own data to the data that it receives, n - 1 times for n
+ * ranks; the last addition completes its own chunk.  Then it forwards complete
  * chunks.  The chunks of the last round are smaller, all of one size, and may
  * be empty.
  */
@@ -417,11 +417,9 @@ int program_p2p(struct task tasks[TASKS_PER_WORK], const struct layout *layout,
 
 /* ---- several broadcasts ------------------------------------------------ */
 
-/*
- * Several broadcasts at once, each from its own root around the ring.  They
- * take turns, chunk by chunk.  The order of the turns is the order of their
- * works, which is the same on all ranks.  A finished broadcast is skipped.
- */
+/* Several broadcasts at once, each from its own root around the ring.  They
+ * take turns, chunk by chunk, in the order of their works, which is the same on
+ * all ranks.  A finished broadcast is skipped. */
 
 /* Store the operation of turn @n, which belongs to work @n % count.  An
  * operation without a peer moves nothing. */
