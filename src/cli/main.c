@@ -85,8 +85,7 @@ int main(int argc, char **argv)
 	/* Set only the character set, because numbers must keep their decimal
 	 * point. */
 	setlocale(LC_CTYPE, "");
-	/* Overridden options are not reported here: cohort_group_open()
-	 * does. */
+	/* Overridden options are reported later, by cohort_group_open(). */
 	environment_report_unknown(&log);
 	status = dispatch(argc, argv);
 	if ((fflush(stdout) || ferror(stdout)) && status == CLI_OK)

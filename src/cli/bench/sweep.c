@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The operation of cohort bench on collectives: a case for each chosen
+/* The operation of cohort bench for collectives: a case for each chosen
  * collective, type, reduction, mode and size, in this order */
 
 #include <stdio.h>

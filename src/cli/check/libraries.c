@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Checks which of several installed libraries a process gets, and which library
- * a launcher needs */
+/* Checks which of several installed libraries a process loads, and whether the
+ * library that a launcher needs is installed */
 
 #include <dlfcn.h>
 #include <stdio.h>

@@ -24,7 +24,7 @@
 #define CHECK "nccl-files"
 #define PREFIX "NCCL_"
 
-/* First version of NCCL that takes the home directory from HOME */
+/* First version of NCCL that reads the home directory from HOME */
 #define ASKS_HOME 23003
 
 /* First version that drops a carriage return before a newline */
@@ -92,10 +92,10 @@ static const char *value_fault(const char *value)
 	return NULL;
 }
 
-/* Parse a line into @s, and report it if it has another effect than it seems to
- * have. Return whether it sets a variable of NCCL's that was not set before.
- * Other variables do not count: NCCL sets them in its first call, when the code
- * that reads them may have run. */
+/* Parse a line into @s, and report it if it does not have the effect that it
+ * seems to have. Return whether it sets one of NCCL's variables that was unset.
+ * Other variables do not count, because NCCL sets them in its first call, when
+ * the code that reads them may already have run. */
 static bool read_line(struct check *c, char *line, int nccl_version,
                       struct nccl_setting *s)
 {

@@ -12,8 +12,8 @@
 
 #define NS_PER_MS UINT64_C(1000000)
 
-/* getopt_long()'s value for an option without a letter is this plus the index
- * of the option in the table. */
+/* Base of getopt_long()'s values for options without a letter: the value is
+ * this number plus the option's index in the table. */
 enum { CLI_LONG_OPTION = 256 };
 
 static bool takes_value(const struct cli_option *option)

@@ -121,7 +121,7 @@ bool symbols_find(const char *path, uint64_t address, struct text *t)
 		.section_address = dwfl_offline_section_address,
 	};
 	static char last[PLACE_PATH];
-	static Dwfl *files; /* with the file @last loaded */
+	static Dwfl *files; /* session that has loaded the file @last */
 	static Dwfl_Module *module;
 	GElf_Addr bias;
 

@@ -24,7 +24,7 @@ bool symbols_add_stack(struct text *t, int64_t pid, int tid);
 
 /* Add the function at an address in the file @path, with its source line if
  * known. Return false if the function is not known. Only one thread at a time
- * can call this. */
+ * may call this function. */
 bool symbols_find(const char *path, uint64_t address, struct text *t);
 
 #endif

@@ -22,8 +22,8 @@
 
 #define NS_PER_MS (NS_PER_S / 1000)
 
-/* Time that a stalled rank has to return, and that an abort has, which takes
- * NCCL half a second */
+/* Time limit for a stalled rank to return, and for an abort, which takes NCCL
+ * half a second */
 #define ABORT_DEADLINE_NS (2 * NS_PER_S)
 
 /* Deadline of a call that all ranks have made. It must expire before a rank's
@@ -226,7 +226,7 @@ static const struct digits *load_digits(void)
 	return &digits;
 }
 
-/* Open the group. Rank r runs on device r, in whichever process it is. */
+/* Open the group. Rank r runs on device r, in any process. */
 static int open_group(struct demo *d)
 {
 	const struct cohort_bootstrap bootstrap = {

@@ -17,7 +17,7 @@
 
 #include "base/random.h"
 
-#define SEED 1 /* of the weights and of the order of the images */
+#define SEED 1 /* seed of the weights and of the order of the images */
 #define RATE 0.1f
 #define MOMENTUM 0.9f
 

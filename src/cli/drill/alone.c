@@ -12,7 +12,8 @@
 #include "base/thread.h"
 #include "base/util.h"
 
-/* Start a sum on @streams, or on the ranks' own streams if @streams is NULL. */
+/* Start an all-reduce on @streams, or on the ranks' own streams if @streams is
+ * NULL. */
 static int reduce(struct drill_run *run, void *const *streams, uint64_t *ticket)
 {
 	void *tensors[DRILL_MOST_RANKS];
@@ -24,7 +25,7 @@ static int reduce(struct drill_run *run, void *const *streams, uint64_t *ticket)
 	                               COHORT_SUM, streams, ticket);
 }
 
-/* Sum ones over the group's @n ranks, which are in all processes, and check the
+/* All-reduce ones over the group's @n ranks in all processes, and check the
  * result. Return false after recording an error. */
 static bool sum(struct drill_run *run, int n)
 {
@@ -62,7 +63,7 @@ static bool all_are_ready(struct drill_run *run)
 	return drill_await(run, left, run->options->processes);
 }
 
-/* Start a sum in which the victim has a bad stream. The call must be
+/* Start an all-reduce in which the victim has a bad stream. The call must be
  * refused. */
 static void call_on_bad_stream(struct drill_run *run)
 {
@@ -188,8 +189,8 @@ static void strike_open(struct drill_run *run)
 			strike_later(run);
 		break;
 	case BY_UNLINK:
-		/* The victim arrives after the file was removed by which the
-		 * other processes wait for it. */
+		/* The victim arrives after the removal of the file with which
+		 * the other processes wait for it. */
 		if (drill_has_victim(run))
 			drill_await(run, is_removed, 1);
 		else

@@ -25,7 +25,7 @@
 /* The library's idle workers, whose number can change for a moment */
 #define KEPT_SPARE "cohort/spare"
 
-/* Time that everything a cell leaves behind may take to end */
+/* Time limit for resources that a cell leaves behind to end */
 #define GONE_NS (20 * NS_PER_S)
 
 static bool is_kept(const char *name)

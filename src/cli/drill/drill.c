@@ -247,8 +247,8 @@ static void do_cell(struct drill *d, enum place place, enum trouble trouble)
 }
 
 /* Run a cell without a fault, which must succeed. The platform keeps resources
- * after its first use. Without this, the census would report them after the
- * first cell. */
+ * after its first use, which the census would otherwise report after the first
+ * cell. */
 static bool warm_up(struct drill *d)
 {
 	struct drill_result result;

@@ -227,8 +227,8 @@ static struct notice time_it(const struct drill_run *run, int process)
 	return n;
 }
 
-/* Return when the first process started, because the verdict may come from
- * it. */
+/* Return the earliest start of the tested call in any process, because any
+ * process may make the verdict. */
 static uint64_t first_began(const struct drill_run *run)
 {
 	uint64_t first = UINT64_MAX, began;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * cohort top: requests dumps by a FIFO, and reads the files that arrive
+ * cohort top: requests dumps through a FIFO, and reads the files that arrive
  *
  * A file is an answer if it has changed since the last check. A dump replaces
  * the whole file, so a file with another inode or time is new and complete.

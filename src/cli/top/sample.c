@@ -78,7 +78,7 @@ static void find_rates(struct top_rank *out, const struct flight_rank *r,
 		from_ns = r->ops->r.submitted_ns;
 		ticket = r->ops->r.ticket - 1;
 	}
-	/* The time of a silent rank is that of its last dump. */
+	/* For a silent rank, use the time of its last dump. */
 	seconds = (double)since(out->time_ns, from_ns) / 1e9;
 	if (seconds <= 0 || (before && before->collectives > out->collectives))
 		return;
@@ -90,7 +90,7 @@ static void find_rates(struct top_rank *out, const struct flight_rank *r,
 		if (op->r.kind != OP_COPY && op->r.kind != OP_SPLIT)
 			bytes += (double)op->r.bytes;
 	}
-	/* Count calls that are not on record like the average recorded call. */
+	/* Assume the average size for calls that are not on record. */
 	if (seen > 0)
 		bytes *= (double)(end[-1].r.ticket - ticket) / seen;
 	if (before)

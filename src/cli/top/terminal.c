@@ -27,8 +27,8 @@
 
 #define MOST_COLUMNS ((int)sizeof(((struct page_line *)NULL)->text) - 1)
 
-/* The signal that arrived while the command waited, or 0. If several arrived,
- * the lowest: signals that end the command are below SIGCONT and SIGTSTP. */
+/* The lowest signal that arrived while the command waited, or 0. Signals that
+ * end the command are lower than SIGCONT and SIGTSTP. */
 static volatile sig_atomic_t caught;
 
 /* Signal mask while the command waits */
@@ -181,7 +181,7 @@ static void wait_for_key(struct view *v)
 	ppoll(&in, 1, v->page.is_paused && !v->watch->is_asked ? NULL : &until,
 	      &former);
 	if (in.revents & ~POLLIN)
-		v->quit = true; /* the terminal is gone */
+		v->quit = true; /* the terminal was closed */
 	/* More signals can arrive while the command is stopped. */
 	while (caught)
 		default_action(caught);

@@ -33,7 +33,7 @@ static void take_operations(const struct watch *w, struct flight_rank *r,
 {
 	const uint64_t last = atomic_load(&e->last);
 	const uint64_t done = shared_last_done(w->shared, e);
-	/* the oldest that may be on record */
+	/* oldest ticket that may be on record */
 	uint64_t ticket = last > SHARED_SLOTS ? last - SHARED_SLOTS + 1 : 1;
 	struct flight_op *op;
 

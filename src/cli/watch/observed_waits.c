@@ -153,12 +153,12 @@ struct node {
 
 	int to; /* index of the node that it waits for, or -1 */
 	/* The call in which the rank itself waits, with its communicator and
-	 * the rank's number in that. */
+	 * the rank's number there. */
 	struct {
 		const struct observed *in;
 		int rank;
 		enum wait_way way;
-		uint64_t number; /* of the collective */
+		uint64_t number; /* number of the collective */
 		struct record call;
 	} wait;
 };
@@ -381,8 +381,8 @@ static int find_or_add_node(struct walk *k, const struct node *x)
 	return k->n++;
 }
 
-/* Return whether the rank of @x has called the front, but behind a call in which
- * it waits for a rank in another communicator. */
+/* Return whether the rank of @x has called the front, but after a call in which
+ * it waits for a rank of another communicator. */
 static bool is_queued(const struct watch *w, struct node x)
 {
 	const struct rank_snapshot *r = snapshot_rank(&x.in->now, x.rank);

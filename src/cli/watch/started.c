@@ -64,7 +64,7 @@ static void set_ended(struct started_process *p, int status)
 }
 
 /* Return whether libdw has reaped the program.  It waits for the threads whose
- * stacks it reads, and so reaps the program if that ends at this time. */
+ * stacks it reads, and so reaps the program if the program ends then. */
 static bool is_lost(pid_t program)
 {
 	siginfo_t info;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * Implements graphs (see graph.h) and CUDA's functions on them
- */
+/* Implements graphs (see graph.h) and CUDA's functions for them */
 
 #include "sim/cuda/graph.h"
 

@@ -102,8 +102,8 @@ static const struct graph_kind kernel_kind = {
 
 /* Record the events that the launch attributes name: the events that follow the
  * kernel if @behind, otherwise the events that precede it.  A programmatic
- * event follows the kernel, because a block can trigger it as late as at its
- * end, unless the start of the blocks triggers it. */
+ * event that a block triggers follows the kernel, because the block may trigger
+ * it only at its end. */
 static cudaError_t record_events(const struct host_launch *l, bool behind)
 {
 	cudaError_t error = cudaSuccess;

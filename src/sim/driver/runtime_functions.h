@@ -171,7 +171,7 @@
 	   CUstream, stream), \
 	  DRIVER_FILL(stream, false))
 
-/* Errors if a context of a copy is not one. */
+/* Errors of a copy with an invalid context. */
 #define DRIVER_PEERS(call) \
 	(driver_device_of(to) >= 0 && driver_device_of(from) >= 0 \
 		 ? (call) : cudaErrorDeviceUninitialized)

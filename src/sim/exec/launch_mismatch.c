@@ -53,7 +53,7 @@ void mismatch_check_message(const struct member *from, const struct call *send,
 }
 
 /* Return the number of collectives of a launch for which all ranks have
- * arrived, even if no thread has noticed it yet.  The launch must have
+ * arrived, even if no thread has noticed this yet.  The launch must have
  * arrived. */
 static size_t calls_met(const struct launch *l)
 {

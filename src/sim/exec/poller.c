@@ -32,9 +32,9 @@
  * acquire). */
 static struct stream *_Atomic registered;
 
-/* Atomic, seq_cst; true if the poller sleeps or is about to.  Set before a last
- * check of @registered.  So either the poller sees a stream that is being
- * registered, or the thread that registers it sees that the poller is
+/* Atomic, seq_cst; true if the poller sleeps or is about to sleep.  Set before
+ * a last check of @registered.  So either the poller sees a stream that is
+ * being registered, or the thread that registers it sees that the poller is
  * asleep. */
 static atomic_bool asleep;
 

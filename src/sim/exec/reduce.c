@@ -44,7 +44,7 @@ static bool has_avx512_bf16(void)
 
 static const struct {
 	const struct reduce_level *level;
-	bool (*is_there)(void); /* NULL if it always is */
+	bool (*is_there)(void); /* NULL if every CPU can run the level */
 } levels[] = {
 #ifdef __x86_64__
 #ifdef REDUCE_AVX512_BF16

@@ -3,7 +3,7 @@
 #define SIM_EXEC_REDUCE_LOOPS_H
 
 /*
- * The loops of one level of reductions
+ * The loops of reductions for one level of vector instructions
  *
  * The source file that includes this one defines the level: LEVEL is the name
  * of its table, NAME its name as a string, WIDTH the number of bytes in its

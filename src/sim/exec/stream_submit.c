@@ -76,7 +76,7 @@ void stream_push(struct stream *s, const struct work *work,
 	if (position_out)
 		*position_out = position;
 	/* If the stream is registered, the poller reaches this item when it
-	 * checks the earlier ones. */
+	 * checks the earlier items. */
 	if (position - stream_done(s) == 1 || !atomic_load(&s->is_registered))
 		stream_drive_cheap(s);
 }

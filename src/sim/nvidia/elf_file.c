@@ -37,7 +37,7 @@ __attribute__((format(printf, 2, 3))) static bool fail(const struct file *f,
 /* ---- checking that all parts exist ------------------------------------ */
 
 /* Return true if @bytes at @offset are in the file; otherwise, report that
- * @what is cut off. */
+ * @what is truncated. */
 static bool is_in_file(const struct file *f, const char *what, uint64_t offset,
                        uint64_t bytes)
 {

@@ -55,7 +55,7 @@ struct block {
 	bool in_batch;
 	struct works works;
 	int work; /* index of the next work to start */
-	/* Bit set of the first 64 works: those that are profiled. */
+	/* Bit set of the profiled works, among the first 64. */
 	uint64_t profiled;
 
 	struct coll_work coll; /* the collective in progress */
