@@ -25,8 +25,8 @@ enum { N_KINDS = ARRAY_SIZE(kinds) };
 struct findings {
 	struct cohort_platform_info platforms[N_KINDS];
 	const char *chosen; /* the platform for a new group, or NULL */
-	char reason[512];   /* why @chosen is NULL */
-	const char *notes;  /* notes about the choice */
+	char reason[512];   /* reason if @chosen is NULL */
+	const char *notes;
 };
 
 static void probe_choice(struct findings *found)

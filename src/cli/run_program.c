@@ -64,7 +64,7 @@ static const char help[] =
 
 struct found {
 	char path[PATH_MAX];
-	int version; /* 0 if none was found */
+	int version; /* NCCL's version, or 0 if no library was found */
 	bool is_known;
 };
 
@@ -164,7 +164,7 @@ static int find_nccl(const char *own, char out[PATH_MAX])
 	char wheels[PATH_MAX + sizeof(WHEELS)];
 	struct found best = { .version = 0 };
 
-	/* Let the dynamic linker search. */
+	/* Let the dynamic linker search for the library. */
 	consider_file("libnccl.so.2", &best);
 	for (size_t i = 0; i < ARRAY_SIZE(patterns); i++)
 		consider_pattern(patterns[i], &best);
@@ -230,7 +230,8 @@ static const struct {
 } settings[] = {
 	{ "NCCL_ALGO", "Ring" },
 	{ "NCCL_PROTO", "Simple" },
-	{ "NCCL_P2P_LL_THRESHOLD", "-1" }, /* Simple also for small messages */
+	/* use Simple also for small messages */
+	{ "NCCL_P2P_LL_THRESHOLD", "-1" },
 	/* One thread executes all channels of a launch, so more channels would
 	 * not be faster. */
 	{ "NCCL_MAX_NCHANNELS", "1" },

@@ -95,12 +95,12 @@ struct overlap_length {
 
 struct bench_options {
 	const struct bench_operation *operation;
-	int ranks;    /* 0 if not given */
+	int ranks;    /* number of ranks, or 0 if not given */
 	int platform; /* enum cohort_platform */
-	int type;     /* -1 for all */
-	int op;       /* -1 for all */
+	int type;     /* data type, or -1 for all */
+	int op;       /* reduction, or -1 for all */
 	uint64_t rounds;
-	uint64_t iterations; /* per round; 0 to fill round_ns */
+	uint64_t iterations; /* iterations per round, or 0 to fill round_ns */
 	uint64_t warm_up;    /* untimed iterations before the timed ones */
 	/* measure with buffers that are rewritten before each operation */
 	bool rewrites;
@@ -109,9 +109,10 @@ struct bench_options {
 	bool json;
 
 	/* For collectives */
-	const struct collective *collective; /* NULL for all */
+	/* the collective, or NULL for all */
+	const struct collective *collective;
 	int root;
-	size_t sizes[BENCH_MAX_SIZES]; /* in bytes */
+	size_t sizes[BENCH_MAX_SIZES]; /* sizes of the data, in bytes */
 	size_t size_count;
 	bool loops; /* measure with buffers that are not rewritten */
 	bool paths[BENCH_PATHS];
@@ -127,7 +128,8 @@ struct bench_options {
 	bool methods[LIST_METHODS];
 
 	/* For overlap */
-	uint64_t first_bytes; /* 0 for the reducer's default */
+	/* size of the first bucket, or 0 for the reducer's default */
+	uint64_t first_bytes;
 	uint64_t bucket_bytes;
 	bool full_buckets;
 	struct overlap_length lengths[BENCH_MAX_LENGTHS];
@@ -140,11 +142,11 @@ struct bench_options {
 /* ---- cases ------------------------------------------------------------ */
 
 struct bench_case {
-	const char *title; /* title of its table */
-	char mode[32];     /* name of the case in the table */
+	const char *title;
+	char mode[32]; /* name of the case in the table */
 	bool rewrites;
 	bool is_checked;
-	size_t bytes; /* counted as nccl-tests does */
+	size_t bytes; /* bytes of data, counted as in nccl-tests */
 
 	/* For a collective */
 	const struct collective *collective;
@@ -179,9 +181,9 @@ struct bench_shape {
 struct bench_shapes {
 	struct bench_shape *all;
 	size_t n;
-	size_t values; /* elements of all tensors */
+	size_t values; /* number of elements of all tensors */
 	size_t room;   /* size of a rank's memory for all tensors, in bytes */
-	size_t most;   /* elements of the largest tensor */
+	size_t most;   /* number of elements of the largest tensor */
 };
 
 /* ---- the ranks -------------------------------------------------------- */
@@ -194,7 +196,7 @@ struct lane {
 	int rank;
 	/* number of arrivals that complete this rank's next barrier */
 	uint64_t met;
-	struct bench_case *c; /* the current case */
+	struct bench_case *c;
 	char *buffer[2];
 	/* Host memory, or NULL if the host can access the buffers */
 	char *staging;
@@ -300,15 +302,17 @@ struct bench_operation {
 	/* open_groups to fill, describe and print_last_lines may be NULL. */
 	int (*open_groups)(struct bench *b); /* returns an enum cohort_status */
 	bool (*open)(struct lane *lane);     /* prepare the rank */
-	void (*close)(struct lane *lane);    /* free what only its thread can */
-	bool (*enter)(struct lane *lane);    /* prepare the current case */
-	void (*leave)(struct lane *lane);    /* end the current case */
+	/* free resources that only its thread can free */
+	void (*close)(struct lane *lane);
+	bool (*enter)(struct lane *lane); /* prepare the current case */
+	void (*leave)(struct lane *lane); /* end the current case */
 	bool (*fill)(struct lane *lane, int byte); /* set the case's memory */
 
 	bool (*rewrite)(struct lane *lane); /* rewrite the data to send */
 	bool (*operate)(struct lane *lane); /* run an operation, and wait */
 	bool (*compare)(struct lane *lane); /* count wrong elements */
-	void (*describe)(const struct bench *b); /* print above the table */
+	/* print a description above the table */
+	void (*describe)(const struct bench *b);
 
 	/* Put the columns of the row that starts with case @c. */
 	void (*report)(struct row *row, const struct bench *b,

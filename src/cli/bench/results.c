@@ -31,7 +31,8 @@ unsigned long long bench_wrong(const struct bench_case *c, size_t n)
 }
 
 struct row {
-	struct json *json; /* NULL if the row is in a table */
+	/* the JSON output, or NULL if the row is in a table */
+	struct json *json;
 	bool is_heading;
 	bool has_columns;
 };

@@ -38,8 +38,10 @@ struct finding {
 };
 
 struct probed {
-	struct cohort_platform_info info; /* without its texts */
-	char nccl_file[PATH_MAX], runtime_file[PATH_MAX]; /* "" if not known */
+	/* facts about the platform, except its texts */
+	struct cohort_platform_info info;
+	/* paths of the libraries, or "" if unknown */
+	char nccl_file[PATH_MAX], runtime_file[PATH_MAX];
 
 	/* A library of NVIDIA's that is installed but not used, because there
 	 * is no GPU and so the host platform was chosen, or "" */
@@ -63,7 +65,7 @@ struct check {
 	const char *root;
 	/* the platform; its status is not COHORT_OK if it cannot be used */
 	struct probed probed;
-	bool is_probed;          /* @probed is valid */
+	bool is_probed;
 	char files[2][PATH_MAX]; /* paths of NCCL's files, or "" */
 	/* settings from @files, which the caller frees */
 	struct nccl_setting *settings;
@@ -206,12 +208,14 @@ struct trial_shared {
 struct trial {
 	const struct check *check;
 	void (*run)(struct trial *trial); /* runs in the child */
-	const char *name;                 /* name of a variable, for @run */
-	int a, b;                         /* devices, for @run */
-	unsigned plan;                    /* for @run */
-	size_t size;                      /* size of @shared->data */
+	/* argument of @run: the name of a variable */
+	const char *name;
+	int a, b;      /* arguments of @run: two devices */
+	unsigned plan; /* argument of @run: bits of a plan */
+	size_t size;   /* size of @shared->data */
 
-	struct trial_shared *shared; /* NULL if there is no trial */
+	/* memory shared with the child, or NULL if there is no trial */
+	struct trial_shared *shared;
 	pid_t pid;
 	enum trial_end end;
 	const char *step;      /* the last step that started */

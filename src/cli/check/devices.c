@@ -35,13 +35,13 @@
 enum {
 	TRY_COPIES = 1,
 	TRY_SUMS = 2,
-	TRY_AVOIDS = 4, /* with NCCL_P2P_DISABLE=1 */
+	TRY_AVOIDS = 4, /* set NCCL_P2P_DISABLE=1 */
 };
 
 struct pair_facts {
 	/* CUDA reports that both devices can access each other's memory */
 	bool is_direct;
-	bool has_copied; /* both copies are done and correct */
+	bool has_copied; /* both copies have completed with the right data */
 	/* the library refused its settings or could not start threads; the
 	 * devices are not at fault */
 	bool is_refused;
@@ -313,7 +313,7 @@ struct job {
 
 struct slot {
 	struct trial trial; /* the job's current or last trial */
-	struct job *job;    /* NULL if the slot is free */
+	struct job *job;    /* the slot's job, or NULL if the slot is free */
 	struct pair_facts facts;
 	char subject[32];
 	char fault[TRIAL_TEXT + 256]; /* fault of the all-reduce, or "" */
@@ -331,7 +331,7 @@ struct field {
 	uint64_t until_ns;
 
 	struct slot slots[TRIALS];
-	struct trial *trials[TRIALS]; /* trials of the slots */
+	struct trial *trials[TRIALS];
 	unsigned slot_count;
 
 	bool is_refused; /* the library cannot open a group on any devices */

@@ -36,8 +36,9 @@ struct reading {
 };
 
 struct limit {
-	const char *check, *subject; /* "" if the check has no subject */
-	/* NULL if the limit always applies */
+	/* names in the report; the subject is "" if there is none */
+	const char *check, *subject;
+	/* returns whether the limit applies; NULL if it always does */
 	bool (*applies)(const struct check *c);
 	void (*read)(struct reading *r);
 	int resource; /* argument of getrlimit() */

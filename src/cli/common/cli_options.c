@@ -190,7 +190,7 @@ bool cli_options(const char *command, int argc, char **argv,
 
 	cli_command = command;
 	make_tables(options, letters, table);
-	optind = 0; /* makes getopt_long() start again */
+	optind = 0; /* makes getopt_long() start from the first argument */
 	opterr = 0;
 	while (status == CLI_OK &&
 	       (c = getopt_long(argc, argv, letters, table, NULL)) != -1) {

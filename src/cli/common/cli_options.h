@@ -23,14 +23,14 @@ enum cli_value {
 	CLI_PROGRAM,
 	CLI_TRUE,  /* takes no value; sets a bool */
 	CLI_FALSE, /* takes no value; clears a bool */
-	CLI_BIT,   /* 0 or 1, for a bool */
+	CLI_BIT,   /* takes 0 or 1; sets a bool */
 	CLI_INT,   /* a number from least to most, for an int */
 	CLI_UINT,  /* a number from least to most, for a uint64_t or size_t */
 	CLI_MS,    /* milliseconds from least to most, for a uint64_t of ns */
-	CLI_TEXT,  /* for a const char * */
+	CLI_TEXT,  /* takes any text; sets a const char * */
 	/* one of the names of numbers from least to most, for an int */
 	CLI_NAME,
-	CLI_READ, /* read by @read */
+	CLI_READ, /* takes a value that @read parses */
 	/* words separated by commas; @read is called with NULL first, then with
 	 * each word */
 	CLI_LIST,

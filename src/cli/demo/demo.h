@@ -52,7 +52,7 @@ extern const struct mlp_tensor {
 } mlp_tensors[MLP_TENSORS];
 
 struct mlp_sample {
-	float inputs[MLP_INPUTS]; /* 0..1 */
+	float inputs[MLP_INPUTS]; /* pixels, scaled to 0..1 */
 	int label;
 };
 
@@ -115,14 +115,14 @@ enum demo_fault {
 extern const char *const demo_faults[FAULTS];
 
 struct demo_options {
-	int ranks; /* 0 if not given */
+	int ranks; /* number of ranks, or 0 if not given */
 	/* number of processes, among which the ranks are divided */
 	int processes;
 	int platform; /* enum cohort_platform */
 	size_t epochs;
 	enum demo_fault fault;
 	int fault_rank;    /* with FAULT_KILL the first rank of the process */
-	int fault_process; /* with FAULT_KILL */
+	int fault_process; /* the process to kill, with FAULT_KILL */
 	uint64_t fault_step;
 	uint64_t join_deadline_ns;
 	bool verify;
@@ -154,7 +154,7 @@ struct rank {
 	uint16_t order[DIGITS_TRAIN]; /* order of the images in this epoch */
 	struct mlp_loss loss;         /* loss in this epoch so far */
 	uint64_t compute_ns;
-	uint64_t comm_ns; /* copies, reduction and waiting */
+	uint64_t comm_ns; /* time in copies, reductions and waits */
 
 	/* The last generation that included the rank. For each generation: the
 	 * first step and the number of ranks, which is 0 if the generation
@@ -170,8 +170,8 @@ struct rank {
 	uint64_t answered_ns;
 
 	struct cohort_comm *comm;
-	void *device;                   /* a struct mlp in device memory */
-	struct cohort_reducer *reducer; /* reduces the gradients in @device */
+	void *device; /* a struct mlp in device memory */
+	struct cohort_reducer *reducer;
 	bool has_died; /* its thread exited without freeing anything */
 	/* its thread was abandoned by the first run that failed */
 	bool is_left_behind;
@@ -188,12 +188,13 @@ struct demo {
 	uint64_t steps;
 	struct shared {
 		_Atomic uint64_t fault_ns;
-		struct rank ranks[]; /* by rank number in generation 1 */
+		/* ranks, indexed by their number in generation 1 */
+		struct rank ranks[];
 	} * shared;
 
 	int process;
 	struct cohort_group *group;
-	int platform; /* platform of the group */
+	int platform;
 
 	/* A stalled rank waits for @release, and posts @released when it
 	 * ends. */
@@ -205,7 +206,7 @@ struct demo {
 	struct cohort_cause cause;
 	uint64_t start_ns;
 	uint64_t returned_ns;  /* when the run of generation 1 returned */
-	uint64_t respawned_ns; /* when generation 2 was open */
+	uint64_t respawned_ns; /* time at which generation 2 was open */
 	uint64_t end_ns;
 };
 

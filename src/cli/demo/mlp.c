@@ -41,7 +41,7 @@ const struct mlp_tensor mlp_tensors[MLP_TENSORS] = {
 /* Results of a sample's forward pass that its backward pass needs */
 struct activations {
 	float hidden[MLP_HIDDEN];
-	float outputs[MLP_OUTPUTS]; /* before the softmax */
+	float outputs[MLP_OUTPUTS]; /* outputs before the softmax */
 };
 
 /* Initialize weights uniformly in [-limit, limit), with He's limit for ReLU

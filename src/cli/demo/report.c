@@ -16,9 +16,10 @@ struct summary {
 	int generations;
 	int ranks;                /* number of ranks in the last generation */
 	const struct rank *final; /* the first rank of that generation */
-	double compute_seconds;   /* mean over its ranks */
+	/* mean time over the ranks of that generation */
+	double compute_seconds;
 	double comm_seconds;
-	double accuracy; /* on the held-out images */
+	double accuracy; /* accuracy on the held-out images */
 	double loss;     /* mean over the images of the last epoch */
 	/* largest difference from training by one thread, or NaN without
 	 * --verify */

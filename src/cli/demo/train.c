@@ -108,7 +108,8 @@ static int create_reducer(struct rank *rank)
 			.type = COHORT_F32,
 		};
 	cohort_reducer_options_init(&options);
-	options.op = COHORT_SUM; /* already divided by the batch size */
+	/* the gradients are already divided by the batch size */
+	options.op = COHORT_SUM;
 	return cohort_reducer_create(rank->comm, parameters, MLP_TENSORS,
 	                             &options, &rank->reducer);
 }

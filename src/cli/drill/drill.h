@@ -83,10 +83,10 @@ enum place { DRILL_PLACES(DRILL_AT) PLACES };
 	X(PAUSED_PARENT, "pause on the parent")                                \
 	/* Faults of the victim's process, if there are several processes */   \
 	X(KILL, "process killed")                                              \
-	X(PAUSE, "process paused") /* for less than the deadline */            \
-	X(STOP, "process stopped") /* for longer than the deadline */          \
+	X(PAUSE, "process paused") /* shorter than the deadline */             \
+	X(STOP, "process stopped") /* longer than the deadline */              \
 	X(DESCRIPTORS, "out of descriptors")                                   \
-	X(UNLINK, "file removed") /* the file by which processes meet */
+	X(UNLINK, "file removed") /* of the file where processes meet */
 
 #define DRILL_BY(trouble, name) BY_##trouble,
 enum trouble {
@@ -108,9 +108,9 @@ enum blame {
 /* Time by which a verdict is required */
 enum bound {
 	NO_BOUND,
-	BY_DEADLINE, /* when the deadline expires */
-	AT_ONCE,     /* soon after the fault */
-	BY_PROBER,   /* at the prober's next query after the fault */
+	BY_DEADLINE,
+	AT_ONCE,   /* soon after the fault */
+	BY_PROBER, /* at the prober's next query after the fault */
 };
 
 struct cell {
@@ -190,12 +190,12 @@ enum { DRILL_MOST_RANKS = 8 };
 struct drill_options {
 	int ranks;
 	int processes; /* each has at least two ranks, all the same number */
-	int platform;  /* enum cohort_platform */
+	int platform;
 	uint64_t deadline_ns;
 	uint64_t slack_ns; /* largest permitted delay of a detection */
 	bool is_nvidia;    /* NVIDIA's NCCL on the simulated devices */
 	bool only[PLACES][TROUBLES];
-	bool is_limited; /* some cells were chosen by name */
+	bool is_limited; /* the user has selected some cells by name */
 	bool list;
 	bool json;
 };
@@ -223,7 +223,7 @@ struct drill_result {
 struct drill_memory {
 	struct cohort_group *keeper;
 	int first, n;
-	/* starting with rank @first */
+	/* one communicator per rank, from rank @first on */
 	struct cohort_comm *comms[DRILL_MOST_RANKS];
 	/* two tensors for each rank */
 	float *tensors[DRILL_MOST_RANKS];
@@ -272,7 +272,7 @@ struct drill_shared {
 	atomic_int fires;  /* aborts of the group */
 	atomic_int fired;  /* aborts that ended the group */
 
-	/* Atomic flags */
+	/* Atomic; the flags of the cell */
 	atomic_int is_stuck;   /* the victim is about to get stuck in a call */
 	atomic_int is_closing; /* the group is about to be closed */
 	atomic_int has_ids;    /* the ids are valid */
@@ -302,10 +302,10 @@ struct drill_rank {
 	void *stream; /* stream of the rank's calls */
 	/* a stream that the calls must refuse at first, or NULL */
 	void *bad_stream;
-	float *tensors; /* two tensors */
+	float *tensors;
 	pthread_t thread;
-	uint64_t tickets[2]; /* tickets of its calls, or 0 */
-	int status;          /* the status that its call returned */
+	uint64_t tickets[2]; /* tickets of the rank's calls, or 0 */
+	int status;          /* status that the rank's call returned */
 	bool must_be_cause;  /* @status must equal the status of the cause */
 };
 
@@ -334,7 +334,7 @@ struct drill_run {
 	/* Abort handle of the communicators that the cell tests */
 	struct cohort_abort *handle;
 	struct drill_shared *shared;
-	struct drill_outcome *own; /* outcome of this process */
+	struct drill_outcome *own;
 
 	/* Used only by the main thread */
 	pthread_t main;

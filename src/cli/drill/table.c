@@ -234,7 +234,8 @@ static const struct rule rules[] = {
 
 	/* Faults of a process */
 	{ P(OPEN), T(KILL), LEAVES(PROCESS_EXITED, "was being opened") },
-	{ P(RESPAWN), T(KILL), PEACE }, /* without the ranks of the process */
+	/* continues without the ranks of that process */
+	{ P(RESPAWN), T(KILL), PEACE },
 	{ ANYWHERE, T(KILL),
 	  ENDS(PROCESS_EXITED, LEADER, AT_ONCE, "which drove") },
 	{ P(WAIT), T(PAUSE) | T(STOP),

@@ -30,7 +30,7 @@ enum ending {
 
 struct process {
 	int number;
-	const char *host; /* NULL if no hosts were given */
+	const char *host; /* name of the host, or NULL if no hosts were given */
 	bool is_remote;
 	/* number of the process and number of processes, on its host */
 	int local_number, local_count;
@@ -42,7 +42,7 @@ struct process {
 	 * process. */
 	int lifeline;
 	enum ending ending;
-	uint64_t ending_ns; /* time of the next step */
+	uint64_t ending_ns; /* time of the next step to end the process */
 	bool has_failed;
 	/* Time by which the other processes must be notified of its end, or 0
 	 * if it is running */
@@ -58,10 +58,10 @@ struct launch {
 	char **words;
 	size_t n_words;
 	const char *interface;
-	char **program; /* the program with its arguments */
-	char *path;     /* path of the program, if there is no agent */
-	char *folder;   /* the current folder */
-	sigset_t mask;  /* signal mask that the processes start with */
+	char **program;
+	char *path;    /* path of the program, if there is no agent */
+	char *folder;  /* the current folder */
+	sigset_t mask; /* signal mask that the processes start with */
 	/* limit of open files that the processes start with */
 	struct rlimit files;
 	bool was_signalled;

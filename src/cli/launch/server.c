@@ -131,7 +131,7 @@ static struct client *find_client(const struct pmix_proc *p)
  * it holds a lock that PMIx_Notify_event() needs. So libpmix's thread must not
  * call PMIx_Notify_event() once the server is stopping. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static bool is_stopping; /* guarded by lock */
+static bool is_stopping; /* the server is stopping; guarded by lock */
 
 /* Send an event to clients. PMIx_Notify_event() copies @info. */
 static int send_event(int code, const struct pmix_proc *source, uint8_t range,

@@ -224,7 +224,7 @@ enum { RANK, STATE, BEHIND, AGO, COLLECTIVES, BYTES, LAST, FLIGHT, DEVICE };
 /* The columns of the table. A narrow terminal does not show the last ones. */
 static const struct column {
 	const char *title;
-	int width; /* negative if aligned to the left */
+	int width; /* width of the column; negative if aligned to the left */
 } columns[] = {
 	[RANK] = { "RANK", 4 },          [STATE] = { "STATE", -7 },
 	[BEHIND] = { "BEHIND", 6 },      [AGO] = { "AGO", 6 },

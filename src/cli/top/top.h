@@ -49,7 +49,7 @@ struct top_rank {
 	/* The last call; "" if there was none */
 	char call[32], tag[TAG_SIZE], label[TAG_SIZE];
 	uint64_t bytes;
-	uint64_t ago_ns; /* time since it started */
+	uint64_t ago_ns; /* time since the last call started */
 
 	uint64_t time_ns;     /* time of the dump */
 	uint64_t ticket;      /* ticket of the last call */
@@ -93,8 +93,9 @@ struct top_dump {
 	/* round in which it arrived, or 0 if it is older than the first
 	 * round */
 	unsigned round;
-	bool is_verdict;     /* written after a verdict, and not requested */
-	struct trace *trace; /* NULL if it was not read */
+	bool is_verdict; /* written after a verdict, and not requested */
+	/* contents of the dump, or NULL if it was not read */
+	struct trace *trace;
 
 	/* Set by watch_group.c */
 	bool is_member; /* belongs to the group that is shown */
@@ -179,14 +180,15 @@ struct page_number page_time(uint64_t ns);
 enum feed_answer {
 	FEED_ASKED,
 	FEED_NOBODY, /* no process has the FIFO open, or it is missing */
-	FEED_FAILED, /* errno says why */
+	FEED_FAILED, /* opening or writing has failed; errno says why */
 };
 
 struct feed {
 	const char *directory, *fifo;
 	/* storage for the path that was not given */
 	char found[PATH_MAX + NAME_MAX + 2];
-	unsigned round; /* 0 before the first request */
+	/* number of the current round, or 0 before the first request */
+	unsigned round;
 	struct top_dump *dumps;
 
 	/* Description of a file that could not be read in this round, or "" */
@@ -218,10 +220,11 @@ bool feed_same_process(const struct top_dump *a, const struct top_dump *b);
 /* ---- watching ---------------------------------------------------------- */
 
 struct top_options {
-	uint64_t interval_ns, count; /* @count is 0 for no limit */
+	/* interval and number of refreshes; @count is 0 for no limit */
+	uint64_t interval_ns, count;
 	bool is_json, is_plain;
-	const char *group; /* NULL for any */
-	int pid;           /* 0 for any */
+	const char *group; /* name of the group, or NULL for any */
+	int pid;           /* pid of the process, or 0 for any */
 };
 
 enum watch_state {
@@ -231,7 +234,7 @@ enum watch_state {
 
 	/* The remaining states end the watch. */
 	WATCH_ENDED,  /* the group has ended or was closed */
-	WATCH_FAILED, /* @failed and @error say why */
+	WATCH_FAILED, /* an error has occurred; see @failed and @error */
 	WATCH_MANY,   /* no group matches, or several do: see watch_list() */
 };
 
@@ -251,7 +254,7 @@ struct watch {
 	bool is_silent; /* no process answered in the last round */
 
 	const char *failed; /* name of the file that could not be used */
-	int error;          /* errno */
+	int error;          /* error number from errno */
 };
 
 /* Read the answers that have arrived, and start a round if it is time. Call

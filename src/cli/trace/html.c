@@ -64,7 +64,7 @@ static void escape(struct page *p, const char *text)
 
 	for (; *text; text += n ? n : 1) {
 		n = text_character(text);
-		if (*text == '\n') /* between the rows of a verdict */
+		if (*text == '\n') /* line feed between the rows of a verdict */
 			raw(p, "\n");
 		else if (!n || (unsigned char)*text < ' ' || *text == 0x7f)
 			raw(p, TEXT_NO_CHARACTER);

@@ -144,7 +144,7 @@ static uint64_t sum(uint64_t a, uint64_t b)
 
 /* The progress of follow() through the calls of a rank */
 struct walk {
-	uint64_t busy_until_ns; /* latest end so far */
+	uint64_t busy_until_ns; /* latest end of any call so far */
 	/* @busy_until_ns is an upper bound: the end was observed late */
 	bool is_bound;
 	uint64_t drawn_until_ns;

@@ -31,7 +31,7 @@ typedef struct json_object object;
 
 /* The dump that provided the facts or a rank */
 struct source {
-	char process[96]; /* HOST.PID.SERIAL, or "" */
+	char process[96]; /* name of the process: HOST.PID.SERIAL, or "" */
 	unsigned verdict; /* number of the verdict, or 0 if there is none */
 	/* @process with the mark of a dump (dump.h) */
 	char name[96 + DUMP_MARK];
@@ -47,9 +47,9 @@ struct part {
 
 struct reader {
 	struct trace *trace;
-	struct source facts; /* source of the trace's facts */
+	struct source facts; /* dump that provided the trace's facts */
 	int n;
-	struct part *parts; /* room for COHORT_MAX_RANKS */
+	struct part *parts; /* array of COHORT_MAX_RANKS entries */
 
 	/* a file of trace events, or NULL if there is none */
 	const char *chrome;
@@ -62,7 +62,7 @@ struct reader {
 	const char *file;
 	struct values values;
 	struct source source;
-	struct flight one; /* facts of this file */
+	struct flight one; /* facts from the current file */
 	struct trace_stacks stacks;
 
 	/* Rank of the next entries if has_part is true. Otherwise the entries

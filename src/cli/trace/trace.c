@@ -73,7 +73,7 @@ static const char help[] =
  */
 
 struct files {
-	char **at; /* paths */
+	char **at; /* paths of the files */
 	int n;
 };
 
@@ -84,9 +84,10 @@ enum { TOGETHER_S = 60 };
 
 /* The merged file of a process */
 struct merged {
-	const char *name;  /* fr_NAME_gN_HOST.PID.SERIAL[_MARK]_merged.json */
-	size_t generation; /* length of fr_NAME_gN_ */
-	size_t process;    /* length of fr_NAME_gN_HOST.PID.SERIAL */
+	const char *name; /* fr_NAME_gN_HOST.PID.SERIAL[_MARK]_merged.json */
+	/* length of the name up to the generation: fr_NAME_gN_ */
+	size_t generation;
+	size_t process; /* length of fr_NAME_gN_HOST.PID.SERIAL */
 	struct timespec written;
 };
 
@@ -94,7 +95,7 @@ struct folder {
 	const char *path;
 	struct dirent **entries;
 	int n_entries;
-	struct merged *dumps; /* newest first */
+	struct merged *dumps; /* merged dumps, newest first */
 	int n;
 };
 

@@ -24,7 +24,7 @@ struct trace_frame {
 };
 
 struct trace_stack {
-	char process[96]; /* HOST.PID.SERIAL */
+	char process[96]; /* name of the process: HOST.PID.SERIAL */
 	/* the missing rank to which the thread belongs, or -1 */
 	int rank;
 	int tid;
@@ -131,7 +131,7 @@ struct trace_rank {
 	size_t last, of;
 	struct trace_spread late;
 
-	/* Sums over all calls of the rank */
+	/* Total times and bytes of the rank's calls */
 	uint64_t waiting_ns, execution_ns, bytes;
 };
 
@@ -139,7 +139,7 @@ struct trace_rank {
  * differ only in numbers are treated as one tag. In that tag, '#' replaces each
  * number that varies. */
 struct trace_site {
-	const struct flight_op *op; /* one of the calls */
+	const struct flight_op *op; /* one of the site's calls */
 	char tag[TAG_SIZE];
 	const char *label;
 	size_t calls;      /* number of calls that have ended */

@@ -16,7 +16,7 @@
 #include "core/cause.h"
 
 enum {
-	COLUMN = 10,     /* where texts start */
+	COLUMN = 10,     /* column where texts start */
 	CALL_WIDTH = 24, /* smallest width of the column of calls */
 	CELL_WIDTH = 10, /* width of a rank's column with times */
 	MOST_SITES = 12,
@@ -213,7 +213,7 @@ static void print_heads(const struct table *t, const struct flight *f)
 static struct table lay_out(const struct flight *f,
                             const struct trace_window *w)
 {
-	enum { NUMBER = 10, RANKS = 18 }; /* "ranks 1022 to 1023" */
+	enum { NUMBER = 10, RANKS = 18 }; /* room for "ranks 1022 to 1023" */
 	const int room = cli_columns(STDOUT_FILENO) - NUMBER - 1;
 	const int times = f->size * (CELL_WIDTH + 1);
 	struct table t = { .window = w };

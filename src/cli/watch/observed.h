@@ -35,16 +35,20 @@
 /* A process that has a communicator. */
 struct started_process {
 	int64_t pid;
-	int fd; /* its pidfd, or -1 */
+	int fd; /* pidfd of the process, or -1 */
 	bool has_ended;
 	int status; /* status from waitpid(), or -1 if unknown */
 };
 
 struct started {
-	pid_t program;           /* 0 once it has ended */
-	int status;              /* of the program, once it has ended */
-	void (*on_sigpipe)(int); /* SIGPIPE's handler for the program */
-	bool has_children;       /* as of the last started_reap() */
+	/* pid of the program, or 0 once it has ended */
+	pid_t program;
+	/* exit status of the program, once it has ended */
+	int status;
+	/* former handler of SIGPIPE, which the program must get */
+	void (*on_sigpipe)(int);
+	/* children existed at the last started_reap() */
+	bool has_children;
 	struct started_process *processes;
 	int n;
 };
@@ -150,11 +154,12 @@ struct observed {
 	uint64_t ended_ns;
 	bool reported_end; /* the end of a process was reported */
 	bool hangs;        /* a hang was reported in this round */
-	bool is_over;      /* no process uses it */
+	bool is_over;      /* no process uses the communicator */
 	struct lateness creation, end;
 	unsigned dumps; /* number of dumps so far */
 	struct verdict verdict;
-	struct stack_report stacks[STACK_RANKS]; /* of the verdict's ranks */
+	/* stacks of the verdict's ranks */
+	struct stack_report stacks[STACK_RANKS];
 };
 
 /* All communicators of the program, and its processes. */

@@ -148,7 +148,7 @@ void observed_transfers(const struct watch *w, const struct observed *o,
 struct node {
 	const struct observed *in; /* communicator in which it is missing */
 	int rank;
-	char call[WAITS_CALL]; /* the call that it has not made */
+	char call[WAITS_CALL]; /* name of the call that it has not made */
 	bool is_transfer;
 
 	int to; /* index of the node that it waits for, or -1 */

@@ -93,7 +93,7 @@ bool started_reap(struct started *s)
 	s->has_children = pid == 0;
 	if (is_lost(s->program)) {
 		s->program = 0;
-		s->status = 1 << 8; /* exit status 1 */
+		s->status = 1 << 8; /* as if the program had exited with 1 */
 	}
 	return !s->program;
 }

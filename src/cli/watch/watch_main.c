@@ -185,7 +185,7 @@ struct loop {
 	bool has_status; /* stderr is a terminal, for a status line */
 	uint64_t next_status_ns;
 	enum action action;
-	const char *dumps; /* directory, or NULL */
+	const char *dumps; /* directory for dumps, or NULL */
 	int signals;
 	bool was_killed, was_aborted;
 	uint64_t kill_ns;   /* time of SIGKILL, or 0 */

@@ -44,7 +44,7 @@ void arena_put(void *memory, size_t bytes);
  * a launcher has started several processes.
  */
 struct arena_share {
-	int fd; /* owned by the arena */
+	int fd; /* descriptor of the file, owned by the arena */
 	uintptr_t start;
 	size_t bytes;
 };

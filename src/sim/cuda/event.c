@@ -50,7 +50,7 @@ struct event {
 	struct capture_point point;
 
 	/* Guarded by table_lock. */
-	struct event *next; /* in the list of all events */
+	struct event *next; /* next event in the list of all events */
 	struct event *next_free;
 };
 

@@ -233,7 +233,7 @@ cudaError_t host_cudaGraphAddDependencies(cudaGraph_t graph,
 	cudaError_t error = cudaSuccess;
 	size_t i;
 
-	(void)edges; /* no edge has data */
+	(void)edges; /* ignore @edges, because no edge has data */
 	if (!g || (count && (!from || !to)))
 		return device_error(cudaErrorInvalidValue);
 	SCOPED_LOCK(&capture_lock);

@@ -33,7 +33,7 @@ struct memory {
 	/* current device at the time of the allocation */
 	int device;
 	unsigned int flags;     /* flags that the program requested */
-	struct pool *pool;      /* NULL unless allocated from a pool */
+	struct pool *pool;      /* pool of the allocation, or NULL */
 	bool ending;            /* true if its stream-ordered free is queued */
 	bool no_read, no_write; /* access forbidden by cuMemSetAccess() */
 	bool sync_memops;       /* value of CU_POINTER_ATTRIBUTE_SYNC_MEMOPS */

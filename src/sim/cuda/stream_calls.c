@@ -65,7 +65,8 @@ cudaError_t host_cudaStreamDestroy(cudaStream_t stream)
 	error = capture_permits(s);
 	if (error != cudaSuccess)
 		return device_error(error);
-	error = fault_sticky(s->device); /* read it before @s can be reused */
+	/* read the error before @s can be reused */
+	error = fault_sticky(s->device);
 	stream_handle_destroy(stream);
 	stream_destroy(s);
 	return device_error(error);

@@ -25,7 +25,7 @@ struct host_launch {
 	/* The kernel's handle as the program passed it: the driver's
 	 * CUfunction, or the runtime's host function of the kernel. */
 	const void *function;
-	unsigned int grid[3], block[3]; /* x, y and z of each; none is 0 */
+	unsigned int grid[3], block[3]; /* x, y and z sizes; none is 0 */
 	unsigned int shared;            /* bytes of dynamic shared memory */
 	/* the stream as the program passed it */
 	CUstream stream;

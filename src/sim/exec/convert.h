@@ -48,7 +48,7 @@ static const struct small_format e4m3_format = {
 	.mantissa = 3,
 	.bias = 7,
 	.special = 0x7f,
-	.top = 0x43e00000, /* 448 */
+	.top = 0x43e00000, /* the largest finite e4m3, 448 */
 	.nan = 0x7f,
 };
 
@@ -57,7 +57,7 @@ static const struct small_format e5m2_format = {
 	.mantissa = 2,
 	.bias = 15,
 	.special = 0x7c,
-	.top = 0x47600000, /* 57344 */
+	.top = 0x47600000, /* the largest finite e5m2, 57344 */
 	.nan = 0x7f,
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Does small rounds, whose data is in the slots (see inline_round.h) */
+/* Runs small rounds, whose data is in the slots (see inline_round.h) */
 
 #include "sim/exec/inline_round.h"
 
@@ -20,8 +20,8 @@ static size_t block_bytes(const struct call *c)
 
 /* Return the largest number of bytes that a rank may send in a slot, as
  * measured with two ranks.  With more bytes, it is faster if the last rank to
- * arrive does the whole round directly from the buffers.  The limit is lower if
- * every rank reads all data than if only the root does. */
+ * arrive computes the whole round directly from the buffers.  The limit is
+ * lower if every rank reads all data than if only the root does. */
 static size_t most_bytes(const struct call *c)
 {
 	switch (c->kind) {
@@ -38,7 +38,7 @@ bool inline_round_fits(const struct world *w, const struct launch *l)
 {
 	const struct call *c = slot_call(l);
 
-	/* No rank sends more than the root. */
+	/* The root sends the most. */
 	return w->n <= INLINE_RANKS && c->count <= SLOT_BYTES &&
 	       call_sends(c, c->root, w->n) * block_bytes(c) <= most_bytes(c) &&
 	       c->op != CALL_PRE_MUL_SUM;

@@ -19,8 +19,8 @@ bool inline_round_fits(const struct world *world, const struct launch *launch);
  * The call reads the data to send before it returns. */
 void inline_round_arrive(const struct world *world, struct launch *launch);
 
-/* Do the rank's part of an inline round.  Only valid after all slots have
- * arrived and contain the same call. */
+/* Compute the rank's result of an inline round.  Only valid after all slots
+ * have arrived and contain the same call. */
 void inline_round_do(const struct world *world, const struct launch *launch);
 
 #endif

@@ -17,7 +17,7 @@ bool p2p_init(struct member *member);
  * the world's lock held. */
 void p2p_join_locked(struct launch *launch);
 
-/* Do a launch's transfers as far as possible without waiting.  Takes the
+/* Advance a launch's transfers as far as possible without waiting.  Takes the
  * world's lock if needed.  Returns true if this thread leaves work that could
  * be done now. */
 bool p2p_work(struct launch *launch, const struct drive *drive);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Cuts a round into pieces, and does pieces (see piece.h) */
+/* Cuts a round into pieces, and processes them (see piece.h) */
 
 #include "sim/exec/piece.h"
 

@@ -8,10 +8,10 @@
  * The blocks of all calls of a round, each rounded up to whole cache lines,
  * form one range of bytes: call after call, block after block, with the
  * elements in order.  Each rank has an equal share of the range, which is cut
- * into pieces.  To do a piece, a thread reads the piece's elements from every
- * rank that sends them and writes the results to every rank that receives them.
- * So no two pieces access the same memory, and the result does not depend on
- * which thread does which piece.
+ * into pieces.  To process a piece, a thread reads the piece's elements from
+ * every rank that sends them and writes the results to every rank that receives
+ * them.  So no two pieces access the same memory, and the result does not
+ * depend on which thread processes which piece.
  */
 
 #include "sim/exec/world.h"
@@ -33,7 +33,7 @@ struct rank_buffers {
 	uint64_t runs;
 };
 
-/* One or more calls that all ranks make, and do together. */
+/* One or more calls that all ranks make and carry out together. */
 struct round {
 	const struct world *world;
 	size_t span; /* number of calls */
@@ -61,8 +61,8 @@ void round_cut(struct round *round);
 void round_share(const struct round *round, int rank, size_t *begin_out,
                  size_t *end_out);
 
-/* Do bytes @begin to @end of a round.  Returns false if a rank was aborted
- * before all bytes were done. */
+/* Process bytes @begin to @end of a round.  Returns false if a rank was aborted
+ * before the end. */
 bool round_do(const struct round *round, size_t begin, size_t end);
 
 #endif

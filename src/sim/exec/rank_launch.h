@@ -8,9 +8,9 @@
  *
  * The launches of a communicator run one after the other in the order queued,
  * even on different streams: they take turns.  A launch has two parts that do
- * not wait for each other.  All ranks do its collectives together, one after
- * the other (rendezvous.c).  Each of its sends and receives waits only for its
- * partner (p2p.c).
+ * not wait for each other.  All ranks carry out its collectives together, one
+ * after the other (rendezvous.c).  Each of its sends and receives waits only
+ * for its partner (p2p.c).
  */
 
 #include "base/atomics.h"
@@ -34,7 +34,7 @@ enum claim {
 struct transfer {
 	/* Constant once queued. */
 	struct launch *launch;
-	char *buffer; /* never written by a send */
+	char *buffer; /* the data; a send never writes to it */
 	size_t count;
 	short peer;
 	unsigned char type;
@@ -49,7 +49,7 @@ struct transfer {
 	 * it alone uses the message's partner, to, bytes and copied. */
 	struct transfer *partner; /* the other end, or NULL */
 	union {
-		/* next transfer in the lane, if this one has no partner */
+		/* next transfer in the lane, while this one has no partner */
 		struct transfer *next;
 		/* Address to copy the data to, in a send with a partner. */
 		char *to;
@@ -84,7 +84,7 @@ static inline struct call transfer_call(const struct transfer *t)
 
 /* How a rank has arrived at a round. */
 enum way {
-	WAY_NONE,   /* not at all */
+	WAY_NONE,   /* the rank has not arrived */
 	WAY_INLINE, /* with one call and its data, in a slot (inline_round.h) */
 	WAY_SPLIT,  /* with one call (split_round.h) */
 	WAY_LIST,   /* with all calls of the launch (split_round.h) */
@@ -101,13 +101,13 @@ enum span_stage {
 	SPAN_COMES,
 	/* All ranks have arrived, but the rank's share is not finished. */
 	SPAN_WORKS,
-	/* The share is finished, or the last rank to arrive does the whole
+	/* The share is finished, or the last rank to arrive processes the whole
 	 * round. */
 	SPAN_DONE,
 };
 
 struct launch {
-	struct launch *next; /* the next launch of its group */
+	struct launch *next; /* next launch of the same group */
 
 	/* List of launches for reuse.  Owned by the thread that uses the
 	 * communicator (rank_launch.c). */
@@ -122,10 +122,10 @@ struct launch {
 	struct stream **streams;
 	size_t stream_count, stream_room;
 
-	struct call *calls; /* collectives */
+	struct call *calls; /* the collectives of the launch */
 	size_t call_count, call_room;
 	size_t bytes;  /* total bytes of all calls */
-	uint64_t what; /* word for all calls (call_what()) */
+	uint64_t what; /* word that describes all calls (call_what()) */
 	uint64_t runs; /* hash of the positions at which runs start */
 
 	struct transfer *transfers;
@@ -172,7 +172,8 @@ struct launch {
 	enum span_stage stage;
 	size_t shared; /* number of bytes done in the rank's share */
 	/* In a world of several processes: number of elements of the next call
-	 * that earlier rounds have done, and number that this round does. */
+	 * that earlier rounds have processed, and number that this round
+	 * processes. */
 	size_t earlier, elements;
 	/* Time until which an aborted rank waits for threads of other
 	 * processes; 0 until the first check after the abort. */
@@ -262,8 +263,8 @@ void launches_free(struct member *member);
 
 /* ---- rendezvous.c ---- */
 
-/* Step function of a launch: arrive, and do its calls together
- * with other ranks. */
+/* Step function of a launch: arrive, and carry out its calls together with
+ * other ranks. */
 enum step rendezvous_step(struct stream *stream, struct work *work,
                           const struct drive *drive);
 

@@ -192,7 +192,7 @@ DEFINE_EXTREMES(e5m2, ranked8, u8v, i8v, 0x7f, 0x7c, 0x7b, 0x7f)
  */
 struct divisor {
 	int n;
-	int shift; /* -1 if n is not a power of two */
+	int shift; /* base-2 logarithm of n, or -1 if n is no power of two */
 	float inverse_f32;
 	double inverse_f64;
 };

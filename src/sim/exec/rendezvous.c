@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Makes the ranks of a world do their launches together
+ * Makes the ranks of a world carry out their launches together
  *
  * A rank arrives when its launch is at the head of its stream and the
  * communicator's previous launch has ended.  Its sends and receives are then
@@ -149,10 +149,10 @@ static bool slots_have_arrived(struct world *w, struct launch *l,
 	return false;
 }
 
-/* Do what this thread can do now in a round for which all slots have arrived.
- * Return true if the round has ended.  If all ranks have the same calls, the
- * round continues even if another rank is aborted, because that rank might
- * already have finished the round.  If the calls differ, the ranks wait
+/* Do the work that this thread can do now in a round for which all slots have
+ * arrived.  Return true if the round has ended.  If all ranks have the same
+ * calls, the round continues even if another rank is aborted, because that rank
+ * might already have finished the round.  If the calls differ, the ranks wait
  * forever, as on a GPU. */
 static bool do_slots(struct world *w, struct launch *l, const struct drive *d,
                      bool *left)
@@ -174,8 +174,8 @@ static bool do_slots(struct world *w, struct launch *l, const struct drive *d,
 	return false;
 }
 
-/* Do what this thread can do now in the round for which the launch has arrived.
- * Return true if the round has ended. */
+/* Do the work that this thread can do now in the round for which the launch has
+ * arrived.  Return true if the round has ended. */
 static bool do_round(struct world *w, struct launch *l, const struct drive *d,
                      bool *left)
 {
@@ -192,8 +192,8 @@ static bool do_round(struct world *w, struct launch *l, const struct drive *d,
 	return over || (l->slot != number && do_round(w, l, d, left));
 }
 
-/* Do the launch's collectives as far as possible without waiting.  Return true
- * if this thread leaves work that another thread could do now. */
+/* Advance the launch's collectives as far as possible without waiting.  Return
+ * true if this thread leaves work that another thread could do now. */
 static bool collectives_do(struct world *w, struct launch *l,
                            const struct drive *d)
 {

@@ -92,9 +92,9 @@ static inline bool slots_are_met(const struct world *w, const struct launch *l)
 
 /* Relation between the calls of all ranks in a round. */
 enum slots {
-	SLOTS_SAME,    /* the same call, or the same calls */
+	SLOTS_SAME,    /* all ranks have the same call, or the same calls */
 	SLOTS_GROUPED, /* different, and some ranks have several calls */
-	SLOTS_DIFFER,  /* different calls */
+	SLOTS_DIFFER,  /* ranks have different calls */
 };
 
 /* Compare the slots of all ranks.  Only valid after all have arrived. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Does rounds and messages between processes (see span.h) */
+/* Runs rounds and copies messages between processes (see span.h) */
 
 #include "sim/exec/span.h"
 
@@ -88,8 +88,8 @@ static void publish_fault(const struct member *m)
 		store_relaxed(&m->world->span->ranks[m->rank].is_struck, true);
 }
 
-/* Largest block, in bytes, of a round that one rank does alone, as measured
- * with four ranks on two cores. */
+/* Largest block, in bytes, of a round that one rank processes alone, as
+ * measured with four ranks on two cores. */
 #define ALONE_BYTES ((size_t)65536)
 
 static bool is_done_alone(const struct world *w, const struct launch *l)
@@ -269,9 +269,9 @@ static void make_view(struct view *v, const struct world *w, struct launch *l)
 	round_cut(&v->round);
 }
 
-/* Do pieces of the share from @begin to @end, whose first l->shared bytes are
- * done.  Stop when no piece is left, a rank was aborted, or the thread's time
- * limit has passed. */
+/* Process pieces of the share from @begin to @end, whose first l->shared bytes
+ * are done.  Stop when no piece is left, a rank was aborted, or the thread's
+ * time limit has passed. */
 static void do_pieces(const struct round *o, struct launch *l, size_t begin,
                       size_t end, const struct drive *d)
 {
@@ -300,8 +300,8 @@ static void release_bounced(const struct world *w, struct launch *l, bool done)
 	l->stage = SPAN_STAYS;
 }
 
-/* Do the rank's share, or the whole round if one rank does it alone.  Return
- * true if this work is finished. */
+/* Process the rank's share, or the whole round if one rank processes it alone.
+ * Return true if this work is finished. */
 static bool do_share(const struct world *w, struct launch *l,
                      const struct drive *d, bool *left)
 {
@@ -344,8 +344,8 @@ static bool do_inline(const struct world *w, struct launch *l,
 	return true;
 }
 
-/* Do the round of a call that is not done inline.  Return true if the round has
- * ended. */
+/* Advance the round of a call that is too large for an inline round.  Return
+ * true if the round has ended. */
 static bool do_part(const struct world *w, struct launch *l,
                     const struct drive *d, bool *left)
 {

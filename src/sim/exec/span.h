@@ -13,13 +13,13 @@
  * A round has one call.  A small call is done as an inline round
  * (inline_round.h), with slots in the shared memory.  For any other call, a
  * rank arrives by writing the call into its own slot.  Once all ranks have
- * arrived, each rank does its share of the round (piece.h), which reads from
- * all ranks and writes to all ranks.  The round ends when all shares are done.
- * If there are more ranks than cores, the last rank to arrive does the whole
- * round unless it is large, because the system would otherwise have to schedule
- * every other rank once more.  If a rank's bounce buffers hold only a part of a
- * large call, the round does that part, and the ranks arrive again for the
- * rest.
+ * arrived, each rank processes its share of the round (piece.h), which reads
+ * from all ranks and writes to all ranks.  The round ends when all shares are
+ * done.  If there are more ranks than cores, the last rank to arrive processes
+ * the whole round unless it is large, because the system would otherwise have
+ * to schedule every other rank once more.  If a rank's bounce buffers hold only
+ * a part of a large call, the round processes that part, and the ranks arrive
+ * again for the rest.
  *
  * The receiver of a message copies the data.
  *
@@ -52,7 +52,7 @@ struct span_slot {
 	_Alignas(CACHE_LINE) _Atomic uint64_t number;
 	/* The call, with the buffers of its next elements. */
 	struct call call;
-	/* Number of elements that these buffers hold.  The round does the
+	/* Number of elements that these buffers hold.  The round processes the
 	 * smallest number of any rank. */
 	size_t room;
 };
@@ -104,7 +104,7 @@ struct span_lane {
 struct span_shared {
 	/* The following members are constant. */
 	int n;
-	bool is_crowded; /* more ranks than cores */
+	bool is_crowded; /* the world has more ranks than cores */
 
 	/* Atomic, seq_cst; true if a rank was aborted. */
 	atomic_bool is_broken;
@@ -113,9 +113,9 @@ struct span_shared {
 	 * processes. */
 	atomic_int released;
 
-	/* Atomic; total number of arrivals at rounds that the last rank does
-	 * alone.  Acquire and release: the last rank sees the slots of all
-	 * other ranks. */
+	/* Atomic; total number of arrivals at rounds that the last rank
+	 * processes alone.  Acquire and release: the last rank sees the slots
+	 * of all other ranks. */
 	_Alignas(CACHE_LINE) _Atomic uint64_t came;
 	/* Atomic; number of the last round that one rank did alone.  The
 	 * release publishes the results that this rank wrote. */
@@ -201,9 +201,9 @@ static inline bool span_is_broken(const struct world *w)
  * drives the launch. */
 void span_arrive(const struct world *world, struct launch *launch);
 
-/* Do the launch's round as far as possible without waiting.  Returns true if
- * the round has ended, and stores whether this thread leaves work that could be
- * done now.  Called by the thread that drives the launch. */
+/* Advance the launch's round as far as possible without waiting.  Returns true
+ * if the round has ended, and stores whether this thread leaves work that could
+ * be done now.  Called by the thread that drives the launch. */
 bool span_do(struct world *world, struct launch *launch,
              const struct drive *drive, bool *left_out);
 
@@ -217,9 +217,9 @@ void span_leave(struct launch *launch);
 /* Number the transfers of a launch that has joined. */
 void span_post(struct launch *launch);
 
-/* Do the launch's transfers as far as possible without waiting.  Returns true
- * if this thread leaves work that could be done now.  Called by the thread that
- * drives the launch. */
+/* Advance the launch's transfers as far as possible without waiting.  Returns
+ * true if this thread leaves work that could be done now.  Called by the thread
+ * that drives the launch. */
 bool span_messages(struct launch *launch, const struct drive *drive);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Does rounds whose division every rank computes by itself (see split_round.h)
+ * Runs rounds whose division every rank computes by itself (see split_round.h)
  */
 
 #include "sim/exec/split_round.h"
@@ -121,7 +121,7 @@ static void set_list(struct round *o, const struct world *w,
 		o->is_joined &= slot_of(w, l->slot, r)->at.runs == l->runs;
 }
 
-/* Return the size of the largest round that one thread does alone. */
+/* Return the size of the largest round that one thread processes alone. */
 static size_t most_at_once(const struct world *w)
 {
 	return w->is_crowded ? 16384 : 1024;
@@ -227,8 +227,8 @@ static bool is_in(enum reach reach, const struct world *w, int rank, int other)
 	       (reach == REACH_NEAR && core_of(w, other) == core_of(w, rank));
 }
 
-/* Do the pieces left in share @share, for the thread that drives @rank and has
- * done @n pieces so far.  Return the new number of pieces done. */
+/* Process the pieces left in share @share, for the thread that drives @rank and
+ * has processed @n pieces so far.  Return the new number. */
 static size_t share_do(const struct cut *c, int rank, int share, size_t n,
                        const struct drive *d)
 {
@@ -254,7 +254,7 @@ static size_t share_do(const struct cut *c, int rank, int share, size_t n,
 	return n;
 }
 
-/* Do pieces, for the thread that drives @rank.  The thread stays inside. */
+/* Process pieces, for the thread that drives @rank.  The thread stays inside. */
 static void do_pieces(const struct cut *c, int rank, enum reach reach,
                       const struct drive *d)
 {
@@ -315,8 +315,8 @@ static bool finishes(const struct cut *c, const struct drive *d)
 	return all_are_finished(c);
 }
 
-/* Return true if this thread may do the share of @rank.  A thread that only
- * enqueues may do only a small share. */
+/* Return true if this thread may process the share of @rank.  A thread that
+ * only enqueues may process only a small share. */
 static bool may_do_share(const struct cut *c, int rank, const struct drive *d)
 {
 	size_t begin, end;
@@ -381,7 +381,7 @@ static bool is_over(const struct world *w, const struct launch *l)
 	return load_acquire(&w->over) >= l->slot;
 }
 
-/* Do the whole round, unless another thread does it.  For a while, leave the
+/* Process the whole round, unless another thread does.  For a while, leave the
  * round to the last rank to arrive.  Return true if the round is over. */
 static bool do_at_once(struct world *w, struct launch *l, const struct cut *c,
                        const struct drive *d)

@@ -6,13 +6,13 @@
  * Rounds whose division into shares every rank computes by itself
  *
  * For a round of one call, each rank publishes its pointers in a slot, cuts the
- * round exactly as every other rank does, does its share, and publishes that
- * the share is finished.  The round has ended for a rank when it sees that all
- * shares are finished.  For each rank, two cache lines therefore cross between
- * cores, one at the start and one at the end, and no rank waits for another to
- * open or close a round.  A rank that has waited for a while takes pieces from
- * the shares of other ranks.  A small round is done by one rank alone, usually
- * the last to arrive.
+ * round exactly as every other rank does, processes its share, and publishes
+ * that the share is finished.  The round has ended for a rank when it sees that
+ * all shares are finished.  For each rank, two cache lines therefore cross
+ * between cores, one at the start and one at the end, and no rank waits for
+ * another to open or close a round.  A rank that has waited for a while takes
+ * pieces from the shares of other ranks.  A small round is processed by one
+ * rank alone, usually the last to arrive.
  *
  * With several calls, each rank publishes the address of its list of calls.
  */
@@ -22,7 +22,7 @@
 /* A round, as divided into shares by one rank. */
 struct cut {
 	uint64_t number;
-	uint64_t what; /* word for the calls (call_what()) */
+	uint64_t what; /* word that describes the calls (call_what()) */
 	struct round round;
 	uint64_t pieces; /* number of pieces in all shares */
 };
@@ -52,7 +52,7 @@ struct split_round {
 void split_round_arrive(const struct world *world, struct launch *launch,
                         bool is_one);
 
-/* Do pieces of the rank's own share, and of other shares after a while.
+/* Process pieces of the rank's own share, and of other shares after a while.
  * Returns true if the round has ended; otherwise, stores whether this thread
  * leaves pieces that could be done now.  Stops early if a rank was aborted or
  * the thread's time limit has passed.  Only valid after all slots have arrived,

@@ -107,8 +107,8 @@ struct work {
 		struct {
 			void *word;
 			uint64_t value;
-			unsigned int bits;    /* of the word: 32 or 64 */
-			unsigned int compare; /* enum compare; waits only */
+			unsigned int bits;    /* size of the word: 32 or 64 */
+			unsigned int compare; /* for waits, an enum compare */
 		} mark;
 		struct {
 			struct rows *what;
@@ -240,7 +240,7 @@ struct stream {
 	/* ---- guarded by lock ---- */
 
 	pthread_mutex_t lock;
-	bool parked;     /* in the list of unused streams */
+	bool parked;     /* the stream is in the list of unused streams */
 	bool own_wanted; /* True if the worker should drive the stream. */
 	bool own_started;
 	/* time at which the worker steps again, or 0 */
@@ -264,8 +264,9 @@ struct stream {
 	struct stream *next_follower;
 
 	/* Guarded by the lock of the table of streams. */
-	struct stream *next;      /* in the list of all streams */
-	struct stream *next_free; /* in the list of unused streams */
+	struct stream *next; /* next stream in the list of all streams */
+	/* next stream in the list of unused streams */
+	struct stream *next_free;
 };
 
 /* ---- creating and listing streams (stream_queue.c) ---- */

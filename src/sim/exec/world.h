@@ -141,8 +141,8 @@ struct world {
 	/* Constant after creation. */
 	int n;
 	int here;        /* number of members in this process */
-	bool is_crowded; /* more ranks than cores */
-	uint64_t number; /* serial number */
+	bool is_crowded; /* the world has more ranks than cores */
+	uint64_t number; /* serial number of the world */
 	/* Position of the world in the order in which groups queue launches on
 	 * several worlds.  Identical in all processes of the world. */
 	uint64_t order;
@@ -170,7 +170,8 @@ struct world {
 	/* Indexed by rank.  Members live as long as the world; a member in
 	 * another process is NULL. */
 	struct member **members;
-	struct seat *seats; /* NULL if each rank has a core */
+	/* seats of the ranks, or NULL if each rank has a core */
+	struct seat *seats;
 	struct slot *slots; /* two slots for each rank (slot.h) */
 	struct split_round *split_rounds;
 
@@ -183,12 +184,12 @@ struct world {
 	atomic_int copying;
 
 	/* Atomic; number of the last split round that one thread has begun to
-	 * do alone. */
+	 * process alone. */
 	_Alignas(CACHE_LINE) _Atomic uint64_t begun;
 
-	/* Atomic; number of the last split round that one thread has done alone
-	 * or, if there are more ranks than cores, has seen to be over.  The
-	 * release publishes the results. */
+	/* Atomic; number of the last split round that one thread has processed
+	 * alone or, if there are more ranks than cores, has seen to be over.
+	 * The release publishes the results. */
 	_Alignas(CACHE_LINE) _Atomic uint64_t over;
 
 	/* Atomic, seq_cst; true if a rank was aborted.  In a cache line that is

@@ -35,7 +35,7 @@ enum step_of_pair {
 /* The connections of a world.  Guarded by the world's lock. */
 struct connections {
 	int arrived; /* ranks that have reached their first collective */
-	unsigned char pairs[]; /* bits by rank and peer */
+	unsigned char pairs[]; /* completed steps, by rank and peer */
 };
 
 int lazy_init(void)

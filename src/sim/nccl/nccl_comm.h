@@ -20,7 +20,7 @@
 struct ncclComm {
 	/* Constant after creation. */
 	uint64_t magic;
-	ncclConfig_t config; /* with a value in every field */
+	ncclConfig_t config; /* configuration, with a value in every field */
 
 	/* Number of ranks.  It is known before all ranks have joined. */
 	int n;
@@ -34,7 +34,7 @@ struct ncclComm {
 	 * created. */
 	atomic_int users;
 
-	struct lifetime lifetime; /* used in strict mode */
+	struct lifetime lifetime; /* checks of strict mode */
 
 	/* Ring of communicators that are aborted together: a parent and the
 	 * children that share its resources.  Guarded by nccl_comm.c's
@@ -83,7 +83,7 @@ struct ncclComm {
 	/* number of calls so far, by which faults select a call */
 	_Alignas(CACHE_LINE) uint64_t operations;
 	struct launch *open; /* its launch in the open group, or NULL */
-	struct stream *last; /* stream of the last launch */
+	struct stream *last;
 	bool finalized;
 	/* connected for collectives (COHORT_HOST_CONNECT=first) */
 	bool connected;

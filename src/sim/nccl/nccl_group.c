@@ -201,7 +201,7 @@ enum mode {
 /* The open group of this thread. */
 static _Thread_local struct {
 	int depth;
-	ncclResult_t error; /* result of the last failed call */
+	ncclResult_t error;
 	enum mode mode;
 	struct batch batch;
 } group;

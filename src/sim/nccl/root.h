@@ -21,7 +21,7 @@
 /* The reason why a rank cannot join, or ANSWER_MET. */
 enum answer_code {
 	ANSWER_MET,
-	ANSWER_LEFT, /* the rank that asks has left */
+	ANSWER_LEFT, /* the rank itself has left */
 	ANSWER_SPOILED,
 	ANSWER_COUNT,
 	ANSWER_IDS,

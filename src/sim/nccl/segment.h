@@ -47,7 +47,7 @@ struct card {
 	_Alignas(CACHE_LINE) _Atomic uint64_t state;
 
 	uint64_t what;  /* hash of the parameters of the rank's request */
-	int color, key; /* as in struct join */
+	int color, key; /* color and key, as in struct join */
 	bool is_in;     /* true if the rank will be in a child */
 	/* area of the rank's child, if the rank is the child's first rank */
 	uint64_t child;

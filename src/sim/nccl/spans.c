@@ -44,7 +44,7 @@ struct spanned {
 	uint64_t number; /* number of the world */
 	struct segment *segment;
 	uint64_t area;
-	struct span_shared *shared; /* address of the area */
+	struct span_shared *shared; /* the shared state in this process */
 	int here;                   /* number of ranks in this process */
 
 	/* Reference count: one for the world until it is freed, and one for
@@ -247,7 +247,7 @@ static void step_by_id(struct visit *v, bool is_cut)
 enum { AWAY, CAME, AGREED, DONE, LEFT, STAGES = 8 };
 
 struct card_copy {
-	bool is_awaited; /* the rank is expected */
+	bool is_awaited; /* the meeting expects the rank */
 	bool has_entered;
 	bool is_in;
 	int color, key;

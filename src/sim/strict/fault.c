@@ -228,7 +228,7 @@ static bool parse_time(const char *text, uint64_t *ns)
 }
 
 enum parameter {
-	NOTHING, /* no parameter */
+	NOTHING, /* the kind has no parameter */
 	A_TIME,
 	A_CODE,
 };

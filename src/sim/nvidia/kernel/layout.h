@@ -140,7 +140,7 @@ struct connection {
 	 * atomically. */
 	void **pointer_exchange;
 	uint64_t *scalar_exchange;
-	char *slots; /* NULL if there is no network */
+	char *slots; /* slots of the steps, or NULL if there is no network */
 	const struct slot_layout *slot;
 	uint64_t *step; /* step from which the next kernel continues */
 };

@@ -80,7 +80,7 @@ struct plan {
 	/* Number of elements of one rank on all channels.  For several
 	 * broadcasts, the number of chunks of the longest one. */
 	size_t total;
-	size_t begin; /* first element of this channel */
+	size_t begin; /* number of the first element on this channel */
 	/* number of elements on this channel, or in the message */
 	size_t count;
 	size_t chunk;
