@@ -99,7 +99,7 @@ static void write_json(const struct findings *found)
 }
 
 /* Print a version of NCCL. An unusable library may number its versions
- * differently. Its version is then only in the reason. */
+ * differently, so its version appears only in the reason. */
 static void print_nccl(int version)
 {
 	if (version >= 10000)

@@ -230,7 +230,7 @@ static const struct {
 } settings[] = {
 	{ "NCCL_ALGO", "Ring" },
 	{ "NCCL_PROTO", "Simple" },
-	/* use Simple also for small messages */
+	/* use protocol Simple also for small messages */
 	{ "NCCL_P2P_LL_THRESHOLD", "-1" },
 	/* One thread executes all channels of a launch, so more channels would
 	 * not be faster. */

@@ -51,7 +51,7 @@ size_t pattern_wrong(const struct pattern *pattern, const void *at,
 /* ---- options ---------------------------------------------------------- */
 
 enum bench_path {
-	PATH_API,  /* cohort_*() */
+	PATH_API,  /* functions of Cohort's API */
 	PATH_RAW,  /* NCCL's functions, from the platform's table */
 	PATH_HOST, /* cohort_*_host(), with plain memory */
 	BENCH_PATHS,
@@ -108,7 +108,7 @@ struct bench_options {
 	bool pin;
 	bool json;
 
-	/* For collectives */
+	/* Options for collectives */
 	/* the collective, or NULL for all */
 	const struct collective *collective;
 	int root;
@@ -119,7 +119,7 @@ struct bench_options {
 	bool in_place;
 	bool out_of_place;
 
-	/* For average and overlap */
+	/* Options for average and overlap */
 	const char *shapes; /* name of the file with the list of tensors */
 
 	/* For average: the largest number of elements of a tensor, or 0 for no
@@ -127,7 +127,7 @@ struct bench_options {
 	uint64_t max_count;
 	bool methods[LIST_METHODS];
 
-	/* For overlap */
+	/* Options for overlap */
 	/* size of the first bucket, or 0 for the reducer's default */
 	uint64_t first_bytes;
 	uint64_t bucket_bytes;
@@ -148,7 +148,7 @@ struct bench_case {
 	bool is_checked;
 	size_t bytes; /* bytes of data, counted as in nccl-tests */
 
-	/* For a collective */
+	/* The following members are set for collectives. */
 	const struct collective *collective;
 	enum bench_path path;
 	bool in_place; /* the result replaces the sent data */
@@ -228,7 +228,7 @@ struct lane {
 
 	/* Written by the rank's thread, and read by rank 0's thread between two
 	 * barriers */
-	double ns; /* time per operation, back to back */
+	double ns; /* time per operation, if operations run back to back */
 	/* start of each operation, if buffers are rewritten */
 	uint64_t *begins;
 	uint64_t *ends; /* end of each operation, if buffers are rewritten */
@@ -242,12 +242,12 @@ struct bench {
 	const struct bench_operation *operation;
 	int cores;
 
-	/* Made by the operation's plan() */
+	/* Array that the operation's plan() has made */
 	struct bench_case *cases;
 	size_t count;
 	struct bench_shapes shapes;
 	size_t bytes; /* size of a lane's buffer */
-	int buffers;  /* buffers of each lane */
+	int buffers;  /* number of buffers of each lane */
 	bool needs_plain;
 	/* buckets of the reducer; written by rank 0 between two barriers */
 	int buckets;
@@ -263,7 +263,8 @@ struct bench {
 
 	/* Owned by rank 0's thread during the run, and by the main thread after
 	 * it */
-	int bar_width;     /* of the progress bar, or 0 without a terminal */
+	/* width of the progress bar, or 0 without a terminal */
+	int bar_width;
 	uint64_t drawn_ns; /* time at which the bar was drawn */
 	double *scratch;   /* scratch memory for quantiles */
 
@@ -287,7 +288,7 @@ struct row;
  * on all ranks. */
 struct bench_operation {
 	double round_ns;      /* intended time of a case in a round */
-	uint64_t least, most; /* limits of operations per round of a case */
+	uint64_t least, most; /* limits on the number of operations per round */
 	/* Number of cases in a set whose first case changes from round to
 	 * round, or 0 if all cases are one set. The rows of a set are printed
 	 * together. */

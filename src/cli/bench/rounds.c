@@ -28,7 +28,7 @@
 /* Time that the run waits for a rank that does not return */
 #define ABORT_DEADLINE_NS (2 * NS_PER_S)
 
-/* Shortest time between two drawings of the progress bar */
+/* Minimum interval between updates of the progress bar */
 #define BAR_NS (NS_PER_S / 20)
 
 /* Number of spins after which a waiting thread starts to yield */

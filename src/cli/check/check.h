@@ -33,8 +33,8 @@ struct finding {
 	const char *check; /* name of the check, which never changes */
 	/* Subject of the finding, such as a variable or devices, or NULL */
 	const char *subject;
-	const char *what;   /* the finding, in sentences */
-	const char *advice; /* what to do about it, or NULL */
+	const char *what;   /* description of the finding */
+	const char *advice; /* suggested fix, or NULL */
 };
 
 struct probed {
@@ -43,8 +43,8 @@ struct probed {
 	/* paths of the libraries, or "" if unknown */
 	char nccl_file[PATH_MAX], runtime_file[PATH_MAX];
 
-	/* A library of NVIDIA's that is installed but not used, because there
-	 * is no GPU and so the host platform was chosen, or "" */
+	/* Path of an NVIDIA library that is installed but not used, because no
+	 * GPU was found, or "" */
 	char unused_library[PATH_MAX];
 };
 
@@ -131,15 +131,15 @@ int check_read(const struct check *c, const char *path, char *text,
 
 /* ---- the checks, in the order of their output ---------------------------- */
 
-void check_platform(struct check *c);  /* platform.c; fills @c->probed */
-void check_versions(struct check *c);  /* known_faults.c */
-void check_libraries(struct check *c); /* libraries.c */
-void check_variables(struct check *c); /* variables.c: COHORT_... */
+void check_platform(struct check *c);  /* in platform.c; fills @c->probed */
+void check_versions(struct check *c);  /* in known_faults.c */
+void check_libraries(struct check *c); /* in libraries.c */
+void check_variables(struct check *c); /* in variables.c; COHORT_... */
 void check_nccl(
-	struct check *c); /* nccl_variables.c: NCCL_..., also from files */
-void check_cuda(struct check *c);         /* variables.c: CUDA_... */
-void check_limits(struct check *c);       /* limits.c */
-void check_devices_work(struct check *c); /* devices.c */
+	struct check *c); /* in nccl_variables.c; NCCL_..., also from files */
+void check_cuda(struct check *c);         /* in variables.c; CUDA_... */
+void check_limits(struct check *c);       /* in limits.c */
+void check_devices_work(struct check *c); /* in devices.c */
 
 /* ---- parts that are tested by themselves --------------------------------- */
 
@@ -207,7 +207,7 @@ struct trial_shared {
 
 struct trial {
 	const struct check *check;
-	void (*run)(struct trial *trial); /* runs in the child */
+	void (*run)(struct trial *trial); /* function that runs in the child */
 	/* argument of @run: the name of a variable */
 	const char *name;
 	int a, b;      /* arguments of @run: two devices */

@@ -31,8 +31,9 @@
 struct reading {
 	const struct check *c;
 	const struct limit *limit;
-	double most, used; /* INFINITY and 0 if no limit is known */
-	char found[128];   /* why @most is 0, or what was found, or "" */
+	/* maximum and amount in use; INFINITY and 0 if no limit is known */
+	double most, used;
+	char found[128]; /* why @most is 0, or what was found, or "" */
 };
 
 struct limit {

@@ -24,15 +24,17 @@ enum cli_value {
 	CLI_TRUE,  /* takes no value; sets a bool */
 	CLI_FALSE, /* takes no value; clears a bool */
 	CLI_BIT,   /* takes 0 or 1; sets a bool */
-	CLI_INT,   /* a number from least to most, for an int */
-	CLI_UINT,  /* a number from least to most, for a uint64_t or size_t */
-	CLI_MS,    /* milliseconds from least to most, for a uint64_t of ns */
-	CLI_TEXT,  /* takes any text; sets a const char * */
-	/* one of the names of numbers from least to most, for an int */
+	CLI_INT,   /* takes a number from least to most; sets an int */
+	/* takes a number from least to most; sets a uint64_t or size_t */
+	CLI_UINT,
+	/* takes milliseconds from least to most; sets a uint64_t to ns */
+	CLI_MS,
+	CLI_TEXT, /* takes any text; sets a const char * */
+	/* takes one of the names of numbers from least to most; sets an int */
 	CLI_NAME,
 	CLI_READ, /* takes a value that @read parses */
-	/* words separated by commas; @read is called with NULL first, then with
-	 * each word */
+	/* takes words separated by commas; @read is called with NULL first,
+	 * then with each word */
 	CLI_LIST,
 	CLI_CALL, /* takes no value; @read is called with NULL */
 };

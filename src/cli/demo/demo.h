@@ -102,12 +102,13 @@ struct digits {
 /* ---- the demo --------------------------------------------------------- */
 
 enum demo_fault {
-	FAULT_UNSAID, /* not given; a stall if there are several ranks */
+	FAULT_UNSAID, /* no fault was given: stall if there are several ranks */
 	FAULT_NONE,
-	FAULT_STALL,    /* the rank waits in the program */
-	FAULT_DIE,      /* its thread exits */
-	FAULT_MISMATCH, /* it makes a different call than the other ranks */
-	FAULT_KILL,     /* its process is killed */
+	FAULT_STALL, /* the rank waits in the program */
+	FAULT_DIE,   /* the rank's thread exits */
+	/* the rank makes a different call than the other ranks */
+	FAULT_MISMATCH,
+	FAULT_KILL, /* the rank's process is killed */
 	FAULTS,
 };
 
@@ -121,7 +122,8 @@ struct demo_options {
 	int platform; /* enum cohort_platform */
 	size_t epochs;
 	enum demo_fault fault;
-	int fault_rank;    /* with FAULT_KILL the first rank of the process */
+	/* the rank that fails; with FAULT_KILL, the first of its process */
+	int fault_rank;
 	int fault_process; /* the process to kill, with FAULT_KILL */
 	uint64_t fault_step;
 	uint64_t join_deadline_ns;
@@ -172,8 +174,8 @@ struct rank {
 	struct cohort_comm *comm;
 	void *device; /* a struct mlp in device memory */
 	struct cohort_reducer *reducer;
-	bool has_died; /* its thread exited without freeing anything */
-	/* its thread was abandoned by the first run that failed */
+	bool has_died; /* the rank's thread exited without freeing anything */
+	/* the rank's thread was abandoned by the first run that failed */
 	bool is_left_behind;
 };
 
@@ -205,7 +207,8 @@ struct demo {
 	/* Cause that ended generation 1, or status COHORT_OK */
 	struct cohort_cause cause;
 	uint64_t start_ns;
-	uint64_t returned_ns;  /* when the run of generation 1 returned */
+	/* time at which the run of generation 1 returned */
+	uint64_t returned_ns;
 	uint64_t respawned_ns; /* time at which generation 2 was open */
 	uint64_t end_ns;
 };

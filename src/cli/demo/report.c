@@ -20,7 +20,7 @@ struct summary {
 	double compute_seconds;
 	double comm_seconds;
 	double accuracy; /* accuracy on the held-out images */
-	double loss;     /* mean over the images of the last epoch */
+	double loss;     /* mean loss over the images of the last epoch */
 	/* largest difference from training by one thread, or NaN without
 	 * --verify */
 	double difference;

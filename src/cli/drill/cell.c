@@ -92,7 +92,8 @@ int drill_struck_rank(const struct drill_run *run)
 /* Return the number of the native call that has the fault. */
 static uint64_t struck_operation(const struct drill_run *run)
 {
-	/* first call of the group, or of the generation that will open */
+	/* The fault is in the first call of the group or, for AT_RESPAWN, of
+	 * the next generation. */
 	if (run->place == AT_OPEN || run->place == AT_FIRST ||
 	    run->place == AT_RESPAWN)
 		return 0;

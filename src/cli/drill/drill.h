@@ -75,18 +75,18 @@ enum place { DRILL_PLACES(DRILL_AT) PLACES };
 	/* A rank that waits for the victim gives up. */                       \
 	X(TIMEOUT, "own timeout")                                              \
 	X(ALONE, "one rank alone") /* no other rank calls */                   \
-	/* The victim's first call names such a stream. */                     \
+	/* The victim first passes an invalid stream. */                       \
 	X(STREAM, "another device's stream")                                   \
 	X(DEAD_STREAM, "destroyed stream")                                     \
 	X(SIBLING, "hang in a sibling") /* the victim is in another child */   \
-	/* The victim is late, and the parent is paused. */                    \
+	/* The victim is late, and the parent communicator is paused. */       \
 	X(PAUSED_PARENT, "pause on the parent")                                \
 	/* Faults of the victim's process, if there are several processes */   \
 	X(KILL, "process killed")                                              \
 	X(PAUSE, "process paused") /* shorter than the deadline */             \
 	X(STOP, "process stopped") /* longer than the deadline */              \
 	X(DESCRIPTORS, "out of descriptors")                                   \
-	X(UNLINK, "file removed") /* of the file where processes meet */
+	X(UNLINK, "file removed") /* the file where processes meet */
 
 #define DRILL_BY(trouble, name) BY_##trouble,
 enum trouble {
@@ -114,7 +114,7 @@ enum bound {
 };
 
 struct cell {
-	const char *impossible; /* why the cell is impossible, or NULL */
+	const char *impossible; /* reason why the cell is impossible, or NULL */
 	/* enum cohort_verdict_kind, or NONE if the group must continue */
 	int kind;
 	enum blame blame;
@@ -189,7 +189,8 @@ enum { DRILL_MOST_RANKS = 8 };
 
 struct drill_options {
 	int ranks;
-	int processes; /* each has at least two ranks, all the same number */
+	/* number of processes; each has the same number of ranks, at least two */
+	int processes;
 	int platform;
 	uint64_t deadline_ns;
 	uint64_t slack_ns; /* largest permitted delay of a detection */
@@ -213,7 +214,7 @@ struct drill_result {
 	char got[512];
 	char text[2048];    /* text of the verdict, or empty */
 	bool is_timed;      /* the following times are set */
-	double detected_ms; /* from the bound's start to the verdict */
+	double detected_ms; /* time from the bound's start to the verdict */
 	double bound_ms;
 	bool ok;
 };
@@ -254,8 +255,9 @@ struct drill_outcome {
 	_Atomic uint64_t began_ns; /* Atomic; start of the call under test */
 
 	/* Guarded by the process's lock */
-	struct cohort_cause verdict; /* its kind is NONE if there is none */
-	char complaint[256];         /* first error other than the verdict */
+	/* the verdict; its kind is NONE if there is none */
+	struct cohort_cause verdict;
+	char complaint[256]; /* first error other than the verdict */
 };
 
 /* The state that all processes of a cell share */
@@ -284,7 +286,7 @@ struct drill_shared {
 	 * another one. Constant after has_ids is set. */
 	struct cohort_unique_id ids[2];
 
-	/* indexed by process */
+	/* outcomes, indexed by process */
 	struct drill_outcome outcomes[DRILL_MOST_RANKS];
 };
 
@@ -325,7 +327,7 @@ struct drill_run {
 	struct cohort_group_options group_options;
 	struct cohort_bootstrap bootstrap;
 	struct cohort_group *group;
-	/* only the ranks of this process are used */
+	/* ranks of the group; only this process's ranks are used */
 	struct drill_rank ranks[DRILL_MOST_RANKS];
 	const struct drill_memory *memory; /* memory of the process's ranks */
 	/* thread that runs the workers, if the ranks are workers */
@@ -479,10 +481,11 @@ void drill_at_respawn(struct drill_run *run);
 
 /* Numbers of all resources that a cell can leave behind */
 struct drill_census {
-	size_t threads; /* except the threads that the platform keeps */
-	int newest;     /* largest thread id */
+	/* number of threads, except those that the platform keeps */
+	size_t threads;
+	int newest; /* largest thread id */
 	size_t descriptors;
-	size_t files; /* files by which processes find each other */
+	size_t files; /* number of files by which processes find each other */
 	size_t memory;
 	size_t streams;
 	size_t events;

@@ -218,8 +218,8 @@ static struct notice time_it(const struct drill_run *run, int process)
 		n.bound_ms = run->cell->bound == BY_PROBER ? PROBER_MS : 0.0;
 		return n;
 	}
-	/* The verdict of a group that is ended by a close has no start of a
-	 * deadline. */
+	/* If a close ends the group, the verdict does not say when the deadline
+	 * started. */
 	n.detected_ms = cli_ms_between(
 		v->since_ns ? v->since_ns : atomic_load(&outcome->began_ns),
 		v->time_ns);

@@ -25,7 +25,7 @@ enum ending {
 	ENDING_NOT,
 	ENDING_ASKED,    /* a signal was sent */
 	ENDING_KILLED,   /* SIGKILL was sent */
-	ENDING_GIVEN_UP, /* its agent was killed as well */
+	ENDING_GIVEN_UP, /* the agent was killed as well */
 };
 
 struct process {

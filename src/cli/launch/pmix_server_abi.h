@@ -17,17 +17,18 @@
 #define PMIX_ABI_DATA_ARRAY 39
 #define PMIX_ABI_PROC_RANK 40
 
-#define PMIX_ABI_PROCID "pmix.procid"                  /* a proc */
-#define PMIX_ABI_UNIV_SIZE "pmix.univ.size"            /* an uint32 */
-#define PMIX_ABI_MAX_PROCS "pmix.max.size"             /* an uint32 */
-#define PMIX_ABI_SERVER_TMPDIR "pmix.srvr.tmpdir"      /* a string */
-#define PMIX_ABI_SYSTEM_TMPDIR "pmix.sys.tmpdir"       /* a string */
-#define PMIX_ABI_REMOTE_CONNECTIONS "pmix.srvr.remote" /* a bool */
-#define PMIX_ABI_TCP_IF_INCLUDE "pmix.tcp.ifinclude"   /* a string of names */
+#define PMIX_ABI_PROCID "pmix.procid"                  /* value: a proc */
+#define PMIX_ABI_UNIV_SIZE "pmix.univ.size"            /* value: a uint32 */
+#define PMIX_ABI_MAX_PROCS "pmix.max.size"             /* value: a uint32 */
+#define PMIX_ABI_SERVER_TMPDIR "pmix.srvr.tmpdir"      /* value: a string */
+#define PMIX_ABI_SYSTEM_TMPDIR "pmix.sys.tmpdir"       /* value: a string */
+#define PMIX_ABI_REMOTE_CONNECTIONS "pmix.srvr.remote" /* value: a bool */
+/* value: a string of names */
+#define PMIX_ABI_TCP_IF_INCLUDE "pmix.tcp.ifinclude"
 
-/* an array of infos; the first is the rank */
+/* value: an array of infos; the first is the rank */
 #define PMIX_ABI_PROC_DATA "pmix.pdata"
-#define PMIX_ABI_RANK "pmix.rank" /* a rank, which is an uint32 */
+#define PMIX_ABI_RANK "pmix.rank" /* value: a rank, which is a uint32 */
 #define PMIX_ABI_GLOBAL_RANK "pmix.grank"
 
 struct pmix_array {
@@ -56,11 +57,11 @@ struct pmix_server_module {
 	int (*fence_nb)(const struct pmix_proc *procs, size_t n,
 	                const struct pmix_info *info, size_t n_info, char *data,
 	                size_t bytes, pmix_modex_callback callback, void *arg);
-	void *absent[10]; /* direct_modex to listener, which are not used */
+	void *absent[10]; /* unused: direct_modex to listener */
 	int (*notify_event)(int code, const struct pmix_proc *source,
 	                    uint8_t range, struct pmix_info *info, size_t n,
 	                    pmix_op_callback callback, void *arg);
-	void *absent_2[4]; /* query to allocate, which are not used */
+	void *absent_2[4]; /* unused: query to allocate */
 	int (*job_control)(const struct pmix_proc *requestor,
 	                   const struct pmix_proc *targets, size_t n,
 	                   const struct pmix_info *directives,

@@ -98,7 +98,7 @@ struct client {
 	/* the other processes were notified of its end */
 	atomic_bool is_notified;
 
-	/* a process has requested the end of this one */
+	/* a process has requested the end of this process */
 	atomic_bool is_aborted;
 };
 

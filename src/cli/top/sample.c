@@ -111,7 +111,7 @@ static void take_rank(struct top_rank *out, const struct flight *f,
 		.pid = f->pid,
 		.time_ns = f->now_ns,
 		.collectives = r->last_enqueued > INT64_MAX / 2
-		                       ? 0 /* a wrong value in the dump */
+		                       ? 0 /* the dump has a wrong value */
 		                       : r->last_enqueued,
 		.collectives_rate = NAN,
 		.bytes_rate = NAN,

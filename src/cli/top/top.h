@@ -28,9 +28,10 @@ enum top_state {
 	TOP_IN_CALL, /* a thread is inside a call */
 	TOP_BETWEEN, /* outside the library for less than TOP_OUTSIDE_NS */
 	TOP_OUTSIDE, /* outside the library for longer */
-	TOP_WAITING, /* outside for longer, with operations in flight */
-	TOP_GONE,    /* the thread that called last has ended */
-	TOP_SILENT,  /* its process did not answer in this round */
+	/* outside the library for longer, with operations in flight */
+	TOP_WAITING,
+	TOP_GONE,   /* the thread that called last has ended */
+	TOP_SILENT, /* its process did not answer in this round */
 };
 
 #define TOP_OUTSIDE_NS UINT64_C(1000000000)
@@ -46,7 +47,7 @@ struct top_rank {
 	 * the program, such as "train_worker (train.c:168)"; "" if not known */
 	char thread[THREAD_STATE_SIZE];
 	char frame[PLACE_NAME];
-	/* The last call; "" if there was none */
+	/* Name, tag and label of the last call, or "" */
 	char call[32], tag[TAG_SIZE], label[TAG_SIZE];
 	uint64_t bytes;
 	uint64_t ago_ns; /* time since the last call started */
@@ -76,7 +77,8 @@ struct top_sample {
 	int generation, world;
 	uint64_t time_ns, wall_ns; /* times of the newest dump */
 	struct cohort_cause cause; /* COHORT_OK if the group has not ended */
-	char gone[200]; /* "process 4711 was killed by signal 9", or "" */
+	/* text such as "process 4711 was killed by signal 9", or "" */
+	char gone[200];
 	uint64_t missing[COHORT_RANK_WORDS]; /* ranks without a dump */
 	/* number of collectives on record that all ranks have called */
 	size_t met;
@@ -97,9 +99,9 @@ struct top_dump {
 	/* contents of the dump, or NULL if it was not read */
 	struct trace *trace;
 
-	/* Set by watch_group.c */
+	/* The members below are set by watch_group.c. */
 	bool is_member; /* belongs to the group that is shown */
-	int pidfd;      /* of the process that wrote it, or -1 */
+	int pidfd;      /* pidfd of the process that wrote it, or -1 */
 	/* first dump of the same group, or NULL */
 	const struct top_dump *group;
 

@@ -29,7 +29,7 @@
 
 typedef struct json_object object;
 
-/* The dump that provided the facts or a rank */
+/* The dump from which the facts or a rank were read */
 struct source {
 	char process[96]; /* name of the process: HOST.PID.SERIAL, or "" */
 	unsigned verdict; /* number of the verdict, or 0 if there is none */

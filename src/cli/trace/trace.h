@@ -14,7 +14,8 @@
 struct trace_frame {
 	char path[PLACE_PATH]; /* path of the mapped file, or "" */
 	char build_id[2 * IMAGE_BUILD_ID + 1];
-	uint64_t offset; /* in the form that addr2line expects */
+	/* offset of the frame in the file, as addr2line expects it */
+	uint64_t offset;
 
 	/* Name of the function, such as "f (a.c:12)" or "f+0x2a"; "" if it is
 	 * unknown, or if @is_other_build is true */
@@ -159,7 +160,7 @@ struct trace_model {
 
 	struct trace_window window;
 	uint64_t base_ns, now_ns; /* first and last recorded time */
-	struct trace_rank *ranks; /* in the order of @flight->ranks */
+	struct trace_rank *ranks; /* ranks, in the order of @flight->ranks */
 
 	size_t n_calls;
 	struct trace_call *calls; /* calls of all ranks, by rank and time */
@@ -170,7 +171,8 @@ struct trace_model {
 	const struct trace_call **kinds;
 
 	size_t n_sites;
-	struct trace_site *sites; /* sorted by total time, longest first */
+	/* sites, sorted by total time, longest first */
+	struct trace_site *sites;
 };
 
 void trace_model(struct trace_model *model, const struct trace *trace);

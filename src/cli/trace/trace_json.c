@@ -248,7 +248,8 @@ static void put_data(struct json *j, const struct trace_model *m)
 	snprintf(base, sizeof(base), "%llu", (unsigned long long)m->base_ns);
 	json_open(j, NULL, '{');
 	json_int(j, "format", 2);
-	/* As text, because numbers in the script are exact only up to 2^53. */
+	/* Write a text, because numbers in the script are exact only up to
+	 * 2^53. */
 	json_string(j, "base_ns", base);
 	json_uint(j, "now", m->now_ns - m->base_ns);
 	json_uint(j, "front", w->is_stalled ? w->front : 0);

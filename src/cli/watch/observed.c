@@ -13,9 +13,9 @@
 #include "watch/describe.h"
 #include "watch/expiry.h"
 
-/* Time that ranks must wait for a process that has ended before the end is
- * reported, because they may be about to end as well, or their last collective
- * may be about to complete. */
+/* Time that ranks must have waited for a process that has ended before its end
+ * is reported.  Until then, they may be about to end as well, or to complete
+ * their last collective. */
 #define ENDS_NS (NS_PER_S / 4)
 
 const struct shared_rank *observed_entry(const struct watch *w,

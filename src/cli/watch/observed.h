@@ -120,7 +120,7 @@ struct progress {
 
 /* A creation or destruction that takes too long. */
 struct lateness {
-	uint64_t since_ns; /* time since which ranks wait in it, or 0 */
+	uint64_t since_ns; /* time since which ranks wait in the call, or 0 */
 	unsigned expired;  /* number of times that the deadline has passed */
 };
 

@@ -131,7 +131,7 @@ const struct started_process *started_find(struct started *s, int64_t pid)
 	struct started_process *p = find(s, pid);
 	struct pollfd end;
 
-	/* There cannot be more processes than entries, so this pid is false. */
+	/* There cannot be more processes than entries, so this pid is forged. */
 	if (!p && s->n == SHARED_RANKS)
 		return &unknown;
 	if (!p)

@@ -20,9 +20,9 @@ struct pool;
 
 enum memory_kind {
 	MEMORY_DEVICE,
-	MEMORY_PINNED,     /* cudaHostAlloc() and cudaMallocHost() */
-	MEMORY_MANAGED,    /* cudaMallocManaged() */
-	MEMORY_REGISTERED, /* cudaHostRegister() */
+	MEMORY_PINNED,     /* from cudaHostAlloc() or cudaMallocHost() */
+	MEMORY_MANAGED,    /* from cudaMallocManaged() */
+	MEMORY_REGISTERED, /* from cudaHostRegister() */
 	MEMORY_MAPPED,     /* from cuMemMap(), or opened from another process */
 };
 

@@ -35,7 +35,7 @@ struct pool {
 	uint64_t used, used_high;
 	uint64_t reserved_high;
 	uint64_t threshold;
-	int reuse[3]; /* indexed by attribute - 1 */
+	int reuse[3]; /* settings of reuse, indexed by attribute - 1 */
 	enum cudaMemAccessFlags access[COHORT_SIM_MAX_DEVICES];
 };
 

@@ -31,7 +31,7 @@ struct capture {
 	/* Guarded by capture_lock. */
 	bool invalid;
 	struct captured *streams;
-	struct capture *next; /* next in the list of all captures */
+	struct capture *next; /* next capture in the list of all captures */
 };
 
 /* List of all captures, and the last id that was assigned.  Guarded by

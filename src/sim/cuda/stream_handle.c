@@ -86,7 +86,8 @@ void stream_handle_destroy(cudaStream_t handle)
 /* ---- default streams of threads --------------------------------------- */
 
 struct own_streams {
-	struct stream *of[COHORT_SIM_MAX_DEVICES]; /* indexed by device */
+	/* default streams, indexed by device */
+	struct stream *of[COHORT_SIM_MAX_DEVICES];
 };
 
 static _Thread_local struct own_streams *mine;

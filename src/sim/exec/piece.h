@@ -40,7 +40,7 @@ struct round {
 	/* True if there are several calls, and they form the same runs (struct
 	 * call) on all ranks. */
 	bool is_joined;
-	struct call only;         /* the call, if there is one */
+	struct call only;         /* the call, if there is only one */
 	const struct call *calls; /* the calls of one rank, if several */
 	/* The buffers of rank 0, and the distance to those of the next rank in
 	 * bytes. */

@@ -20,13 +20,13 @@
 /* The threads that may copy a message after both its ends were matched.  A
  * thread of an end is a thread that drives the stream of that end's launch. */
 enum claim {
-	/* A thread of either end, with the world's lock held. */
+	/* A thread of either end may copy, with the world's lock held. */
 	CLAIM_OPEN,
 	/* Like CLAIM_OPEN, and a thread of the send may also copy without the
 	 * lock. */
 	CLAIM_GIVEN,
-	CLAIM_TAKEN, /* only the thread that has claimed the message */
-	CLAIM_DONE,  /* no thread, because the message is done */
+	CLAIM_TAKEN, /* only the thread that has claimed the message may copy */
+	CLAIM_DONE,  /* no thread may copy, because the message is done */
 };
 
 /* One end of a message: a send or a receive of one rank.  It fits in one cache
@@ -85,10 +85,10 @@ static inline struct call transfer_call(const struct transfer *t)
 /* How a rank has arrived at a round. */
 enum way {
 	WAY_NONE,   /* the rank has not arrived */
-	WAY_INLINE, /* with one call and its data, in a slot (inline_round.h) */
-	WAY_SPLIT,  /* with one call (split_round.h) */
-	WAY_LIST,   /* with all calls of the launch (split_round.h) */
-	WAY_SPAN,   /* with a slot that other processes read (span.h) */
+	WAY_INLINE, /* by a slot with one call and its data (inline_round.h) */
+	WAY_SPLIT,  /* by a slot with one call (split_round.h) */
+	WAY_LIST,   /* by a slot with all calls of the launch (split_round.h) */
+	WAY_SPAN,   /* by a slot that other processes read (span.h) */
 };
 
 /* Progress of a launch with its current round, in a world of several
@@ -133,7 +133,7 @@ struct launch {
 	/* number of sends to its own rank, minus receives from it */
 	int to_self;
 
-	/* Arrays used until more room is needed. */
+	/* Arrays for small launches, used until more room is needed. */
 	struct stream *own_streams[2];
 	struct call own_calls[4];
 

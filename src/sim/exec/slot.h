@@ -35,7 +35,7 @@ struct slot {
 	 * after the rest of the slot is written; loaded with acquire before
 	 * another rank reads the rest. */
 	_Alignas(CACHE_LINE) _Atomic uint64_t number;
-	uint64_t what; /* word for the call or calls (call_what()) */
+	uint64_t what; /* word that describes the call or calls (call_what()) */
 	union {
 		char data[SLOT_BYTES];  /* data of an inline round */
 		struct rank_buffers at; /* buffers of a split round */
@@ -93,7 +93,7 @@ static inline bool slots_are_met(const struct world *w, const struct launch *l)
 /* Relation between the calls of all ranks in a round. */
 enum slots {
 	SLOTS_SAME,    /* all ranks have the same call, or the same calls */
-	SLOTS_GROUPED, /* different, and some ranks have several calls */
+	SLOTS_GROUPED, /* calls differ, and some ranks have several calls */
 	SLOTS_DIFFER,  /* ranks have different calls */
 };
 

@@ -57,8 +57,8 @@ enum step {
 enum effort {
 	/* Only items so short that a call that enqueues work may do them. */
 	EFFORT_ENQUEUE,
-	EFFORT_HELP, /* all but items reserved for the worker */
-	EFFORT_OWN,  /* everything: the driver is the worker */
+	EFFORT_HELP, /* all items except those reserved for the worker */
+	EFFORT_OWN,  /* all items, because the driver is the worker */
 };
 
 /* Limits of a driver: how much it may do, and when it stops.  It stops as soon
@@ -150,7 +150,8 @@ struct stream {
 	 * constant while the stream is live.  Other threads read them under
 	 * lock. */
 	int device;
-	int priority;  /* 0 unless the creator sets it; has no effect */
+	/* priority, 0 unless the creator sets it; has no effect */
+	int priority;
 	uint64_t id;   /* A new number each time the stream is created. */
 	bool blocking; /* synchronizes with the legacy default stream */
 	bool legacy;   /* the legacy default stream of its device */

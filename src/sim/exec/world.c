@@ -50,7 +50,8 @@ static void *get_lines(size_t bytes)
 
 struct world *world_create(int n, int here, int cores, struct span_shared *span)
 {
-	static _Atomic uint64_t worlds; /* relaxed, because it orders nothing */
+	/* number of worlds so far; relaxed, because it orders nothing */
+	static _Atomic uint64_t worlds;
 	const bool is_crowded = n > cores;
 	struct world *w = get_lines(sizeof(*w));
 

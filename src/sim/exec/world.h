@@ -28,7 +28,7 @@ struct member {
 	 * is set earlier. */
 	struct world *world;
 	int rank;
-	int device; /* constant */
+	int device; /* constant; the rank's device */
 	/* Number of the world, which the member can outlive. */
 	uint64_t number;
 
@@ -172,7 +172,7 @@ struct world {
 	struct member **members;
 	/* seats of the ranks, or NULL if each rank has a core */
 	struct seat *seats;
-	struct slot *slots; /* two slots for each rank (slot.h) */
+	struct slot *slots; /* slots, two for each rank (slot.h) */
 	struct split_round *split_rounds;
 
 	/* The world's lock.  In strict mode it guards the whole world except

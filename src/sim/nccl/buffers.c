@@ -226,8 +226,8 @@ static void bounce_unmap(const struct member *m, const struct call *c,
 		bounce_free(bounced->recv, c->recv);
 }
 
-/* Largest bounce buffer of a call that can be done in parts.  Small enough that
- * a core's own cache still has the results when they are copied. */
+/* Largest bounce buffer of a call that can be split into parts.  It is so small
+ * that a core's own cache still has the results when they are copied. */
 #define BOUNCE_BYTES ((size_t)512 * 1024)
 
 /* Return the number of elements for which a call gets bounce buffers. */

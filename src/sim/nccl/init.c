@@ -31,7 +31,7 @@
 struct content {
 	uint64_t magic;
 	uint64_t process; /* random number of the process that created the id */
-	/* pid of that process, which differs in a forked child */
+	/* pid of the process that created the id, to detect a forked child */
 	uint64_t pid;
 	uint64_t number;
 };
@@ -93,7 +93,8 @@ struct request {
 	int n;
 	int rank;
 	int device;
-	const ncclConfig_t *config; /* NULL for the default configuration */
+	/* configuration, or NULL for the default configuration */
+	const ncclConfig_t *config;
 	enum join_kind kind;
 	size_t id_count;
 	const char *function;

@@ -82,10 +82,11 @@ struct ncclComm {
 	 * other threads read. */
 	/* number of calls so far, by which faults select a call */
 	_Alignas(CACHE_LINE) uint64_t operations;
-	struct launch *open; /* its launch in the open group, or NULL */
+	/* the communicator's launch in the open group, or NULL */
+	struct launch *open;
 	struct stream *last;
 	bool finalized;
-	/* connected for collectives (COHORT_HOST_CONNECT=first) */
+	/* true if connected for collectives (COHORT_HOST_CONNECT=first) */
 	bool connected;
 
 	struct redops redops;

@@ -24,8 +24,8 @@ static const struct field {
 	size_t offset;
 	/* first NCCL version with the field; ignored in older structures */
 	unsigned int since;
-	int low, high; /* range of allowed values */
-	int usual;     /* default value */
+	int low, high; /* range of the field's allowed values */
+	int usual;     /* default value of the field */
 	const char *error;
 } fields[] = {
 #define FIELD(name, since, low, high, usual, allowed)                          \

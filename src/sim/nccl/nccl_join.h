@@ -13,7 +13,7 @@
 
 enum join_kind {
 	JOIN_BY_ID,
-	JOIN_ALL, /* ncclCommInitAll() */
+	JOIN_ALL, /* join by ncclCommInitAll() */
 	JOIN_SPLIT,
 	JOIN_SHRINK,
 	JOIN_WINDOW, /* create a window; all ranks take part */
@@ -28,15 +28,15 @@ struct join {
 	uint64_t process;
 	/* number of the id, of the call, or of the parent's world */
 	uint64_t number;
-	size_t list_count; /* length of list */
+	size_t list_count; /* length of @list */
 	/* Other ids (each followed by its process if ranks may be in several
 	 * processes), or the excluded ranks. */
 	uint64_t *list;
 	int n;     /* number of ranks that may take part */
-	int rank;  /* this rank's number among them */
+	int rank;  /* number of this rank among the ranks that may take part */
 	int color; /* ranks of one color form one communicator */
 	int key;   /* ranks are ordered by key, then by old rank */
-	struct ncclComm *parent; /* a reference, or NULL */
+	struct ncclComm *parent; /* a reference to the parent, or NULL */
 
 	/* A reference to the new communicator, or NULL if the rank will not be
 	 * in one.  The handle of a child is stored in *out once the child

@@ -12,7 +12,7 @@
  * by the rank that is creating it. */
 struct registration {
 	struct registration *next;
-	const char *function; /* NCCL function that created it */
+	const char *function; /* NCCL function that created the registration */
 	uintptr_t first, end; /* address range that it covers */
 	int users;
 	/* True if a collective has used it.  Recorded only in strict mode and

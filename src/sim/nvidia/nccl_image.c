@@ -58,7 +58,7 @@ static bool map_file(struct image *image)
 
 	if (fd < 0)
 		return false;
-	errno = ENOEXEC; /* error code if the file is too small */
+	errno = ENOEXEC; /* error code for a file that is too small */
 	if (!fstat(fd, &status) && status.st_size > (off_t)sizeof(Elf64_Ehdr)) {
 		image->file_bytes = (size_t)status.st_size;
 		file = mmap(NULL, image->file_bytes, PROT_READ, MAP_PRIVATE, fd,

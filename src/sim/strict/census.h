@@ -12,10 +12,10 @@
 
 #include <stddef.h>
 
-size_t memory_live(void);  /* allocations of device and pinned memory */
-size_t stream_live(void);  /* streams, except legacy ones */
-size_t event_live(void);   /* events */
-size_t world_live(void);   /* communicators; all ranks count as one */
+size_t memory_live(void);  /* live allocations of device and pinned memory */
+size_t stream_live(void);  /* live streams, except legacy ones */
+size_t event_live(void);   /* live events */
+size_t world_live(void);   /* live communicators; all ranks count as one */
 size_t meeting_live(void); /* unique ids that not all ranks have joined */
 
 /* Number of freed communicators that strict mode keeps in memory. */

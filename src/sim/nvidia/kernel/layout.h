@@ -102,7 +102,7 @@ struct tree {
 
 struct channel {
 	int id;
-	void *const *peers; /* indexed by rank */
+	void *const *peers; /* peers, indexed by rank */
 	struct ring ring;
 	struct tree tree;
 	uint64_t *work_count; /* number of works so far */
