@@ -417,8 +417,8 @@ void bench_json(const struct bench *b);
 
 /*
  * Put a column into a row. In a table it has @title and is @width characters
- * wide; in a JSON object it is the member @key. NULL leaves it out. A figure
- * has up to @digits decimals, and may be NaN.
+ * wide; in a JSON object it is the member @key. If @title or @key is NULL, the
+ * column is omitted there. A figure has up to @digits decimals, and may be NaN.
  */
 void row_text(struct row *row, int width, const char *title, const char *key,
               const char *text);

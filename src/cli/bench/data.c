@@ -66,9 +66,10 @@ static void set(struct pattern *pattern, size_t i, uint64_t bits)
 	memcpy(pattern->bytes + i * pattern->size, &bits, pattern->size);
 }
 
-/* Return element @i of a rank. For a sum or a product, two ranks contribute a
- * value, and the others contribute the neutral element. Which two ranks these
- * are depends on @i. No rank contributes the result itself. */
+/* Return element @i of the data that @rank sends. For a sum or a product, two
+ * ranks contribute a value, and the others contribute the neutral element.
+ * Which two ranks these are depends on @i. No rank contributes the result
+ * itself. */
 static int64_t value_of(int type, int op, size_t i, int rank, int ranks)
 {
 	uint64_t m = random_of(i) >> 8;

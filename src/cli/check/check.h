@@ -229,8 +229,8 @@ struct trial {
  * process or its memory could not be created, with @end and @text set. */
 bool trial_start(struct trial *trial);
 
-/* Factor by which the deadline of a child's start is longer. CUDA takes seconds
- * per GPU to start if the driver does not stay loaded. */
+/* Factor by which the deadline for the start of a child is multiplied. CUDA
+ * takes seconds per GPU to start if the driver does not stay loaded. */
 #define TRIAL_STARTS 3
 
 /* Largest number of trials that run at the same time */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Checks which platform a group would get and whether it can be used. Also has
- * functions for all checks. */
+/* Checks which platform a group would get and whether it can be used.  Also
+ * contains functions that all checks use. */
 
 #include <stdarg.h>
 #include <stdlib.h>

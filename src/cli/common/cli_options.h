@@ -52,8 +52,8 @@ struct cli_option {
 	const char *(*name_of)(int number);
 	const char *says;
 
-	/* For CLI_READ, CLI_LIST and CLI_CALL. Returns an enum cli_exit; if it
-	 * is not CLI_OK, an error was printed. */
+	/* Parser for CLI_READ, CLI_LIST and CLI_CALL. Returns an enum cli_exit;
+	 * if it is not CLI_OK, an error was printed. */
 	int (*read)(const struct cli_option *option, const char *text);
 };
 

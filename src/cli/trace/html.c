@@ -39,8 +39,9 @@ struct page {
 	FILE *out;
 	const struct trace_model *model;
 	const struct flight *flight;
-	/* The rows of the verdict's text, or NULL if it has no rows; and the
-	 * text of the first row, without what the page shows above it */
+	/* The rows of the verdict's text, or NULL if there are none, and the
+	 * text of the first row, without the parts that the page shows above
+	 * it */
 	struct row *rows;
 	int n_rows;
 	char *headline;

@@ -61,7 +61,7 @@ bool trace_is_able(void);
 
 /*
  * Read the files, even if some are damaged. The trace's problems describe what
- * is wrong with them, with the files' names unchanged.
+ * is wrong with them, and may contain names of files with control characters.
  *
  * @most: number of last operations of a rank to read from a merged file; 0
  *        reads all

@@ -124,7 +124,7 @@ static void print_problems(const struct trace *t)
 		print_line("missing", line);
 	}
 	for (int i = 0; i < t->n_problems; i++) {
-		/* A problem contains the name of a file. */
+		/* Sanitize the text, because it contains the name of a file. */
 		plain = cli_need(strdup(t->problems[i]));
 		cli_sanitize(plain);
 		print_line(i ? "" : "problems", plain);

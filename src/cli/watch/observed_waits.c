@@ -317,9 +317,8 @@ static void add_culprit(const struct watch *w, struct waits *out,
 
 /* ---- the order of two communicators --------------------------------------- */
 
-/* Record that two communicators are used in different orders, if @a, which is
- * missing in the front of @o, waits in another communicator for @b, and @b
- * waits in that front. */
+/* Record that two communicators are used in different orders, if @a waits for
+ * @b in another communicator and @b waits for @a in the front of @o. */
 static void set_crossing(struct observed *o, const struct node *a,
                          const struct node *b)
 {

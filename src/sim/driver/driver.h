@@ -46,9 +46,9 @@ CUcontext driver_context_of(int device);
 /* Set the launcher; see cohort_host_set_launcher() in kernel_launcher.h. */
 void driver_set_launcher(host_launcher launcher);
 
-/* Call the launcher for @launch, and queue the function that it returns.  The
- * member device need not be set.  Returns CUDA_ERROR_NOT_SUPPORTED if there is
- * no launcher. */
+/* Call the launcher for @launch, and queue the function that it returns.
+ * @launch->device need not be set.  Returns CUDA_ERROR_NOT_SUPPORTED if there
+ * is no launcher. */
 CUresult driver_launch(const struct host_launch *launch);
 
 #endif

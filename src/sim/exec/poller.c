@@ -27,8 +27,8 @@
 /* Number of ticks without a registered stream after which the poller sleeps. */
 #define IDLE_TICKS 50
 
-/* Atomic; streams that were registered since the last tick, each once.  A stack
- * to which any thread pushes (with release) and which the poller empties (with
+/* Atomic; streams that were registered since the last tick, each once.  Any
+ * thread pushes to this stack (with release), and the poller empties it (with
  * acquire). */
 static struct stream *_Atomic registered;
 

@@ -32,8 +32,8 @@ enum call_kind {
 };
 
 /* Factor by which inputs are multiplied before a sum, in the call's data type.
- * Stored in *at, which is read when the operation runs, or in @value if @at is
- * NULL. */
+ * The factor is in *at, which is read when the operation runs, or in @value if
+ * @at is NULL. */
 struct scalar {
 	const void *at;
 	unsigned char value[8];
@@ -99,8 +99,8 @@ const char *call_words(const struct call *call, char text[CALL_WORDS]);
  * collide. */
 uint64_t call_what(const struct call *call);
 
-/* Return a word that describes the calls of @before followed by the call of
- * @what, which are such words. */
+/* Return the word for a list of calls, given the word @before for all calls
+ * except the last, and the word @what for the last call. */
 uint64_t call_what_add(uint64_t before, uint64_t what);
 
 static inline bool call_what_is_list(uint64_t what)

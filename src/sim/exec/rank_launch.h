@@ -46,7 +46,7 @@ struct transfer {
 	atomic_int claim;
 
 	/* Guarded by the world's lock.  Once a thread has claimed the message,
-	 * it alone uses the message's partner, to, bytes and copied. */
+	 * only this thread uses the members partner, to, bytes and copied. */
 	struct transfer *partner; /* the other end, or NULL */
 	union {
 		/* next transfer in the lane, while this one has no partner */

@@ -312,8 +312,8 @@ void stream_flush_to_worker(struct stream *s)
 	stream_drive_cheap(s);
 }
 
-/* Wake the worker to do the items of @s that were left to waiting threads.  For
- * a thread that waits but does not drive @s. */
+/* Wake the worker to do the items of @s that were left to waiting threads.
+ * Called by a thread that waits but does not drive @s. */
 static void wake_worker_for(struct stream *s)
 {
 	if (load_relaxed(&s->is_left) && !atomic_load(&s->busy))

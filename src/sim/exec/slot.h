@@ -55,7 +55,7 @@ static inline const struct call *slot_call(const struct launch *l)
 }
 
 /* Return the slot that a launch writes next, for all of its calls or, if
- * @is_one, for the next call.  Its member what is already set.  The caller
+ * @is_one, for the next call.  Its member @what is already set.  The caller
  * fills in the rest and calls slot_send(). */
 static inline struct slot *slot_next(const struct world *w, struct launch *l,
                                      bool is_one)

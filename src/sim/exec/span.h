@@ -117,7 +117,7 @@ struct span_shared {
 	 * processes alone.  Acquire and release: the last rank sees the slots
 	 * of all other ranks. */
 	_Alignas(CACHE_LINE) _Atomic uint64_t came;
-	/* Atomic; number of the last round that one rank did alone.  The
+	/* Atomic; number of the last round that one rank processed alone.  The
 	 * release publishes the results that this rank wrote. */
 	_Atomic uint64_t done_alone;
 

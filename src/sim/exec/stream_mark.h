@@ -28,7 +28,7 @@ enum step mark_step(struct stream *stream, struct work *work,
                     const struct drive *drive);
 
 /* Step function: wait until the word of work.mark fulfills its condition.  Only
- * for words that are always set by mark_set(). */
+ * mark_set() may write to the word. */
 enum step mark_await_step(struct stream *stream, struct work *work,
                           const struct drive *drive);
 

@@ -321,7 +321,7 @@ void stream_push(struct stream *stream, const struct work *work,
                  uint64_t *position_out);
 
 /* Enqueue @work as stream_push() does, but bypass the queue if the work can be
- * done at once.  Only for work whose first step does not wait for a kick. */
+ * done at once.  The first step of @work must not wait for a kick. */
 void stream_push_begun(struct stream *stream, struct work *work);
 
 /* Make @stream wait until the first @position items of @on are done.  The

@@ -42,8 +42,8 @@ struct member {
 	atomic_bool struck;
 
 	/* Atomic, seq_cst; stream on which the last launch has joined.  Set
-	 * before aborted is checked, and read by a thread that has set
-	 * aborted. */
+	 * before @aborted is checked, and read by a thread that has set
+	 * @aborted. */
 	_Alignas(CACHE_LINE) struct stream *_Atomic at;
 
 	/* Number of rounds for which the rank has arrived.  It is also the
@@ -176,7 +176,8 @@ struct world {
 	struct split_round *split_rounds;
 
 	/* The world's lock.  In strict mode it guards the whole world except
-	 * the work on pieces.  Not in a cache line that all ranks read. */
+	 * the work on pieces.  It is not in a cache line that all ranks
+	 * read. */
 	_Alignas(CACHE_LINE) pthread_mutex_t lock;
 
 	/* Atomic; number of threads that might access buffers of messages, in
@@ -192,8 +193,8 @@ struct world {
 	 * The release publishes the results. */
 	_Alignas(CACHE_LINE) _Atomic uint64_t over;
 
-	/* Atomic, seq_cst; true if a rank was aborted.  In a cache line that is
-	 * never written while the world is intact. */
+	/* Atomic, seq_cst; true if a rank was aborted.  It is in a cache line
+	 * that is never written while the world is intact. */
 	_Alignas(CACHE_LINE) atomic_bool is_broken;
 };
 

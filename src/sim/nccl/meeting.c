@@ -70,7 +70,7 @@ static void take_place_locked(struct ncclComm *comm, struct world *w, int rank)
 {
 	w->members[rank] = &comm->member;
 	w->check_arrival = buffers_check_arrival;
-	/* A rank that joins by a unique id has both values already.  Do not
+	/* If a rank joins by a unique id, both members are already set.  Do not
 	 * write them again, because any thread might be reading them. */
 	if (comm->n != w->n || comm->member.rank != rank) {
 		comm->member.rank = rank;

@@ -47,7 +47,7 @@ void group_drop(void);
 ncclResult_t group_fail(ncclResult_t result, const char *text);
 
 /* Mark the open group as failed with @result, if it is an error, and return
- * @result.  For callers that have already called comm_error(). */
+ * @result.  The caller has already called comm_error(). */
 ncclResult_t group_record_error(ncclResult_t result);
 
 bool group_is_open(void);

@@ -29,7 +29,8 @@ typedef const void *nvidia_lookup(void *context, const char *symbol);
  * nvidia_kernels_open - read the tables of the loaded library
  * @version: from ncclGetVersion(), such as 22809
  *
- * Returns NULL if the version is unknown, a table is missing, or out of memory.
+ * Returns NULL if the version is unknown, if a table is missing, or if out of
+ * memory.
  */
 struct nvidia_kernels *nvidia_kernels_open(int version, nvidia_lookup *lookup,
                                            void *context);
