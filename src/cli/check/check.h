@@ -176,8 +176,8 @@ const char *visible_devices_fault(const char *value, int devices);
  * step
  *
  * A process cannot end its own call of the driver if the call hangs. After a
- * device has failed, it fails all further calls of the process. So the child is
- * killed if a step exceeds its deadline, or when this process ends.
+ * device has failed, all further calls of the process on it fail. So the child
+ * is killed if a step exceeds its deadline, or when this process ends.
  */
 
 enum trial_end {

@@ -38,7 +38,7 @@ bool inline_round_fits(const struct world *w, const struct launch *l)
 {
 	const struct call *c = slot_call(l);
 
-	/* The root sends the most. */
+	/* No rank sends more than the root. */
 	return w->n <= INLINE_RANKS && c->count <= SLOT_BYTES &&
 	       call_sends(c, c->root, w->n) * block_bytes(c) <= most_bytes(c) &&
 	       c->op != CALL_PRE_MUL_SUM;

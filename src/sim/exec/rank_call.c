@@ -81,8 +81,8 @@ size_t call_bytes(int ranks, const struct call *c)
 
 /* ---- a call as one word ----------------------------------------------- */
 
-/* Shift of the count in the word that describes a call.  The bits below it are:
- * 3 of operation, 4 of type, 4 of kind, and 10 of root. */
+/* Shift of the count in the word that describes a call.  Below it are 3 bits
+ * for the operation, 4 for the type, 4 for the kind, and 10 for the root. */
 #define WHAT_COUNT 21
 
 /* The highest bits of a word: both are set in the hash of several calls, only

@@ -128,7 +128,8 @@ struct meeting {
 	/* number of ranks, according to the first rank to arrive */
 	int n;
 	int awaited; /* number of ranks that have not arrived */
-	/* joins of the waiting ranks, indexed by rank; NULL for other ranks */
+	/* joins of the waiting ranks, indexed by rank; NULL if no rank is
+	 * waiting */
 	struct join **places;
 	/* true once the meeting is complete and removed from the list */
 	bool complete;
