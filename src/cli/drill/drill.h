@@ -5,7 +5,8 @@
 /*
  * The drill: injects each fault at each place, and checks the library's verdict
  *
- * A *cell* is one fault at one place. Each file uses only the files below it:
+ * A *cell* is one fault at one place. Each file uses only the files below it,
+ * except that forked.c calls drill_run_here():
  *
  *  drill.c     the command: runs all cells in turn and prints them
  *  run_cell.c  a cell, from its group's options to the judgment

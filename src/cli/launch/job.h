@@ -6,7 +6,7 @@
  * cohort launch: starts the processes of a program, and notifies each process
  * when another one ends
  *
- * Each file uses only those below it:
+ * Each file uses only the files below it, except for launch_has() in job.c:
  *
  *	job.c     the command: its options, and the host of each process
  *	wait.c    forwarding signals, and waiting until all processes have ended

@@ -6,8 +6,8 @@
  * Waking a thread costs more than most operations take, and a thread that
  * enqueues an operation usually waits for it soon.  So if the head item of a
  * stream only has to be checked again, no thread is woken: the stream is
- * registered with the poller, which checks it about once a millisecond.  If the
- * head item was left to waiting threads and none waits, the poller wakes the
+ * registered with the poller, which checks it every 1 to 8 ms.  If the head
+ * item was left to waiting threads and none waits, the poller wakes the
  * stream's worker.  The poller sleeps while no stream is registered, and ends
  * if none is registered for a long time.
  */

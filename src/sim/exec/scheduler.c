@@ -404,7 +404,7 @@ static void poll_then_step(struct stream *s, struct drive *d)
  * the thread counts as asleep, and flushed items are left to the worker. */
 #define STAYS_NS 250000
 
-/* Call poll_then_step() while there are flushed items, which the worker might
+/* Call poll_then_step() for a stream with flushed items, which the worker might
  * be doing.  The waiting thread is awake and would compete with the worker for
  * a core, so it takes over the items. */
 static void drive_flushed(struct stream *s, struct drive *d)

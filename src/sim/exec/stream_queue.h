@@ -22,7 +22,7 @@
  *      what the items before it wrote.
  *  B.  A stream whose head item can run is being driven, or was kicked by a
  *      thread that will drive it, or has woken its worker, or is registered
- *      with the poller, which checks it about once a millisecond.
+ *      with the poller, which checks it every 1 to 8 ms.
  *  C.  A step function is called with no lock held.
  */
 
