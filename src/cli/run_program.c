@@ -230,8 +230,7 @@ static const struct {
 } settings[] = {
 	{ "NCCL_ALGO", "Ring" },
 	{ "NCCL_PROTO", "Simple" },
-	/* use protocol Simple also for small messages */
-	{ "NCCL_P2P_LL_THRESHOLD", "-1" },
+	{ "NCCL_P2P_LL_THRESHOLD", "-1" }, /* Simple for all message sizes */
 	/* One thread executes all channels of a launch, so more channels would
 	 * not be faster. */
 	{ "NCCL_MAX_NCHANNELS", "1" },

@@ -109,8 +109,7 @@ struct bench_options {
 	bool json;
 
 	/* Options for collectives */
-	/* the collective, or NULL for all */
-	const struct collective *collective;
+	const struct collective *collective; /* NULL for all collectives */
 	int root;
 	size_t sizes[BENCH_MAX_SIZES]; /* sizes of the data, in bytes */
 	size_t size_count;
@@ -128,8 +127,7 @@ struct bench_options {
 	bool methods[LIST_METHODS];
 
 	/* Options for overlap */
-	/* size of the first bucket, or 0 for the reducer's default */
-	uint64_t first_bytes;
+	uint64_t first_bytes; /* size of the first bucket, or 0 */
 	uint64_t bucket_bytes;
 	bool full_buckets;
 	struct overlap_length lengths[BENCH_MAX_LENGTHS];
@@ -303,17 +301,15 @@ struct bench_operation {
 	/* open_groups to fill, describe and print_last_lines may be NULL. */
 	int (*open_groups)(struct bench *b); /* returns an enum cohort_status */
 	bool (*open)(struct lane *lane);     /* prepare the rank */
-	/* free resources that only its thread can free */
-	void (*close)(struct lane *lane);
-	bool (*enter)(struct lane *lane); /* prepare the current case */
-	void (*leave)(struct lane *lane); /* end the current case */
+	void (*close)(struct lane *lane);    /* free what only the thread can */
+	bool (*enter)(struct lane *lane);    /* prepare the current case */
+	void (*leave)(struct lane *lane);    /* end the current case */
 	bool (*fill)(struct lane *lane, int byte); /* set the case's memory */
 
 	bool (*rewrite)(struct lane *lane); /* rewrite the data to send */
 	bool (*operate)(struct lane *lane); /* run an operation, and wait */
 	bool (*compare)(struct lane *lane); /* count wrong elements */
-	/* print a description above the table */
-	void (*describe)(const struct bench *b);
+	void (*describe)(const struct bench *b); /* print above the table */
 
 	/* Put the columns of the row that starts with case @c. */
 	void (*report)(struct row *row, const struct bench *b,

@@ -31,8 +31,7 @@ unsigned long long bench_wrong(const struct bench_case *c, size_t n)
 }
 
 struct row {
-	/* the JSON output, or NULL if the row is in a table */
-	struct json *json;
+	struct json *json; /* the JSON output, or NULL for a table */
 	bool is_heading;
 	bool has_columns;
 };

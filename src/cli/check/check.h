@@ -38,8 +38,7 @@ struct finding {
 };
 
 struct probed {
-	/* facts about the platform, except its texts */
-	struct cohort_platform_info info;
+	struct cohort_platform_info info; /* facts about the platform */
 	/* paths of the libraries, or "" if unknown */
 	char nccl_file[PATH_MAX], runtime_file[PATH_MAX];
 
@@ -208,14 +207,12 @@ struct trial_shared {
 struct trial {
 	const struct check *check;
 	void (*run)(struct trial *trial); /* function that runs in the child */
-	/* argument of @run: the name of a variable */
-	const char *name;
-	int a, b;      /* arguments of @run: two devices */
-	unsigned plan; /* argument of @run: bits of a plan */
-	size_t size;   /* size of @shared->data */
+	const char *name; /* argument of @run: a variable's name */
+	int a, b;         /* arguments of @run: two devices */
+	unsigned plan;    /* argument of @run: bits of a plan */
+	size_t size;      /* size of @shared->data */
 
-	/* memory shared with the child, or NULL if there is no trial */
-	struct trial_shared *shared;
+	struct trial_shared *shared; /* NULL if there is no trial */
 	pid_t pid;
 	enum trial_end end;
 	const char *step;      /* the last step that started */

@@ -31,14 +31,12 @@
 struct reading {
 	const struct check *c;
 	const struct limit *limit;
-	/* maximum and amount in use; INFINITY and 0 if no limit is known */
-	double most, used;
-	char found[128]; /* why @most is 0, or what was found, or "" */
+	double most, used; /* INFINITY and 0 if no limit is known */
+	char found[128];   /* why @most is 0, or what was found, or "" */
 };
 
 struct limit {
-	/* names in the report; the subject is "" if there is none */
-	const char *check, *subject;
+	const char *check, *subject; /* the subject can be "" */
 	/* returns whether the limit applies; NULL if it always does */
 	bool (*applies)(const struct check *c);
 	void (*read)(struct reading *r);

@@ -27,8 +27,7 @@ enum cli_value {
 	CLI_INT,   /* takes a number from least to most; sets an int */
 	/* takes a number from least to most; sets a uint64_t or size_t */
 	CLI_UINT,
-	/* takes milliseconds from least to most; sets a uint64_t to ns */
-	CLI_MS,
+	CLI_MS,   /* takes milliseconds; sets a uint64_t to ns */
 	CLI_TEXT, /* takes any text; sets a const char * */
 	/* takes one of the names of numbers from least to most; sets an int */
 	CLI_NAME,

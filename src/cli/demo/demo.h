@@ -104,11 +104,10 @@ struct digits {
 enum demo_fault {
 	FAULT_UNSAID, /* no fault was given: stall if there are several ranks */
 	FAULT_NONE,
-	FAULT_STALL, /* the rank waits in the program */
-	FAULT_DIE,   /* the rank's thread exits */
-	/* the rank makes a different call than the other ranks */
-	FAULT_MISMATCH,
-	FAULT_KILL, /* the rank's process is killed */
+	FAULT_STALL,    /* the rank waits in the program */
+	FAULT_DIE,      /* the rank's thread exits */
+	FAULT_MISMATCH, /* the rank makes a different call than others */
+	FAULT_KILL,     /* the rank's process is killed */
 	FAULTS,
 };
 
@@ -190,8 +189,7 @@ struct demo {
 	uint64_t steps;
 	struct shared {
 		_Atomic uint64_t fault_ns;
-		/* ranks, indexed by their number in generation 1 */
-		struct rank ranks[];
+		struct rank ranks[]; /* indexed by rank in generation 1 */
 	} * shared;
 
 	int process;
@@ -207,8 +205,7 @@ struct demo {
 	/* Cause that ended generation 1, or status COHORT_OK */
 	struct cohort_cause cause;
 	uint64_t start_ns;
-	/* time at which the run of generation 1 returned */
-	uint64_t returned_ns;
+	uint64_t returned_ns;  /* time at which generation 1 returned */
 	uint64_t respawned_ns; /* time at which generation 2 was open */
 	uint64_t end_ns;
 };

@@ -16,8 +16,7 @@ struct summary {
 	int generations;
 	int ranks;                /* number of ranks in the last generation */
 	const struct rank *final; /* the first rank of that generation */
-	/* mean time over the ranks of that generation */
-	double compute_seconds;
+	double compute_seconds;   /* mean time over those ranks */
 	double comm_seconds;
 	double accuracy; /* accuracy on the held-out images */
 	double loss;     /* mean loss over the images of the last epoch */

@@ -108,8 +108,7 @@ static int create_reducer(struct rank *rank)
 			.type = COHORT_F32,
 		};
 	cohort_reducer_options_init(&options);
-	/* the gradients are already divided by the batch size */
-	options.op = COHORT_SUM;
+	options.op = COHORT_SUM; /* the gradients are already scaled */
 	return cohort_reducer_create(rank->comm, parameters, MLP_TENSORS,
 	                             &options, &rank->reducer);
 }

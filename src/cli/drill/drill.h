@@ -482,9 +482,8 @@ void drill_at_respawn(struct drill_run *run);
 
 /* Numbers of all resources that a cell can leave behind */
 struct drill_census {
-	/* number of threads, except those that the platform keeps */
-	size_t threads;
-	int newest; /* largest thread id */
+	size_t threads; /* number of threads, without reusable ones */
+	int newest;     /* largest thread id */
 	size_t descriptors;
 	size_t files; /* number of files by which processes find each other */
 	size_t memory;

@@ -234,8 +234,7 @@ static const struct rule rules[] = {
 
 	/* Faults of a process */
 	{ P(OPEN), T(KILL), LEAVES(PROCESS_EXITED, "was being opened") },
-	/* continues without the ranks of that process */
-	{ P(RESPAWN), T(KILL), PEACE },
+	{ P(RESPAWN), T(KILL), PEACE }, /* continues without those ranks */
 	{ ANYWHERE, T(KILL),
 	  ENDS(PROCESS_EXITED, LEADER, AT_ONCE, "which drove") },
 	{ P(WAIT), T(PAUSE) | T(STOP),

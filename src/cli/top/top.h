@@ -95,9 +95,8 @@ struct top_dump {
 	/* round in which it arrived, or 0 if it is older than the first
 	 * round */
 	unsigned round;
-	bool is_verdict; /* written after a verdict, and not requested */
-	/* contents of the dump, or NULL if it was not read */
-	struct trace *trace;
+	bool is_verdict;     /* written after a verdict, and not requested */
+	struct trace *trace; /* contents, or NULL if it was not read */
 
 	/* The members below are set by watch_group.c. */
 	bool is_member; /* belongs to the group that is shown */
@@ -189,8 +188,7 @@ struct feed {
 	const char *directory, *fifo;
 	/* storage for the path that was not given */
 	char found[PATH_MAX + NAME_MAX + 2];
-	/* number of the current round, or 0 before the first request */
-	unsigned round;
+	unsigned round; /* number of the round, or 0 before the first */
 	struct top_dump *dumps;
 
 	/* Description of a file that could not be read in this round, or "" */
@@ -222,8 +220,7 @@ bool feed_same_process(const struct top_dump *a, const struct top_dump *b);
 /* ---- watching ---------------------------------------------------------- */
 
 struct top_options {
-	/* interval and number of refreshes; @count is 0 for no limit */
-	uint64_t interval_ns, count;
+	uint64_t interval_ns, count; /* @count is 0 for no limit */
 	bool is_json, is_plain;
 	const char *group; /* name of the group, or NULL for any */
 	int pid;           /* pid of the process, or 0 for any */

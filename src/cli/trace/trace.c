@@ -84,10 +84,9 @@ enum { TOGETHER_S = 60 };
 
 /* The merged file of a process */
 struct merged {
-	const char *name; /* fr_NAME_gN_HOST.PID.SERIAL[_MARK]_merged.json */
-	/* length of the name up to the generation: fr_NAME_gN_ */
-	size_t generation;
-	size_t process; /* length of fr_NAME_gN_HOST.PID.SERIAL */
+	const char *name;  /* fr_NAME_gN_HOST.PID.SERIAL[_MARK]_merged.json */
+	size_t generation; /* length of the first part, fr_NAME_gN_ */
+	size_t process;    /* length of fr_NAME_gN_HOST.PID.SERIAL */
 	struct timespec written;
 };
 

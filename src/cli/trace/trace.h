@@ -171,8 +171,7 @@ struct trace_model {
 	const struct trace_call **kinds;
 
 	size_t n_sites;
-	/* sites, sorted by total time, longest first */
-	struct trace_site *sites;
+	struct trace_site *sites; /* sites, longest total time first */
 };
 
 void trace_model(struct trace_model *model, const struct trace *trace);

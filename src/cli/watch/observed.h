@@ -41,14 +41,10 @@ struct started_process {
 };
 
 struct started {
-	/* pid of the program, or 0 once it has ended */
-	pid_t program;
-	/* exit status of the program, once it has ended */
-	int status;
-	/* former handler of SIGPIPE, which the program must get */
-	void (*on_sigpipe)(int);
-	/* children existed at the last started_reap() */
-	bool has_children;
+	pid_t program;           /* pid of the program, or 0 after its end */
+	int status;              /* exit status of the program */
+	void (*on_sigpipe)(int); /* SIGPIPE's handler for the program */
+	bool has_children;       /* as of the last started_reap() */
 	struct started_process *processes;
 	int n;
 };

@@ -10,8 +10,7 @@
 /* The ranks of a communicator that is being created or ended. */
 struct party {
 	uint64_t waiting[COHORT_RANK_WORDS]; /* ranks inside the call */
-	/* ranks that have not made the call */
-	uint64_t missing[COHORT_RANK_WORDS];
+	uint64_t missing[COHORT_RANK_WORDS]; /* ranks that have not called */
 	uint64_t since_ns; /* start of the clock; 0 if no rank waits */
 };
 

@@ -65,8 +65,7 @@ cudaError_t host_cudaStreamDestroy(cudaStream_t stream)
 	error = capture_permits(s);
 	if (error != cudaSuccess)
 		return device_error(error);
-	/* read the error before @s can be reused */
-	error = fault_sticky(s->device);
+	error = fault_sticky(s->device); /* read before @s can be reused */
 	stream_handle_destroy(stream);
 	stream_destroy(s);
 	return device_error(error);

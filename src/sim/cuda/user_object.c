@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * Implements user objects (see graph.h)
- */
+/* Implements user objects (see graph.h) */
 
 #include "sim/cuda/graph.h"
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * Implements the functions that libcohort-host.so exports
- */
+/* Implements the functions that libcohort-host.so exports */
 
 #include <pthread.h>
 #include <stdio.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * Defines the function that identifies a drop-in library
- */
+/* Defines the function that identifies a drop-in library */
 
 #include "sim/dropin/host_calls.h"
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * Reductions with AVX2 and F16C
- */
+/* Reductions with AVX2 and F16C */
 
 #ifdef __x86_64__
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * Reductions with AVX-512, and reductions of bf16 with AVX512_BF16
- */
+/* Reductions with AVX-512, and reductions of bf16 with AVX512_BF16 */
 
 #ifdef __x86_64__
 

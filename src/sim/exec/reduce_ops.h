@@ -2,9 +2,7 @@
 #ifndef SIM_EXEC_REDUCE_OPS_H
 #define SIM_EXEC_REDUCE_OPS_H
 
-/*
- * The operations of reductions, on two vectors
- */
+/* The operations of reductions, on two vectors */
 
 #include <float.h>
 #include <stdbool.h>

@@ -2,9 +2,7 @@
 #ifndef SIM_EXEC_STREAM_MARK_H
 #define SIM_EXEC_STREAM_MARK_H
 
-/*
- * Marks: words in memory that a stream writes, and that streams can wait for
- */
+/* Marks: words in memory that a stream writes, and that streams can wait for */
 
 #include "sim/exec/stream_queue.h"
 

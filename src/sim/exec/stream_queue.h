@@ -150,8 +150,7 @@ struct stream {
 	 * constant while the stream is live.  Other threads read them under
 	 * lock. */
 	int device;
-	/* priority, 0 unless the creator sets it; has no effect */
-	int priority;
+	int priority;  /* 0 unless set; has no effect */
 	uint64_t id;   /* A new number each time the stream is created. */
 	bool blocking; /* synchronizes with the legacy default stream */
 	bool legacy;   /* the legacy default stream of its device */
@@ -265,9 +264,8 @@ struct stream {
 	struct stream *next_follower;
 
 	/* Guarded by the lock of the table of streams. */
-	struct stream *next; /* next stream in the list of all streams */
-	/* next stream in the list of unused streams */
-	struct stream *next_free;
+	struct stream *next;      /* next stream in the list of all streams */
+	struct stream *next_free; /* next in the list of unused streams */
 };
 
 /* ---- creating and listing streams (stream_queue.c) ---- */

@@ -50,8 +50,7 @@ static void *get_lines(size_t bytes)
 
 struct world *world_create(int n, int here, int cores, struct span_shared *span)
 {
-	/* number of worlds so far; relaxed, because it orders nothing */
-	static _Atomic uint64_t worlds;
+	static _Atomic uint64_t worlds; /* number of worlds so far; relaxed */
 	const bool is_crowded = n > cores;
 	struct world *w = get_lines(sizeof(*w));
 

@@ -170,8 +170,7 @@ struct world {
 	/* Indexed by rank.  Members live as long as the world; a member in
 	 * another process is NULL. */
 	struct member **members;
-	/* seats of the ranks, or NULL if each rank has a core */
-	struct seat *seats;
+	struct seat *seats; /* seats, or NULL if each rank has a core */
 	struct slot *slots; /* slots, two for each rank (slot.h) */
 	struct split_round *split_rounds;
 

@@ -93,8 +93,7 @@ struct request {
 	int n;
 	int rank;
 	int device;
-	/* configuration, or NULL for the default configuration */
-	const ncclConfig_t *config;
+	const ncclConfig_t *config; /* NULL for the default configuration */
 	enum join_kind kind;
 	size_t id_count;
 	const char *function;

@@ -2,9 +2,7 @@
 #ifndef SIM_NCCL_LAUNCH_QUEUE_H
 #define SIM_NCCL_LAUNCH_QUEUE_H
 
-/*
- * Queues launches on their streams, or captures them into graphs
- */
+/* Queues launches on their streams, or captures them into graphs */
 
 #include "platform/nccl_abi.h"
 #include "sim/exec/rank_launch.h"

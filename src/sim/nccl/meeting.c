@@ -133,9 +133,8 @@ struct meeting {
 	struct join **places;
 	/* true once the meeting is complete and removed from the list */
 	bool complete;
-	bool spoiled; /* true if a rank was aborted while it waited */
-	/* result of the meeting, valid once it is complete */
-	ncclResult_t result;
+	bool spoiled;        /* true if a rank was aborted while it waited */
+	ncclResult_t result; /* valid once the meeting is complete */
 	/* number of ranks that have not read the result */
 	int staying;
 };

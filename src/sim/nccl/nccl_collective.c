@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * Implements NCCL's collectives, sends and receives
- */
+/* Implements NCCL's collectives, sends and receives */
 
 #include "sim/host.h"
 #include "sim/nccl/enqueue.h"

@@ -82,8 +82,7 @@ struct ncclComm {
 	 * other threads read. */
 	/* number of calls so far, by which faults select a call */
 	_Alignas(CACHE_LINE) uint64_t operations;
-	/* the communicator's launch in the open group, or NULL */
-	struct launch *open;
+	struct launch *open; /* launch in the open group, or NULL */
 	struct stream *last;
 	bool finalized;
 	/* true if connected for collectives (COHORT_HOST_CONNECT=first) */

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * NCCL's error texts and version
- */
+/* NCCL's error texts and version */
 
 #include "sim/nccl/nccl_comm.h"
 

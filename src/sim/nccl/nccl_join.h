@@ -60,9 +60,8 @@ struct join {
 	uint64_t script;
 
 	/* Guarded by meeting.c's lock. */
-	/* the rank's meeting, or NULL until it has arrived */
-	struct meeting *meeting;
-	bool left; /* the rank gave up without joining */
+	struct meeting *meeting; /* NULL until the rank has arrived */
+	bool left;               /* the rank gave up without joining */
 };
 
 /*

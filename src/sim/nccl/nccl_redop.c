@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * Implements NCCL's user-defined reduction operations
- */
+/* Implements NCCL's user-defined reduction operations */
 
 #include "sim/nccl/nccl_redop.h"
 

@@ -2,9 +2,7 @@
 #ifndef SIM_NCCL_NCCL_REGISTER_H
 #define SIM_NCCL_NCCL_REGISTER_H
 
-/*
- * Registered buffers and windows of a communicator
- */
+/* Registered buffers and windows of a communicator */
 
 #include "sim/nccl/nccl_comm.h"
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * Runs the works of a block, one batch after the other (see block.h)
- */
+/* Runs the works of a block, one batch after the other (see block.h) */
 
 #include "sim/nvidia/kernel/block.h"
 

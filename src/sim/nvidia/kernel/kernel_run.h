@@ -52,10 +52,9 @@ struct nvidia_launch {
 	/* The kernel's arguments, as CU_LAUNCH_PARAM_BUFFER_POINTER passes
 	 * them. */
 	const void *arguments;
-	size_t bytes; /* size of the arguments */
-	int grid;     /* number of blocks */
-	/* checks access to memory; NULL to allow all memory */
-	nvidia_may_use *may_use;
+	size_t bytes;            /* size of the arguments */
+	int grid;                /* number of blocks */
+	nvidia_may_use *may_use; /* NULL to allow all memory access */
 };
 
 /*

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * Reads the table of functions from the loaded NCCL
- */
+/* Reads the table of functions from the loaded NCCL */
 
 #include "sim/nvidia/kernel/kernel_table.h"
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * Reads NCCL's structures (see layout_read.h)
- */
+/* Reads NCCL's structures (see layout_read.h) */
 
 #include "sim/nvidia/kernel/layout_read.h"
 

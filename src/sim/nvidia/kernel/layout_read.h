@@ -2,9 +2,7 @@
 #ifndef SIM_NVIDIA_KERNEL_LAYOUT_READ_H
 #define SIM_NVIDIA_KERNEL_LAYOUT_READ_H
 
-/*
- * Reads NCCL's structures, using the table of a version's layouts
- */
+/* Reads NCCL's structures, using the table of a version's layouts */
 
 #include "sim/nvidia/kernel/nccl_version.h"
 
