@@ -127,7 +127,7 @@ struct bench_options {
 	bool methods[LIST_METHODS];
 
 	/* Options for overlap */
-	uint64_t first_bytes; /* size of the first bucket, or 0 */
+	uint64_t first_bytes; /* size of the first bucket, or 0 for default */
 	uint64_t bucket_bytes;
 	bool full_buckets;
 	struct overlap_length lengths[BENCH_MAX_LENGTHS];

@@ -31,7 +31,7 @@ void trial_step(struct trial *t, const char *step, uint64_t ns)
 
 __attribute__((noreturn)) static void leave(struct trial *t, enum trial_end end)
 {
-	/* The end of the process has its own deadline. */
+	/* The exit of the process is a step with its own deadline. */
 	trial_step(t, t->shared->step, t->check->deadline_ns);
 	atomic_store_explicit(&t->shared->end, end, memory_order_release);
 	/* Do not wait for other threads, which may hang. */

@@ -46,7 +46,7 @@ static void keep_only(const char *name)
 		}
 		memcpy(other, *at, n);
 		other[n] = '\0';
-		unsetenv(other); /* shifts the next variable to this index */
+		unsetenv(other); /* moves the next variable to this index */
 	}
 }
 
