@@ -4,9 +4,9 @@
  * Tests of adaptive deadlines: they must find a hang long before the configured
  * deadline, and blame only a rank that hangs
  *
- * The configured deadlines are the defaults of minutes, so a verdict within a
- * test comes from an adaptive limit. The limits are short. A test that expects
- * no verdict waits several times the shortest limit.
+ * The configured deadlines are the defaults, which are minutes long, so a
+ * verdict within a test comes from an adaptive limit. The limits are short. A
+ * test that expects no verdict waits several times the shortest limit.
  */
 
 #include <criterion/criterion.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Tests that ranks that make different calls get an error on every rank, and
- * never hang. The error describes the calls and names the rank that differs.
+ * Tests that all ranks get an error, and none hangs, if the ranks make
+ * different calls. The error describes the calls and names the rank that
+ * differs.
  */
 
 #include <criterion/criterion.h>
@@ -373,8 +374,8 @@ Test(mismatch, mismatch_is_reported_before_all_ranks_have_called)
 }
 
 /*
- * Run ahead by as many calls as there are slots, including calls without a
- * peer. All calls must be compared.
+ * Run ahead by as many calls as there are slots, including calls of no
+ * elements, which wait for no peer. All calls must be compared.
  */
 static int run_ahead(struct cohort_comm *c, void *user)
 {

@@ -347,8 +347,9 @@ Test(blame, rank_that_returns_the_error_of_a_child_is_not_blamed)
 	close_group();
 }
 
-/* Rank 3 hangs in its pair with rank 2, which passes the error on.  Ranks 0 and 1
- * wait in the group, whose deadline does not pass. */
+/* Rank 2 waits for rank 3, which hangs, in a communicator of the two.  Rank 2
+ * ends with that error.  Ranks 0 and 1 wait in the group, whose deadline does
+ * not pass. */
 static void own_rank(struct cohort_comm *c, bool closes)
 {
 	const struct cohort_deadlines soon = { .join_ns = 200 * MS };
@@ -484,8 +485,8 @@ static void *wait_for_ticket(void *arg)
 	                                     COHORT_FOREVER);
 }
 
-/* Rank 2 hangs before a collective, while a second thread waits for a ticket of
- * the rank in a child.  The others call first the collective, then the child's. */
+/* Rank 2 hangs before a collective, while its second thread waits for a ticket
+ * in a child.  The other ranks call the collective, then the child's. */
 static int hung_beside_a_wait(struct cohort_comm *c, void *user)
 {
 	static int32_t value;
@@ -519,8 +520,8 @@ Test(blame, rank_that_hangs_while_another_thread_waits_is_blamed)
 	close_group();
 }
 
-/* Rank 2 calls in a child and then in the group, the others in the group and
- * then in the child. */
+/* Rank 2 calls first in a child, then in the group. The other ranks call first
+ * in the group. */
 static int in_another_order(struct cohort_comm *c, void *user)
 {
 	struct cohort_comm *child = split_all(c);
@@ -544,8 +545,8 @@ Test(blame, one_rank_with_another_order_of_communicators_is_blamed)
 static struct helped helped;
 static sem_t has_queued;
 
-/* Rank 1 hangs in a child.  Rank 0 queues a sum there, and rank 3's thread waits
- * for its ticket.  Rank 2 calls in the group. */
+/* Rank 1 hangs in a child.  Rank 0 queues a sum there, and rank 3's thread
+ * waits for rank 0's ticket.  Rank 2 calls in the group. */
 static int waits_for_another_ranks_ticket(struct cohort_comm *c, void *user)
 {
 	static int32_t value;
@@ -599,7 +600,7 @@ static int differ_beside_a_hang(struct cohort_comm *c, void *user)
 	return rc == COHORT_OK ? cohort_wait(c, ticket, COHORT_FOREVER) : rc;
 }
 
-Test(blame, call_that_differs_is_named_before_a_rank_that_hangs)
+Test(blame, mismatch_takes_precedence_over_a_rank_that_hangs)
 {
 	o.deadlines.join_ns = 800 * MS;
 	run(RANKS, differ_beside_a_hang, NULL, COHORT_MISMATCH);
@@ -626,7 +627,7 @@ static int sum_once(struct cohort_comm *c, void *user)
 	return sum(c, COHORT_FOREVER);
 }
 
-Test(blame, quiet_section_that_holds_all_ranks_back_blames_no_rank)
+Test(blame, no_rank_is_blamed_if_a_quiet_section_blocks_all_ranks)
 {
 	pthread_t thread;
 
@@ -743,7 +744,7 @@ static int hung_after_a_helper(struct cohort_comm *c, void *user)
 	return rc;
 }
 
-Test(blame, exit_of_a_helper_is_no_exit_of_its_rank)
+Test(blame, exit_of_a_helper_thread_is_not_an_exit_of_its_rank)
 {
 	o.deadlines.join_ns = 200 * MS;
 	run(3, hung_after_a_helper, NULL, COHORT_STALLED);
@@ -784,10 +785,10 @@ Test(blame, rank_whose_second_thread_times_out_is_not_blamed)
 	close_group();
 }
 
-static struct cohort_comm *others[RANKS]; /* of another group */
+static struct cohort_comm *others[RANKS]; /* ranks of another group */
 
-/* Rank 1 does not call in the other group, for whose ranks the same threads
- * call. */
+/* The same threads also call for the ranks of the other group. Rank 1 does not
+ * call there. */
 static int sum_in_another_group(struct cohort_comm *c, void *user)
 {
 	struct cohort_comm *other = others[cohort_comm_rank(c)];
@@ -815,8 +816,8 @@ Test(blame, rank_that_returns_the_error_of_another_group_is_not_blamed)
 	cr_assert_eq(cohort_group_close(other), COHORT_OK);
 }
 
-/* Like sum_in_another_group(), but ranks 0 and 2 have a timeout.  Rank 1 has
- * called in the other group before if @user is not NULL. */
+/* Like sum_in_another_group(), but ranks 0 and 2 have a timeout.  If @user is
+ * not NULL, rank 1 has already called in the other group. */
 static int time_out_in_another_group(struct cohort_comm *c, void *user)
 {
 	struct cohort_comm *other = others[cohort_comm_rank(c)];
@@ -842,7 +843,8 @@ static void expect_blame_in_other(bool has_called, const char *text)
 	says(text);
 	says(" gave up first (its worker returned COHORT_TIMED_OUT)");
 	expect_lost(1);
-	/* A thread of the library frees what the other group's call keeps. */
+	/* A library thread still has to free the memory of the call that timed
+	 * out. */
 	close_group();
 	cohort_group_abort(other, "test");
 	cr_assert_eq(cohort_group_close(other), COHORT_OK);
@@ -1011,8 +1013,8 @@ Test(blame, verdict_line_is_short_and_printable_for_any_group_name)
 	close_group();
 }
 
-/* Return whether a dump of the group still has a file about the child, which
- * the library has then not freed. */
+/* Return whether the library has not freed the child yet, so that a dump still
+ * has a file about it. */
 static bool has_child(void)
 {
 	char folder[] = "/tmp/cohort-blame-XXXXXX", path[512];
@@ -1215,9 +1217,9 @@ static int rank_0_is_at_its_deadline(struct cohort_comm *c, void *user)
 	return rc == COHORT_OK ? sum(c, COHORT_FOREVER) : rc;
 }
 
-/* A single look may find a rank just after its wait has ended.  If the rank has
- * not gone on several milliseconds later, the machine has delayed it. */
-Test(blame, ranks_that_go_on_at_the_deadline_are_not_blamed)
+/* A single snapshot may show a rank just after its wait has ended.  If the rank
+ * has not continued several milliseconds later, the machine has delayed it. */
+Test(blame, ranks_that_continue_at_the_deadline_are_not_blamed)
 {
 	struct late late;
 	int round, wrong = 0;
@@ -1455,8 +1457,8 @@ static struct {
 	int ranks_to_blame;
 } late;
 
-/* Return late, as if waiting for Python's interpreter lock, which the ranks to
- * blame hold. */
+/* Return late, as if waiting for Python's interpreter lock, which the hung
+ * ranks hold. */
 static int return_late(struct cohort_comm *c, void *user)
 {
 	const int rank = cohort_comm_rank(c);

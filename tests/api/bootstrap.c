@@ -557,7 +557,7 @@ Test(bootstrap, rank_of_another_process_is_named_with_its_last_call)
 	close_all();
 }
 
-Test(bootstrap, minority_that_calls_blames_no_rank_of_another_process)
+Test(bootstrap, no_remote_rank_is_blamed_if_only_a_minority_has_called)
 {
 	struct cohort_cause cause;
 
@@ -643,7 +643,7 @@ Test(bootstrap, respawn_drops_the_ranks_that_any_process_names_as_lost)
 	close_all();
 }
 
-Test(bootstrap, respawn_must_leave_some_process_a_rank)
+Test(bootstrap, respawn_refuses_to_drop_all_ranks_of_all_processes)
 {
 	struct cohort_process facts[PROCESSES];
 	int i;
@@ -672,7 +672,7 @@ Test(bootstrap, respawn_must_leave_some_process_a_rank)
 	close_all();
 }
 
-Test(bootstrap, respawn_goes_on_without_a_process_that_has_no_rank_left)
+Test(bootstrap, respawn_continues_without_a_process_that_has_no_rank_left)
 {
 	struct cohort_process facts[PROCESSES];
 	struct process *p = processes;
@@ -747,7 +747,7 @@ Test(bootstrap, respawn_names_the_rank_whose_abort_is_stuck)
 }
 
 /* The second attempt has the generation number of the first one, but must not
- * read how that ended. */
+ * read the first one's results. */
 Test(bootstrap, failed_respawn_of_several_processes_can_be_repeated)
 {
 	struct cohort_cause cause;

@@ -131,7 +131,7 @@ static int sum_with_new_memory(struct cohort_comm *comm, void *unused)
 	return value != cohort_comm_size(comm);
 }
 
-Test(capture, allocation_by_a_call_breaks_no_capture_of_other_threads)
+Test(capture, call_that_allocates_does_not_break_other_threads_captures)
 {
 	cudaStream_t other;
 

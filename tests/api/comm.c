@@ -396,7 +396,6 @@ Test(comm, closed_communicator_refuses_calls, .init = in_turn)
 	expect(cohort_alloc(comms[1], 1, &memory), COHORT_STATE, "rank 1");
 	cr_assert_eq(cohort_comm_rank(comms[1]), -1);
 	cr_assert_null(cohort_comm_stream(comms[1]));
-	/* The other ranks can still finish operations without a peer. */
 	cr_assert_eq(cohort_synchronize(comms[0], RANKS_SOON), COHORT_OK);
 }
 

@@ -1189,7 +1189,7 @@ Test(dump, open_refuses_invalid_dump_options)
 	unsetenv("COHORT_DUMP_SIGNAL");
 }
 
-Test(dump, open_refuses_dumps_without_a_directory_and_names_who_asked)
+Test(dump, open_names_the_dump_setting_that_lacks_a_directory)
 {
 	setenv("COHORT_DUMP_SIGNAL", "10", 1);
 	expect(cohort_group_open(NULL, 1, &o, &group), COHORT_INVALID,

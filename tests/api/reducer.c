@@ -23,7 +23,7 @@ TestSuite(reducer, .timeout = 60);
 /* ---- exact results ---------------------------------------------------- */
 
 /*
- * Make a step in which gradients become ready in a random order, which differs
+ * Run a step in which gradients become ready in a random order, which differs
  * between ranks.
  */
 static int step(struct model_rank *rank, uint64_t number)
@@ -100,7 +100,7 @@ Test(reducer, reducer_buckets_may_have_any_size)
 
 /* ---- plans ------------------------------------------------------------ */
 
-/* Make a step in which gradients become ready in list order on rank 0, and in
+/* Run a step in which gradients become ready in list order on rank 0, and in
  * reverse order on the other ranks. */
 static int forward_step(struct model_rank *rank)
 {

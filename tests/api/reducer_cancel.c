@@ -146,8 +146,8 @@ static void expect_step(uint64_t number, const int last[RANKS])
 		             "rank %d: %d, %s", r, rc[r], cohort_last_error());
 }
 
-/* Make a step that all ranks finish, and check the result. All weights are 1,
- * so the result is the mean, with slightly more rounding. */
+/* Run a step that all ranks finish, and check the result. All weights are 1, so
+ * the result is the mean, with slightly more rounding. */
 static void expect_whole_step(uint64_t number)
 {
 	const int none[RANKS] = { 0 };
@@ -543,7 +543,7 @@ Test(reducer_cancel, finish_on_after_a_completed_cancel_ends_the_group)
 	expect_that_all_ends();
 }
 
-Test(reducer_cancel, cancel_after_an_earlier_stream_step_skips_only_its_own)
+Test(reducer_cancel, cancel_does_not_affect_an_earlier_step_on_a_stream)
 {
 	int r;
 
@@ -641,7 +641,7 @@ static int make_step(struct plan *p, struct model_rank *rank, uint64_t number)
 	return rc == COHORT_SKIP ? COHORT_OK : rc;
 }
 
-/* Make steps with two reducers of one communicator, chosen at random. */
+/* Run steps with two reducers of one communicator, chosen at random. */
 static int steps_by_chance(struct cohort_comm *comm, void *user)
 {
 	struct plan *p = user;
@@ -652,8 +652,8 @@ static int steps_by_chance(struct cohort_comm *comm, void *user)
 	if (rc == COHORT_OK)
 		rc = model_open(&rank[1], &p->model, comm);
 	for (number = 0; number < STEPS && rc == COHORT_OK; number++) {
-		/* In some steps, first make a pass without communication on
-		 * this rank. */
+		/* In some steps, this rank first makes a pass without
+		 * communication. */
 		if (chance(p, number, 60 + cohort_comm_rank(comm)) % 4 == 0) {
 			rc = cohort_reducer_accumulate(rank[0].reducer);
 			if (rc == COHORT_OK)

@@ -264,7 +264,7 @@ static void finish_many(struct cohort_reducer *const r[RANKS])
 			        COHORT_TIMED_OUT;
 }
 
-/* Make a step with one parameter named @name. Return the label of its call. */
+/* Run a step with one parameter named @name. Return the label of its call. */
 static const char *label_of(const char *name)
 {
 	static struct cohort_rank_report reports[RANKS];
@@ -638,7 +638,7 @@ Test(reducer_ends, ready_returns_busy_to_an_owner_in_native_calls)
  * If NCCL fails to free a reduction operation, it leaks. cohort_reducer_free()
  * must free everything else.
  */
-Test(reducer_ends, reducer_free_continues_if_nccl_frees_no_sum)
+Test(reducer_ends, reducer_free_continues_if_ncclRedOpDestroy_fails)
 {
 	int rc;
 

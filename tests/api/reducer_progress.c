@@ -28,7 +28,7 @@ TestSuite(reducer_progress, .timeout = 60);
 static const struct platform *below;
 static struct platform table;
 static pthread_t tester;
-/* number of operations that ended while the test executed them */
+/* number of operations that were completed by the test's own thread */
 static int ended;
 
 static bool is_reached(const uint32_t *word, uint32_t value)

@@ -55,7 +55,7 @@ static bool is_same(struct model_rank *part, struct model_rank *all, int i)
 	return memcmp(some + first, whole + first, count * sizeof(double)) == 0;
 }
 
-/* Make equal steps with and without shards, and compare the results. */
+/* Run equal steps with and without shards, and compare the results. */
 static int beside_the_whole(struct cohort_comm *comm, void *user)
 {
 	const struct model *m = user;
@@ -262,7 +262,7 @@ Test(reducer_shard, shards_are_gathered_into_parameters)
 	}
 }
 
-/* Make steps in which a stream waits for shards. The first gather computes the
+/* Run steps in which a stream waits for shards. The first gather computes the
  * new plan. */
 static int gathers_on_streams(struct cohort_comm *comm, void *user)
 {

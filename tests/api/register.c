@@ -190,7 +190,7 @@ Test(registered, registered_memory_can_be_freed_after_an_abort_of_the_group,
 	cr_assert_null(none);
 }
 
-Test(registered, close_deregisters_memory_that_is_left)
+Test(registered, close_deregisters_memory_that_is_still_registered)
 {
 	static char own[10];
 	void *registration;

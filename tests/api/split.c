@@ -330,8 +330,8 @@ Test(split, group_close_aborts_operations_of_children_that_hang)
 
 /* ---- verdicts --------------------------------------------------------- */
 
-/* Number of ranks that are about to call. When all other ranks are, the last
- * rank resumes the clocks. */
+/* Number of ranks that are about to call. The last rank resumes the clocks once
+ * this counts all others. */
 SPREAD_SHARED static atomic_int others_come;
 
 static void await_others(struct cohort_comm *c)

@@ -154,7 +154,7 @@ static void *submit_forty(void *arg)
 	return NULL;
 }
 
-Test(ticket, rank_can_run_ahead_by_its_slots_and_no_further)
+Test(ticket, rank_can_run_ahead_only_by_its_number_of_slots)
 {
 	int32_t a[40], b[40];
 	pthread_t thread;

@@ -818,7 +818,7 @@ static void *operate(void *arg)
 
 /*
  * Start an operation that waits inside the communicator for the launch of a
- * call that timed out. No memory section may last during this wait.
+ * call that timed out. No memory section may be open during this wait.
  */
 static void register_behind(struct operation *o0)
 {

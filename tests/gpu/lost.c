@@ -9,7 +9,7 @@
  * program, so a wrapper table simulates the loss.
  *
  * If there are several devices, one of them is lost, and the other ranks try to
- * continue without it. Whether CUDA lets them is not guaranteed.
+ * continue without it. CUDA does not guarantee that they can.
  */
 
 #include <stdatomic.h>

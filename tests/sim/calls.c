@@ -282,7 +282,7 @@ static void expect_held(enum call_name name, int kind, uint64_t value)
 		cr_expect_eq(pair.recv[r][0], 0, "%s", call_text(name));
 }
 
-Test(calls, scripted_hang_holds_every_kind_of_call)
+Test(calls, scripted_hang_blocks_every_kind_of_call)
 {
 	enum call_name name;
 

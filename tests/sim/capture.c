@@ -408,7 +408,7 @@ Test(capture, capture_ends_only_on_the_stream_where_it_began)
 	check_end(cudaErrorStreamCaptureInvalidated);
 }
 
-Test(capture, capture_cannot_wait_for_work_outside)
+Test(capture, capture_cannot_wait_for_work_outside_the_capture)
 {
 	cudaEvent_t event = new_event();
 

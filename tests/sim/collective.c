@@ -224,7 +224,8 @@ Test(collective, collective_is_not_done_before_the_last_rank_calls,
 	native_clique_destroy(&clique);
 }
 
-Test(collective, work_on_the_stream_of_one_rank_holds_every_rank, .timeout = 60)
+Test(collective, work_on_the_stream_of_one_rank_blocks_every_rank,
+     .timeout = 60)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique clique;
@@ -243,7 +244,7 @@ Test(collective, work_on_the_stream_of_one_rank_holds_every_rank, .timeout = 60)
 	native_clique_destroy(&clique);
 }
 
-Test(collective, pending_collective_does_not_hold_other_communicators,
+Test(collective, pending_collective_does_not_block_other_communicators,
      .timeout = 60)
 {
 	const struct platform *p = native_open(2);

@@ -833,7 +833,7 @@ Test(abort, abort_of_a_receiver_waits_for_the_copying_thread, .timeout = 60)
  * The abort does not wait for a thread that has not started to copy. After the
  * abort, no thread starts.
  */
-Test(abort, abort_withdraws_a_message_that_no_thread_copies_yet, .timeout = 60)
+Test(abort, abort_withdraws_a_message_whose_copy_has_not_started, .timeout = 60)
 {
 	const struct platform *p = native_open(4);
 	const size_t bytes = MESSAGE_PAGES * page_bytes();

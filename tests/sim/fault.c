@@ -160,7 +160,7 @@ Test(fault, fault_does_not_strike_after_it_was_cleared, .timeout = 10)
 
 /* ---- never ------------------------------------------------------------ */
 
-Test(fault, never_fault_holds_every_rank_until_the_abort, .timeout = 10)
+Test(fault, never_fault_blocks_every_rank_until_the_abort, .timeout = 10)
 {
 	const struct platform *p = native_open(3);
 	struct native_clique clique;
@@ -325,7 +325,7 @@ Test(fault, stuck_fault_makes_a_call_fail_at_the_abort, .timeout = 10)
 	cr_assert_eq(p->ncclGroupEnd(), ncclSuccess);
 }
 
-Test(fault, stuck_fault_does_not_hold_other_communicators, .timeout = 10)
+Test(fault, stuck_fault_does_not_block_other_communicators, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique clique;
@@ -395,7 +395,7 @@ Test(fault, die_fault_drops_the_open_group, .timeout = 10)
 
 /* ---- async ------------------------------------------------------------ */
 
-Test(fault, async_fault_holds_the_rank_and_is_reported_by_a_query,
+Test(fault, async_fault_blocks_the_rank_and_is_reported_by_a_query,
      .timeout = 10)
 {
 	const struct platform *p = native_open(2);
@@ -635,7 +635,7 @@ static void *open_clique(void *user)
 	return NULL;
 }
 
-Test(fault, init_fault_holds_the_init_until_it_is_cleared, .timeout = 10)
+Test(fault, init_fault_blocks_the_init_until_it_is_cleared, .timeout = 10)
 {
 	struct opener opener = { .p = native_open(2) };
 	pthread_t thread;

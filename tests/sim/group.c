@@ -255,8 +255,8 @@ Test(group, native_group_waits_for_earlier_work_on_its_last_stream,
 }
 
 /*
- * A rank's launch on a stream of another device is refused, and then nothing of
- * the group is launched.
+ * If one rank's launch is refused because its stream is of another device,
+ * nothing of the group is launched.
  */
 Test(group, native_group_refuses_a_stream_of_another_device, .timeout = 60)
 {

@@ -725,7 +725,7 @@ Test(join, join_with_several_ids_checks_their_number, .timeout = 60)
 
 /* ---- faults ----------------------------------------------------------- */
 
-Test(join, join_is_held_by_an_init_fault, .timeout = 60)
+Test(join, init_fault_blocks_a_join, .timeout = 60)
 {
 	const struct platform *p = native_open(2);
 	const struct cohort_fault fault = { 1, 0, COHORT_FAULT_INIT, 0 };

@@ -20,7 +20,7 @@ static void open_platform(void)
 
 TestSuite(order, .init = open_platform, .timeout = 60);
 
-Test(order, host_function_holds_up_only_its_own_stream)
+Test(order, host_function_blocks_only_its_own_stream)
 {
 	cudaStream_t x = native_stream(p, 0), y = native_stream(p, 1);
 	struct native_gate first, second;

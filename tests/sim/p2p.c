@@ -319,7 +319,7 @@ Test(p2p, group_can_send_and_receive_on_two_streams)
 	native_clique_destroy(&c);
 }
 
-Test(p2p, pending_message_does_not_hold_another_communicator)
+Test(p2p, pending_message_does_not_block_another_communicator)
 {
 	struct native_clique x, y;
 	int32_t out = 7, in = 0;

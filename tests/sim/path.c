@@ -94,7 +94,7 @@ Test(path, dead_path_between_devices_is_still_advertised, .timeout = 10)
 	end(&b);
 }
 
-Test(path, dead_path_holds_a_copy_until_the_faults_are_cleared, .timeout = 10)
+Test(path, dead_path_blocks_a_copy_until_the_faults_are_cleared, .timeout = 10)
 {
 	struct buffers b;
 	cudaStream_t stream;

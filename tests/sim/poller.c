@@ -224,7 +224,7 @@ Test(unwatched, flushed_operations_can_be_aborted)
  * The senders of these receives may never call, so the receives must not occupy
  * the platform's threads.
  */
-Test(unwatched, flushed_receives_do_not_hold_up_other_work)
+Test(unwatched, flushed_receives_do_not_block_other_work)
 {
 	struct native_clique waiting = clique;
 	static int32_t in[RANKS];

@@ -80,7 +80,7 @@ TestSuite(mark, .init = open_all, .fini = close_all, .timeout = 10);
 
 /* ---- streams ---------------------------------------------------------- */
 
-Test(stream, host_function_holds_later_work_but_not_its_caller)
+Test(stream, host_function_blocks_later_work_but_not_its_caller)
 {
 	char byte = 0;
 
@@ -321,7 +321,7 @@ Test(legacy, legacy_stream_waits_for_blocking_streams)
 	cr_assert_eq(byte, 1);
 }
 
-Test(legacy, legacy_stream_holds_blocking_streams)
+Test(legacy, legacy_stream_makes_blocking_streams_wait)
 {
 	char byte = 0;
 
@@ -347,7 +347,7 @@ Test(legacy, legacy_stream_does_not_wait_for_non_blocking_streams)
 	cr_assert_eq(p->cudaStreamSynchronize(stream), cudaSuccess);
 }
 
-Test(legacy, legacy_stream_does_not_hold_non_blocking_streams)
+Test(legacy, legacy_stream_does_not_make_non_blocking_streams_wait)
 {
 	char byte = 0;
 

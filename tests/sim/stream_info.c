@@ -137,7 +137,7 @@ Test(stream_info, legacy_stream_waits_for_per_thread_streams)
 	cr_assert_eq(byte, 1);
 }
 
-Test(stream_info, per_thread_stream_does_not_hold_other_streams)
+Test(stream_info, per_thread_stream_does_not_block_other_streams)
 {
 	char byte = 0;
 
