@@ -193,7 +193,7 @@ Test(connect, one_thread_may_call_for_all_ranks_after_a_join)
 
 /* ---- what the program sees of connecting --------------------------------- */
 
-Test(connect, connecting_counts_as_no_call_of_the_program)
+Test(connect, connecting_does_not_count_as_a_call_of_the_program)
 {
 	struct cohort_group_options o;
 	struct cohort_comm *comms[2];

@@ -79,7 +79,7 @@ static const struct shape shapes[] = {
 	[GROUP_BROADCAST] = { "group_broadcast", .has_root = true },
 };
 
-/* A case */
+/* A test case */
 struct config {
 	int kind;
 	int n;

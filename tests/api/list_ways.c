@@ -277,7 +277,7 @@ Test(list_ways, list_in_place_on_one_rank_launches_nothing)
 	}
 }
 
-Test(list_ways, open_refuses_an_unknown_way)
+Test(list_ways, open_refuses_an_unknown_way_to_launch_lists)
 {
 	o.many = 3;
 	expect(cohort_group_open(NULL, 2, &o, &group), COHORT_INVALID,

@@ -12,7 +12,7 @@
 #include "support/witness.h"
 
 #define MS UINT64_C(1000000)
-/* Long enough for several checks of each thread that checks periodically */
+/* Time in which every periodic thread checks several times */
 #define SPAN (300 * MS)
 /* Shortest time between two checks that find an overdue call */
 #define LATE (25 * MS)

@@ -279,7 +279,7 @@ Test(waits, rank_whose_order_differs_from_the_majority_is_named)
 	cohort_group_close(other);
 }
 
-Test(waits, order_of_queued_calls_counts_in_order_verdicts)
+Test(waits, order_verdict_considers_the_order_of_queued_calls)
 {
 	struct cohort_group *other = open_other(2);
 
@@ -337,7 +337,7 @@ static int pair_differs(struct cohort_comm *c, void *user)
 	return await_in(rank == 3 ? pair : c, c);
 }
 
-Test(waits, ranks_in_one_communicator_do_not_decide_an_order_verdict)
+Test(waits, order_verdict_counts_only_ranks_of_both_communicators)
 {
 	spread_not("the order of calls is known within a process");
 	place_need_no_sync(

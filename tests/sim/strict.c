@@ -653,7 +653,8 @@ Test(strict, strict_mode_accepts_a_legal_program, .timeout = 60)
 /*
  * The failed group has released no communicator, so a second release is legal.
  */
-Test(strict, strict_mode_counts_no_release_of_a_failed_group, .timeout = 10)
+Test(strict, strict_mode_does_not_count_releases_of_a_failed_group,
+     .timeout = 10)
 {
 	const struct platform *p;
 	struct native_clique c;

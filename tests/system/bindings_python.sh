@@ -69,7 +69,7 @@ having() {
 	return 1
 }
 
-# Without the lines about the groups that end, the output of a failure is that of the test.
+# Turn off the log lines about ended groups, so that a failure prints only the test's own output.
 for file in "$binding"/tests/test_*.py; do
 	COHORT_LOG=none quietly in_tree python3 "$file"
 done
@@ -114,7 +114,7 @@ if python3 -m pip --version >/dev/null 2>&1; then
 else
 	echo "[SKIP] pip wheel: pip is not installed"
 fi
-# The source distribution has all that the wheel is built from.
+# The source distribution has every file from which the wheel is built.
 mkdir "$scratch/wheel3"
 PYTHONPATH=$binding python3 - "$scratch" <<'END'
 import sys
@@ -127,7 +127,7 @@ tar -xzf "$scratch"/cohort_comm-*.tar.gz -C "$scratch"
 	make -s -n VARIANT=release build/lib/libcohort.so.0 build/portable/cohort \
 		build/lib/drop-in/libcuda.so.1 \
 		>"$scratch/log"
-	# The backend that the project's file names, with the binaries of the tree.
+	# Call the build backend that pyproject.toml names, with this tree's binaries.
 	python3 - "$scratch/wheel3" "${lib%/*}" <<-'END'
 		import re
 		import sys
@@ -153,7 +153,7 @@ else
 	chmod +x "$command"
 fi
 
-# The wheel alone brings the command, and is enough for a program in C.
+# The wheel alone provides the command, and suffices to build a program in C.
 [ "$("$command" --version)" = "$("${lib%/*}/cohort" --version)" ]
 quietly "$command" demo --verify --epochs 3
 if [ "$python" != python3 ]; then

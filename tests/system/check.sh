@@ -42,7 +42,7 @@ one() {
 	timeout 120 "$cohort" check --json --devices 0 >"$log" 2>"$scratch/err"
 }
 
-# has RESULT CHECK SUBJECT TEXT - fail unless there is this finding ("-" as SUBJECT: none)
+# has RESULT CHECK SUBJECT TEXT - fail unless there is this finding (SUBJECT is "-" if it has none)
 has() {
 	local subject="\"$3\""
 

@@ -104,7 +104,7 @@ both "with the real headers"
 build -isystem "$prefix/include" -L"$real" -DCUDA_API_PER_THREAD_DEFAULT_STREAM
 try "with a default stream per thread" --strict
 
-# A runtime that is linked in exports nothing to programs that look functions up.
+# A statically linked runtime exports nothing to programs that look up functions.
 if [ -e "$real/libcudart_static.a" ] && [ -e "$drop_in/libcohort-static.so" ] &&
 	! grep -q '<cuda.h>\|RTLD_DEFAULT' "$source"; then
 	runtime='-l:libcudart_static.a -lrt'

@@ -56,7 +56,7 @@ TOLD = {
     ("ranks", "entries"): CALL,
 }
 
-# The keys that --pickle reads, too.
+# Keys that --pickle reads as well.
 PICKLED = """group host generation world pid serial rank lost entries record_id
     collective state""".split()
 

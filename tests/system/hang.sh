@@ -44,7 +44,7 @@ done
 stand_in "$CC" "PATH='$PATH' exec $CC \"\$@\""
 
 compare --timeout 20 --ranks 3
-# The report comes after the deadline of one second, by any delay.
+# The report arrives after the deadline of one second, however late.
 says '^\| cohort \| [1-9][0-9]*\.[0-9]+ s \| rank 2 has not called all_reduce 2 of "hang" \(.*, limit 1\.0 s\): .*; ranks 0-1 wait \| yes, goes on with 2 ranks \|$'
 says '^\| Open MPI \| - \| not tried: mpicc.openmpi is not installed \(Debian: openmpi-bin'
 says '^\| MPICH \| - \| not tried: mpicc.mpich is not installed \(Debian: mpich'

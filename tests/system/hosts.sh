@@ -72,7 +72,7 @@ ${CC:-cc} -std=gnu11 -O2 -Wall -Wextra -Werror -D_GNU_SOURCE -pthread \
 export LD_LIBRARY_PATH=$lib NCCL_SOCKET_IFNAME=eth0
 
 processes=4
-delay=0 # of a frame to or from the second host, in ms
+delay=0 # delay of a frame to or from the second host, in ms
 
 # far STATUS MODE N TEXT [COMMAND]... - run far, and COMMAND at the same time; fail unless N
 # processes report TEXT

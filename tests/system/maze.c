@@ -8,8 +8,8 @@
  *
  * In each round, the group is split several times at random. One rank, the
  * culprit, makes no call. Each other rank waits in one split, for ranks that
- * wait in other splits. Some of them have also called where others wait for
- * them, but on a stream that does not reach that call. No verdict may blame
+ * wait in other splits. Some of them have also made the call for which others
+ * wait, but on a stream that does not reach this call. No verdict may blame
  * another rank than the culprit, and nearly all verdicts must blame the
  * culprit.
  *
@@ -92,7 +92,7 @@ static bool has_waiter(const struct plan *p, int split, int rank)
 }
 
 /* Return a split in which other ranks wait in a collective for @rank, which
- * waits in another split; or -1. */
+ * waits in another split. Return -1 if there is none. */
 static int split_behind(const struct plan *p, int rank)
 {
 	int i, split;
@@ -175,7 +175,8 @@ static void print_plan(const struct plan *p)
 }
 
 /* Return true if the wait of @rank may end: once the wait of a rank that it
- * waits for has ended in an error, that rank's stream goes on to this call. */
+ * waits for has ended in an error, that rank's stream continues with this
+ * call. */
 static bool may_end(const struct plan *p, int rank)
 {
 	const int split = p->roles[rank].split;
@@ -221,7 +222,7 @@ static void wait_in(struct cohort_comm **parts, const struct plan *p, int rank,
 	atomic_fetch_add(&run.verdicts, 1);
 	if (rc == COHORT_STALLED && cause.world_rank == p->culprit)
 		return;
-	/* This rank may have gone on, and does not call again. */
+	/* This rank may have continued, and does not call again. */
 	if (rc == COHORT_STALLED && cause.world_rank >= 0 &&
 	    may_end(p, cause.world_rank))
 		return;

@@ -143,7 +143,7 @@ refused() {
 
 refused 'No such file' "$scratch/none"
 refused 'it belongs to the simulator' "$out/lib/drop-in/libnccl.so.2"
-# fake NAME VERSION - $scratch/NAME/libnccl.so.2, which says that it is that version
+# fake NAME VERSION - create $scratch/NAME/libnccl.so.2, which reports VERSION
 fake() {
 	mkdir -p "$scratch/$1"
 	echo "int ncclGetVersion(int *v) { return *v = $2, 0; }" >"$scratch/fake.c"

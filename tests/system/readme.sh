@@ -101,7 +101,7 @@ done
 
 # ---- commands -----------------------------------------------------------------
 
-# Set what a program is compiled with after make install, without installing.
+# Set the flags with which a program is compiled after make install, without installing.
 sed -e "s|@includedir@|$PWD/include|" -e "s|@libdir@|$PWD/$lib|" \
 	-e 's|@prefix@||; s|@version@|0|; s|@libs@||' src/cohort.pc.in >"$scratch/cohort.pc"
 mkdir "$scratch/lib"
@@ -110,8 +110,8 @@ sed -e "s|@includedir@|$scratch/include|" -e "s|@libdir@|$scratch/lib|; s|@versi
 	src/cohort-simulator.pc.in >"$scratch/cohort-simulator.pc"
 
 declare -A seen
-# plain TEXT - print TEXT as one line, without numbers, and without what only some systems
-# report about a thread
+# plain TEXT - print TEXT as one line, without numbers, and without details of threads that only
+# some systems report
 plain() {
 	sed '/^ *where  [^ ]/,/^ *since /{/^ *since /!d}' | tr -s '[:space:]' ' ' |
 		sed 's/): asleep in [a-z_]*;/);/

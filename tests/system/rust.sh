@@ -23,7 +23,7 @@ if [ "$mode" = asan ]; then
 	asan=$(awk '/libasan/ && $3 ~ /^\// { print $3 }' <<<"$linked")
 	[ -n "$asan" ] || { echo "$lib/libcohort.so does not use GCC's libasan.so; build it with GCC"; exit 77; }
 elif [ "$mode" = aarch64 ]; then
-	# The standard library is of the same version only if both are Debian's.
+	# Use Debian's tools, because the standard library for AArch64 is Debian's.
 	cargo=/usr/bin/cargo
 	export RUSTC=/usr/bin/rustc CARGO_BUILD_TARGET=aarch64-unknown-linux-gnu
 	export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=${CC%% *}

@@ -30,7 +30,7 @@
  *  away      process 3 is stopped while rank 0 waits in a pair for a message
  *            of rank 3, the pair's rank 1; process 1 has closed its group
  *  die       process 1 is killed
- *  drop      as with stall, and the others go on without the last process,
+ *  drop      as with stall, and the others continue without the last process,
  *            which lives until process 0 has ended
  *
  * Process 0 prints what has happened.

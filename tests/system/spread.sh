@@ -36,8 +36,8 @@ left() {
 	} | sort
 }
 
-# spread PROCESSES DEVICES ARGUMENT... - run spread.c in these processes; fail unless process
-# 0 succeeds, which reports it if another process is killed
+# spread PROCESSES DEVICES ARGUMENT... - run spread.c in these processes; fail unless process 0,
+# which reports other processes that are killed, succeeds
 spread() {
 	run spread "$@"
 }
@@ -154,7 +154,7 @@ for round in 1 2; do
 		>"$scratch/out" 2>"$scratch/err" || fail "ended $round: exit status $?"
 	says 'while the generation was being opened: process '
 done
-# Other tests create and close groups at the same time; a leak is what stays.
+# Other tests create and close groups at the same time, so only files that stay are leaks.
 new=$(comm -13 <(echo "$before") <(left))
 for ((n = 0; n < 300 && ${#new}; n++)); do
 	sleep 0.1

@@ -478,7 +478,7 @@ def press_keys(top, made):
 
 
 def terminal_history(cohort):
-    """The empty rows have the earlier refreshes, the newest first."""
+    """Check that empty rows show the earlier refreshes, the newest first."""
     with program() as made:
         made.groups[0].calls[1] = 3
         top = Terminal(cohort, "--interval", "0.1", made.fifo)

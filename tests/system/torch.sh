@@ -27,13 +27,13 @@ END
 python3 -m zipfile -e "$scratch"/*.whl "$scratch/site"
 export PYTHONPATH=$scratch/site
 
-# torchrun ARGUMENT... - the example with three processes; what it prints, sorted
+# torchrun ARGUMENT... - run the example with three processes, and print its output sorted
 torchrun() {
 	timeout 100 "$python" -m torch.distributed.run --nproc-per-node 3 examples/ddp.py \
 		"$@" 2>&1 | sort
 }
 
-# expect PATTERN COUNT - that many lines of the output have the pattern
+# expect PATTERN COUNT - fail unless COUNT lines of the output match
 expect() {
 	[ "$(grep -c -- "$1" "$scratch/out")" -eq "$2" ] || {
 		echo "not $2 times '$1' in:"

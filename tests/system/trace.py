@@ -131,7 +131,7 @@ def check_text(trace):
 
 
 def on_terminal(trace, columns, *arguments):
-    """The lines that cohort trace prints on a terminal of a width."""
+    """Return the lines that cohort trace prints on a terminal of this width."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     text = b""
@@ -147,7 +147,7 @@ def on_terminal(trace, columns, *arguments):
 
 
 def check_width(trace):
-    """Lines take the width of the terminal."""
+    """Check that lines use the width of the terminal."""
     path = trace.path("merged")
     assert on_terminal(trace, 80, path) == trace.run(path).stdout.splitlines()
     wide = [line for line in on_terminal(trace, 160, path) if line.startswith(">")]
@@ -159,7 +159,7 @@ def check_width(trace):
 
 
 def check_folder(trace):
-    """Of a folder the newest dump is read, and no file of another one."""
+    """Check that only the newest dump of a folder is read."""
     files = [f for f in trace.files() if "_chrome" not in f]
     whole = trace.json(*files)
     assert trace.json(trace.folder) == whole

@@ -146,7 +146,7 @@ def make_page(trace, name, *files):
 
 
 def plain(text):
-    """Markup with quotes as they are."""
+    """Return markup with its quotes unescaped."""
     return text.replace("&#39;", "'").replace("&#34;", '"')
 
 

@@ -1084,7 +1084,7 @@ Test(verdict, slow_report_says_how_long_a_rank_has_waited)
 	cr_assert_eq(out.v.size, 2);
 }
 
-Test(verdict, verdict_notes_a_query_of_the_prober_that_hangs)
+Test(verdict, verdict_mentions_a_query_of_the_prober_that_hangs)
 {
 	given(2);
 	all_join(10 * S);
@@ -1308,7 +1308,7 @@ Test(verdict, wedged_verdict_names_a_prober_and_on_verdict_that_hang)
 	                 WEDGED "; cudaEventQuery of rank 1 has not returned");
 }
 
-Test(verdict, prober_that_hangs_is_named_in_a_verdict_of_its_own)
+Test(verdict, prober_that_hangs_gets_its_own_verdict)
 {
 	given(2);
 	s.probing = 1;
@@ -1450,7 +1450,7 @@ Test(due, transfer_with_a_rank_that_has_left_is_reported_at_once)
 	cr_assert_eq(at(NOW).what, EXPIRY_NOTHING);
 }
 
-Test(due, more_severe_hang_of_transfer_and_collective_is_reported)
+Test(due, more_severe_of_a_transfer_and_a_collective_is_reported)
 {
 	given(2);
 	sends(8 * S);
@@ -1914,7 +1914,7 @@ Test(verdict, verdict_blames_a_stopped_process_before_a_late_rank)
 	cr_assert_eq(out.v.missing[0], 0x18);
 }
 
-Test(verdict, waiting_rank_with_another_call_has_a_row_of_its_own)
+Test(verdict, waiting_rank_with_another_call_has_its_own_row)
 {
 	given(3);
 	joins(0, 10 * S);

@@ -186,8 +186,8 @@ static bool waits_in(const struct cohort_comm *c)
 	return atomic_load(&c->thread.waits);
 }
 
-/* Return a rank of @q other than @but that is placed and does not wait in @q,
- * or NULL if there is none. If @anywhere, the rank can wait in @q as well. */
+/* Return a rank of @q in @placed, other than @but, that does not wait in @q, or
+ * NULL if there is none. If @anywhere, the rank can wait in @q as well. */
 static const struct cohort_comm *find_missing(const struct clique *q, int but,
                                               const bool *placed, bool anywhere)
 {
@@ -210,8 +210,9 @@ static struct cohort_comm *comm_of(struct clique *q, int world)
 	return NULL;
 }
 
-/* Make every rank except @culprit wait, either in a collective that a placed
- * rank does not join, or in a transfer with a placed rank. */
+/* Make every rank except @culprit wait for a rank that was placed before it, so
+ * that all waits lead to the culprit: in a collective that the placed rank does
+ * not join, or in a transfer with it. */
 static void place_all(int culprit)
 {
 	bool placed[MAX_RANKS] = { false };

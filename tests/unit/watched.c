@@ -17,7 +17,7 @@
 #include "base/random.h"
 #include "base/thread.h"
 #include "cli/watch/observed.h"
-#include "shim/watched.c" /* with its variable, shared */
+#include "shim/watched.c" /* includes the variable shared */
 
 #define RANKS 3
 
@@ -248,7 +248,7 @@ Test(watched, ranks_of_other_machines_are_named_as_unknown)
 	                   "%s", watch.all->verdict.text);
 }
 
-/* Judge after the end of @child, which a rank waits for. */
+/* Judge the calls after @child has ended, for whose rank another rank waits. */
 static void expect_hang_after(pid_t child)
 {
 	waitpid(child, NULL, 0);
@@ -271,7 +271,7 @@ Test(watched, process_that_has_ended_is_named_before_the_deadline)
 	                   watch.all->verdict.text);
 }
 
-/* Its own call also waits, and began first. */
+/* The call of the ended process also waits, and began first. */
 Test(watched, process_that_has_ended_after_its_send_is_named_at_once)
 {
 	struct shared_rank *e[RANKS];
@@ -337,7 +337,7 @@ Test(watched, mark_of_a_later_call_completes_earlier_calls)
 	cr_assert_eq(shared_undone(shared, e), 3);
 }
 
-Test(watched, calls_that_differ_are_found_once)
+Test(watched, calls_that_differ_are_reported_once)
 {
 	struct shared_rank *e[RANKS];
 	int r;
@@ -989,7 +989,7 @@ Test(watched, rank_that_has_failed_to_create_a_communicator_is_named)
 	cr_assert_eq(watch.all->verdict.v.rank, 1);
 }
 
-Test(watched, rank_that_expects_other_ranks_is_named)
+Test(watched, rank_that_expects_another_number_of_ranks_is_named)
 {
 	announce(0, 2 * NS_PER_S);
 	announce(1, 2 * NS_PER_S)->ranks = RANKS + 1;
@@ -1104,7 +1104,7 @@ Test(watched, control_characters_of_a_threads_name_are_not_printed)
 	cr_assert_not_null(strstr(watch.all->verdict.text, "a?[2Jb"));
 }
 
-Test(watched, call_behind_another_communicator_blames_the_missing_rank)
+Test(watched, rank_missing_in_another_communicator_is_blamed)
 {
 	struct shared_rank *e[RANKS], *other;
 	int r;
@@ -1162,7 +1162,7 @@ Test(watched, rank_that_has_closed_after_its_call_is_named)
 	hangs_with("\nnote   rank 1 has closed \"comm 0\"");
 }
 
-Test(watched, rank_inside_the_end_of_its_communicator_is_said_to_be_there)
+Test(watched, verdict_says_that_a_rank_is_ending_its_communicator)
 {
 	struct shared_rank *e[RANKS];
 
@@ -1175,7 +1175,7 @@ Test(watched, rank_inside_the_end_of_its_communicator_is_said_to_be_there)
 		"is inside the call that ends its communicator");
 }
 
-Test(watched, descendants_are_those_of_this_process)
+Test(watched, only_child_processes_count_as_started)
 {
 	const pid_t child = fork_paused();
 

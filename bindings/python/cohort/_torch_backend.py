@@ -199,13 +199,13 @@ class CohortBackend(C10DBackend):  # type: ignore[misc]
 
     def _absent(self, error: CohortError, ranks: Sequence[int], store: Any, limit: float,
                 what: str) -> CohortError:
-        """Add the ranks that have not stored that they are here to the error of a connection."""
+        """Add to a connection's error the ranks that have not stored that they are here."""
         missing: List[int] = []
         with contextlib.suppress(RuntimeError):  # the store may have ended with its process
             missing = [one for one in ranks if not store.check([f"here/{one}"])]
         if not missing:
             return error
-        # A rank of a part of the world may be waiting for a rank outside of it, unless it has left.
+        # A missing rank of a subgroup may be waiting for a rank outside of it, unless it has left.
         is_whole = len(ranks) == len((self._world or self)._global_ranks)
         has_left = " has left" in error.text or " has closed the " in error.text
         blamed = missing[0] if len(missing) == 1 and (is_whole or has_left) else -1
@@ -237,7 +237,7 @@ class CohortBackend(C10DBackend):  # type: ignore[misc]
               platform: Platform, what: str = "opened the process group") -> Link:
         """Open a communicator with some ranks of this group, all of which must make this call.
 
-        place names the communicator in PyTorch's store, and what is what a missing rank has not
+        place names the communicator in PyTorch's store, and what says what a missing rank has not
         done."""
         store = dist.PrefixStore(f"{place}/", self._store)
         store.set(f"here/{self.rank()}", "")

@@ -49,7 +49,7 @@ class CohortBackendError(dist.DistBackendError):  # type: ignore[misc]
         self.reason = error
         self.status = error.status if error else Status.INVALID
         self.cause = error.cause if error else None
-        numbers = [global_ranks[one] for one in ranks]  # of all, by their numbers in the cause
+        numbers = [global_ranks[one] for one in ranks]  # global ranks, by number in the cause
         blamed = error.rank if error else -1
         self.global_rank = numbers[blamed] if 0 <= blamed < len(numbers) else -1
         if is_in_world and self.cause:

@@ -337,7 +337,7 @@ class PyTorch(Case):
         finally:
             _gradients._hook = hook
 
-    def test_a_broadcast_of_all_parameters(self):
+    def test_broadcast_copies_all_parameters(self):
         from cohort import _gradients
 
         def worker(comm):
@@ -349,7 +349,7 @@ class PyTorch(Case):
         with opened(2) as group:
             self.assertEqual(group.run(worker), [[[1.0, 1.0]]] * 2)
 
-    def test_backward_passes_that_add_up(self):
+    def test_accumulated_gradients_add_up(self):
         from cohort import _gradients
 
         def worker(comm):
@@ -371,7 +371,7 @@ class PyTorch(Case):
         with opened(2) as group:
             group.run(worker)
 
-    def test_a_backward_pass_on_a_thread_of_its_own(self):
+    def test_backward_pass_may_run_on_its_own_thread(self):
         """Run as on a GPU, where the rank's thread waits for autograd's thread."""
         from cohort import _gradients
 
@@ -397,7 +397,7 @@ class PyTorch(Case):
             for helped in True, False, None:
                 group.run(worker, helped)
 
-    def test_a_backward_pass_on_a_thread_of_its_own_that_hangs(self):
+    def test_hang_of_the_backward_pass_thread_blames_its_rank(self):
         from cohort import _gradients
         released, left, told = threading.Event(), threading.Event(), []
 
@@ -437,7 +437,7 @@ class PyTorch(Case):
             released.set()
             self.assertTrue(left.wait(sure()))
 
-    def test_gradients_of_another_stream(self):
+    def test_step_waits_for_the_stream_that_computes_a_gradient(self):
         """The step's stream must wait for the stream on which autograd computes a gradient."""
         from cohort import _gradients
 

@@ -183,7 +183,7 @@ def program(rank):
 """)
         self.assertEqual(said, ["0 ok 29", "1 ok 29", "2 ok 29"], self.errors)
 
-    def test_messages_with_other_tags_may_overtake(self):
+    def test_messages_with_different_tags_may_overtake_each_other(self):
         said = self.ranks(2, """
 def program(rank):
     start(rank)
@@ -207,7 +207,7 @@ def program(rank):
 """)
         self.assertEqual(said, ["0 ok", "1 ok"])
 
-    def test_messages_pass_in_a_part_of_a_world_of_gloo(self):
+    def test_messages_pass_in_a_subgroup_of_a_gloo_world(self):
         said = self.ranks(3, """
 def program(rank):
     start(rank, "gloo")
@@ -373,7 +373,7 @@ def program(rank):
         self.expect(said, "RuntimeError", None, r"\[\]",
                     r"CohortBackendError.*timeout of 2 s: .*rank 2 has not called all_reduce")
 
-    def test_exception_in_a_backward_pass_is_told_with_its_reason(self):
+    def test_exception_in_a_backward_pass_is_reported_with_its_text(self):
         said = self.backward("raise ValueError('bad shard 17')")
         self.expect(said, "RuntimeError", None, r"\[\]",
                     r"CohortBackendError.*rank 2 .*ValueError: bad shard 17")
@@ -383,14 +383,14 @@ def program(rank):
         self.expect(said, "RuntimeError", None, r"\[\]",
                     r"CohortBackendError.*which drove rank 2, was killed by signal 9")
 
-    def test_other_call_in_a_backward_pass_is_spelled_out(self):
+    def test_different_call_in_a_backward_pass_is_described(self):
         said = self.backward("dist.broadcast(torch.ones(5), 0)")
         for line in said:
             self.assertRegex(line, r"(RuntimeError|CohortBackendError) .*rank 2 calls broadcast"
                                    r" of 5 float32")
         self.assertEqual(len(said), 3, (said, self.errors))
 
-    def test_uncaught_exception_is_told_with_its_reason(self):
+    def test_uncaught_exception_is_reported_with_its_text(self):
         said = self.ranks(3, """
 def program(rank):
     start(rank)
@@ -413,7 +413,7 @@ def program(rank):
 """)
         self.expect(said, "CohortBackendError", 2, r"\[.*\]", "was killed by signal 9")
 
-    def test_different_calls_are_spelled_out(self):
+    def test_different_calls_are_described(self):
         said = self.ranks(3, """
 def program(rank):
     start(rank)
@@ -523,7 +523,7 @@ def program(rank):
 """, limit=60)
         self.assertEqual(said, [f"{rank} 3 True" for rank in range(4)], self.errors)
 
-    def test_rank_that_ends_by_an_error_does_not_take_the_blame(self):
+    def test_rank_that_exits_because_of_an_error_is_not_blamed(self):
         said = self.ranks(4, """
 def program(rank):
     start(rank)
@@ -556,7 +556,7 @@ def program(rank):
 """)
         self.assertEqual(said, ["0 0 2 4.0 2", "2 1 2 4.0 2"], self.errors)
 
-    def test_ends_without_destroy_in_peace(self):
+    def test_program_may_end_without_destroy_process_group(self):
         said = self.ranks(3, """
 def program(rank):
     start(rank)
@@ -585,7 +585,7 @@ def program(rank):
 """)
         self.assertEqual(said, ["0 ok", "1 ok", "2 ok"])
 
-    def test_message_to_the_own_rank_is_refused(self):
+    def test_message_to_its_own_rank_is_refused(self):
         said = self.ranks(2, """
 def program(rank):
     start(rank)
@@ -598,7 +598,7 @@ def program(rank):
             self.assertIn(f"rank {rank} cannot send to itself", line)
         self.assertEqual(len(said), 2)
 
-    def test_monitored_barrier_names_who_is_missing(self):
+    def test_monitored_barrier_names_the_missing_ranks(self):
         said = self.ranks(3, """
 def program(rank):
     start(rank)
@@ -624,7 +624,7 @@ def program(rank):
         self.expect(said, "CohortBackendError", 2, r"\[2\]",
                     "Rank 2 failed to pass monitoredBarrier in 500 ms")
 
-    def test_error_tells_the_timeout_that_has_expired(self):
+    def test_error_names_the_timeout_that_has_expired(self):
         said = self.ranks(3, """
 def program(rank):
     start(rank)
@@ -642,11 +642,11 @@ def program(rank):
     time.sleep(4)
     dist.barrier(group)
 """, limit=2)
-        # The deadline of the world, which has ended the group as well, is not the group's.
+        # The world's deadline has ended the group as well, so the error must not name the group's.
         self.assertRegex(said[0], r"^0 CohortBackendError -1 \[\] \[pg 1 rank 0\] Stalled: ")
         self.assertEqual([line for line in said if "True" in line], ["0 True", "1 True"])
 
-    def test_what_cannot_work_is_refused_by_name(self):
+    def test_unsupported_calls_are_refused_with_a_reason(self):
         said = self.ranks(2, """
 def program(rank):
     start(rank)
@@ -767,7 +767,7 @@ class Threads(Case):
             cohort.torch.run(program, 3, timeout=1.0)
         self.assertEqual({error.global_rank for error in caught.exception.exceptions.values()}, {2})
 
-    def test_hung_rank_is_named_and_left_behind(self):
+    def test_hung_rank_is_named_and_abandoned(self):
         text = """
 import threading, time, torch, torch.distributed as dist
 import cohort.torch, cohort._torch_run
@@ -799,7 +799,7 @@ stay.set()
             cohort.torch.run(program, 3, timeout=1.0)
         self.assertEqual((caught.exception.rank, caught.exception.missing), (2, {2}))
 
-    def test_exceptions_are_shown_as_before(self):
+    def test_run_restores_the_exception_hook(self):
         hook = sys.excepthook
         cohort.torch.run(torch.distributed.barrier, 2)
         self.assertIs(sys.excepthook, hook)

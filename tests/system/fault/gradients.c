@@ -4,8 +4,8 @@
  * Checks that a step of a reducer neither allocates nor leaks memory
  *
  * Every rank has two reducers, one plain and one with all options. It first
- * makes some steps with each, in which the host platform allocates memory to
- * keep, and the plan is made again. Then it makes counted steps, and joins the
+ * runs some steps with each, in which the host platform allocates memory to
+ * keep, and the plan is made again. Then it runs counted steps, and joins the
  * last ones. Also, each allocation of a create fails once.
  */
 
@@ -42,7 +42,7 @@ static int step(struct cohort_reducer *r, struct cohort_comm *comm, int k)
 }
 
 /*
- * Make a step with all options: ranks have a batch, join, or skip parameters.
+ * Run a step with all options: ranks have a batch, join, or skip parameters.
  */
 static int full_step(struct cohort_reducer *r, struct cohort_comm *comm, int k)
 {

@@ -216,9 +216,8 @@ static void end_broken(struct runner *r, struct family *f)
 }
 
 /*
- * Finish the operations in flight before an abort. Families that are aborted
- * together with this one may have more ranks, which would otherwise wait for
- * it.
+ * Finish the operations in flight before a destroy, because families that are
+ * aborted together with this one may have more ranks.
  */
 static void finish_together(struct runner *r, struct step *s)
 {

@@ -501,7 +501,8 @@ bool plan(struct program *p, const uint8_t *data, size_t size)
 	steps = (size - HEADER_BYTES) / STEP_BYTES;
 	if (steps > MOST_STEPS - 3)
 		steps = MOST_STEPS - 3;
-	/* Only in few programs, because with a fault no result is sure. */
+	/* Script faults only in few programs, because a fault makes every
+	 * result uncertain. */
 	p->is_wild = data[1] % 8 == 0 && has_fault(data, steps);
 	p->is_calm = !p->is_wild;
 	for (i = 0; i < steps; i++)

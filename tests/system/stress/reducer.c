@@ -4,7 +4,7 @@
  * Tests the reducer: gradients become ready in any order, marked by any thread,
  * while ranks are late and groups are aborted
  *
- * Each round is a group of four ranks, each with two helpers, that makes a
+ * Each round is a group of four ranks, each with two helpers, that runs a
  * hundred steps with random options. In each step, every rank marks its
  * gradients in its own order, some on its own thread and some on helpers. The
  * result must equal what one thread computes, bit for bit. In some rounds:
@@ -17,8 +17,8 @@
  *  - A rank aborts during or after a step. Then nothing may access gradients
  *    after finish has returned, nor parameters after gather has.
  *
- * However short the given time, the test makes 10,000 steps. On devices that
- * wait for each other it makes 1,000: ranks launch together there, so on a busy
+ * However short the given time, the test runs 10,000 steps. On devices that
+ * wait for each other it runs 1,000: ranks launch together there, so on a busy
  * machine each launch needs every rank's thread to get a core in turn.
  */
 

@@ -29,7 +29,7 @@ struct round {
 	 * the first one and after the aborting thread took it.
 	 */
 	struct cohort_abort *_Atomic victim;
-	bool all; /* whether to abort the whole group, too */
+	bool all; /* whether to abort the whole group as well */
 	uint32_t distance;
 };
 

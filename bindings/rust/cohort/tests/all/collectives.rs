@@ -140,7 +140,7 @@ fn batch_with_a_refused_call_launches_nothing() {
 }
 
 #[test]
-fn many_calls_are_one_operation() {
+fn calls_on_lists_are_one_operation() {
     run(2, |comm| {
         let rank = comm.rank();
         let list = (1..4).map(|count| comm.buffer_of(&own(rank, count)));
@@ -392,7 +392,7 @@ fn ranks_join_by_id() {
 }
 
 #[test]
-fn buffers_with_types_of_run_time_compute_as_others_do() {
+fn buffers_with_run_time_types_give_the_same_results() {
     run(3, |comm| {
         let (rank, sum) = (comm.rank(), sums(3, 6));
         let data = AnyBuffer::from(comm.buffer_of(&own(rank, 6))?);

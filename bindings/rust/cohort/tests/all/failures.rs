@@ -390,7 +390,7 @@ impl Drop for Twice {
 }
 
 #[test]
-fn no_panic_leaves_functions_that_c_calls() {
+fn no_panic_escapes_from_functions_that_c_calls() {
     let _turn = turn();
     let tell = |_: &Verdict| std::panic::panic_any(Twice(1));
     let mut group = Group::open_first(2, options().on_verdict(tell)).unwrap();

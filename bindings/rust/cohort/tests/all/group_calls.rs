@@ -38,7 +38,7 @@ fn group_level_calls_compute_the_values_of_all_ranks() {
 }
 
 #[test]
-fn wrong_arguments_of_group_level_calls_are_named_and_return_the_buffers() {
+fn group_calls_name_wrong_arguments_and_return_the_buffers() {
     let _turn = turn();
     let group = Group::open_first(2, options()).unwrap();
     let fails = |failed: (Error, Option<GroupBuffer<'_, i32>>), text: &str| {
@@ -73,7 +73,7 @@ fn group_level_calls_are_refused_after_a_split() {
 }
 
 #[test]
-fn failed_group_level_calls_return_the_cause_and_their_buffers() {
+fn failed_group_calls_return_the_cause_and_their_buffers() {
     let _turn = turn();
     let mut group = Group::open_first(3, hasty()).unwrap();
     let data = numbered(&group, 2);
