@@ -201,7 +201,7 @@ Test(handle, comm_fail_text_may_be_null_or_long)
 	char text[1000];
 	struct cohort_cause cause;
 
-	memset(text, 'x', sizeof(text)); /* without a terminating zero */
+	memset(text, 'x', sizeof(text)); /* no terminating zero */
 	cr_assert_eq(cohort_comm_fail(comms[1], 5, text), COHORT_OK);
 	cohort_group_cause(group, &cause);
 	cr_assert_eq(strspn(strchr(cause.text, 'x'), "x"), 197);

@@ -911,7 +911,7 @@ static int stage_waits_for_stage(struct cohort_comm *c, void *user)
 
 Test(blame, rank_that_a_sender_waits_for_in_another_pair_is_blamed)
 {
-	o.connect = COHORT_CONNECT_ALL; /* otherwise init_ns would apply */
+	o.connect = COHORT_CONNECT_ALL; /* so that init_ns does not apply */
 	run(RANKS, stage_waits_for_stage, NULL, COHORT_STALLED);
 	expect_blame(1);
 	says("rank 1 has not called all_reduce_host 2 of \"world.0\" (");
@@ -938,7 +938,7 @@ static int rank_0_hangs_in_pipeline(struct cohort_comm *c, void *user)
 
 Test(blame, hang_of_the_first_pipeline_stage_blames_that_stage)
 {
-	o.connect = COHORT_CONNECT_ALL; /* otherwise init_ns would apply */
+	o.connect = COHORT_CONNECT_ALL; /* so that init_ns does not apply */
 	run(RANKS, rank_0_hangs_in_pipeline, NULL, COHORT_STALLED);
 	expect_blame(0);
 	cr_assert_neq(cause.kind, COHORT_VERDICT_DIFFERENT_CALL);
@@ -986,14 +986,14 @@ static void expect_rank_1(void)
 
 Test(blame, rank_that_a_sender_waits_for_in_a_child_is_blamed)
 {
-	o.connect = COHORT_CONNECT_ALL; /* otherwise init_ns would apply */
+	o.connect = COHORT_CONNECT_ALL; /* so that init_ns does not apply */
 	run(RANKS, rank_1_hangs_in_child, NULL, COHORT_STALLED);
 	expect_rank_1();
 }
 
 Test(blame, culprit_is_blamed_even_if_the_receiver_times_out_first)
 {
-	o.connect = COHORT_CONNECT_ALL; /* without this, init_ns would apply */
+	o.connect = COHORT_CONNECT_ALL; /* so that init_ns does not apply */
 	run(RANKS, rank_1_hangs_in_child, &o, COHORT_STALLED);
 	cr_assert_eq(cause.worker, COHORT_TIMED_OUT);
 	says("; rank 3 gave up first (its worker returned COHORT_TIMED_OUT)");

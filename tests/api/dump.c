@@ -1089,7 +1089,7 @@ static void expect_all_steps(int (*steps)(void))
 	place_need_one_process("a platform without descriptors of its own");
 	child = fork();
 	if (!child) {
-		/* ends a child that hangs before the test times out */
+		/* ends a hanging child before the test times out */
 		alarm(50);
 		_exit(steps());
 	}

@@ -291,8 +291,8 @@ Test(guard, child_that_shares_memory_cannot_end_the_group)
 	cr_assert_eq(cohort_group_close(call.group), COHORT_OK);
 }
 
-static bool never_wipes;    /* as before Linux 4.14 */
-static bool ignores_advice; /* as in QEMU's user mode */
+static bool never_wipes;    /* simulates Linux before 4.14 */
+static bool ignores_advice; /* simulates QEMU's user mode */
 
 /* Replaces libc's madvise(), to simulate other systems. */
 int madvise(void *memory, size_t bytes, int advice)

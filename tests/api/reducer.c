@@ -519,8 +519,8 @@ Test(reducer, reducer_create_names_the_invalid_argument)
 #define MANY 12
 
 /*
- * Return a small count, or one near the maximum for one parameter or near a
- * fraction of the maximum.
+ * Return a small count, or a count near a parameter's maximum or near a
+ * fraction of that maximum.
  */
 static size_t large_count(uint64_t *seed, size_t size)
 {

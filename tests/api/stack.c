@@ -362,7 +362,7 @@ static bool has_holder(const char *dump)
 	while ((at = strstr(at, row))) {
 		at += strlen(row);
 		found = strstr(at, "holding_in_here+0x");
-		is_told |= found && found - at < 200; /* only within this row */
+		is_told |= found && found - at < 200; /* this row only */
 	}
 	return is_told && strstr(dump, "{\"rank\":null,\"tid\":");
 }

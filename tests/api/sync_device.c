@@ -664,8 +664,8 @@ static int use_registered(struct cohort_comm *comm, void *unused)
 	return cohort_wait(comm, ticket, RANKS_SOON);
 }
 
-/* NCCL allocates memory in the call. A rank that allocated after another rank's
- * launch would wait for that rank, which would wait for it. */
+/* NCCL allocates memory in the call. If a rank allocated after another rank's
+ * launch, the two would wait for each other. */
 Test(sync_device, registered_memory_is_completed_before_any_rank_launches)
 {
 	struct cohort_group_options o;

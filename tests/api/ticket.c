@@ -544,8 +544,8 @@ static cudaError_t count_event(cudaStream_t stream, cudaEvent_t event,
 	return real->cudaStreamWaitEvent(stream, event, flags);
 }
 
-/* The order that a value in memory enforces is unknown to CUDA, so it needs an
- * event. */
+/* CUDA does not know the order that a value in memory enforces, so the stream
+ * must wait for an event. */
 Test(streams, stream_after_waits_for_an_event_of_the_last_ticket)
 {
 	static struct platform table;

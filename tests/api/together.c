@@ -974,8 +974,8 @@ Test(together, ranks_can_launch_together_many_times)
 	}
 }
 
-/* Call on rank 0 alone.  Return how it launches: if together, the call waits
- * until the deadline. */
+/* Call on rank 0 alone.  Return the launch mode; a rank that launches together
+ * waits until the deadline. */
 static int launch_alone(struct cohort_comm *c)
 {
 	const struct cohort_deadlines soon = { .join_ns = SHORT };

@@ -506,9 +506,9 @@ Test(watch, rank_with_a_busy_stream_is_not_named_without_start_marks)
 }
 
 /*
- * The clock of the second call must not start when it is made, because it waits
- * for the late rank only after the end of the first call. This must hold even
- * if the watchdog checks between the two calls.
+ * The clock of the second call must not start when the call is made, because
+ * the call waits for the late rank only after the end of the first call. This
+ * must hold even if the watchdog checks between the two calls.
  */
 Test(watch, deadline_of_a_queued_call_starts_after_the_call_before)
 {

@@ -223,8 +223,8 @@ static int lose(struct cohort_comm *comm, void *unused)
 	(void)unused;
 	must(cohort_alloc(comm, sizeof(int32_t), &memory), "alloc");
 	meet(comm);
-	/* Count the ranks that have passed the barrier, whose kernel may still
-	 * be running on other ranks. */
+	/* Count the ranks that have passed the barrier. Its kernel may still be
+	 * running on other ranks. */
 	atomic_fetch_add(arrived, 1);
 	if (process == VICTIM) {
 		await_come(PROCESSES + world);

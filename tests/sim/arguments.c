@@ -13,8 +13,8 @@
 
 TestSuite(arguments, .timeout = 10);
 
-/* Zeros. They cannot be a communicator, because its magic number is missing.
- * They are longer than a communicator. */
+/* More zeros than a communicator has bytes. They are not a communicator,
+ * because the magic number is missing. */
 static _Alignas(16) char zeros[1 << 16];
 
 /* Expect @call to return ncclInvalidArgument, both alone and in a group. The

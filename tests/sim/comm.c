@@ -831,7 +831,7 @@ Test(abort, abort_of_a_receiver_waits_for_the_copying_thread, .timeout = 60)
 
 /*
  * The abort does not wait for a thread that has not started to copy. After the
- * abort, no thread starts.
+ * abort, no thread starts to copy.
  */
 Test(abort, abort_withdraws_a_message_whose_copy_has_not_started, .timeout = 60)
 {

@@ -139,7 +139,7 @@ Test(ends, marks_of_an_empty_call_are_set)
 	cr_assert_eq(done(), 4);
 }
 
-Test(ends, end_mark_is_set_if_the_last_rank_calls_in_between)
+Test(ends, end_mark_is_set_if_the_last_rank_calls_between_the_marks)
 {
 	launched(sum_after_rank_1, 6);
 	cr_assert_eq(done(), 6, "the call was the last of the round");

@@ -4,8 +4,8 @@
 
 #include "support/stress.h"
 
-/* Wait for @semaphore. A barrier would not do: ThreadSanitizer delays signals
- * while a thread waits at a barrier. */
+/* Wait for @semaphore. A barrier would not work, because ThreadSanitizer delays
+ * signals while a thread waits at a barrier. */
 static void await(sem_t *semaphore)
 {
 	while (sem_wait(semaphore) != 0)

@@ -85,8 +85,7 @@ static int queue_batch(struct cohort_comm *c, float *memory)
 	return keep_first_error(rc, ended);
 }
 
-/* Enqueue a gather, a scatter, a batch, and a sum with a scale of the
- * program. */
+/* Enqueue a gather, a scatter, a batch, and a scaled sum. */
 static int queue_more(struct cohort_comm *c, float *memory)
 {
 	void *stream = cohort_comm_stream(c);

@@ -73,7 +73,7 @@ average 0 --shapes "$list" --ranks 3 --rounds 2 --rewrite -o sum -d bfloat16 \
 says ' tensors of bfloat16, 80044 bytes, sum, rewritten$'
 [ "$(grep -vc '^#' "$dir/out")" -eq 2 ] || fail "not two methods"
 
-# The gpu platform, on the drop-in libraries.
+# Test the gpu platform on the drop-in libraries.
 COHORT_PLATFORM=gpu COHORT_GPU_LIBRARIES=$drop_ins
 export COHORT_GPU_LIBRARIES
 average 0 --shapes "$list" --ranks 2 --rounds 2 --rewrite
@@ -88,7 +88,7 @@ says '"busbw":0[.0]*,"vs_alone":[0-9.]+,"vs_flat":[0-9.]+,"wrong":0}'
 average 0 --shapes "$list" --rounds 1 --only auto -c 0 --json
 says '"vs_alone":null,"vs_flat":null,"wrong":null}\]$'
 
-# The lists in bench/shapes.
+# Test the lists in bench/shapes.
 for name in resnet50:161:25557032 gpt2-small:148:124439808 \
 	llama2-7b:291:6738415616; do
 	file=bench/shapes/${name%%:*}.tsv

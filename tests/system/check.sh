@@ -128,7 +128,7 @@ COHORT_HOST_DEVICES=200 check 0 --limit 1
 grep -q 'of 19900 pairs were not tried within 1 s\|devices were not tried within 1 s' "$log" ||
 	fail 'it says nothing of the pairs that it has not tried'
 
-# On the gpu platform, on the drop-in libraries.
+# Test the gpu platform on the drop-in libraries.
 COHORT_PLATFORM=gpu COHORT_GPU_LIBRARIES=$drop_in COHORT_FAULTS=2@0:garble \
 	check 1 --devices 0,2
 has ok platform - 'gpu, 8 devices'

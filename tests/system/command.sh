@@ -276,7 +276,7 @@ if [ -e "$own" ]; then
 	refuses_nccl 'is not NCCL: it has no ncclGetVersion' \
 		"$(dirname "$cohort")/lib/libcohort.so"
 	refuses_nccl "is not NVIDIA's library" "$own"
-	# A library that lost its end: in the tables, in a segment, in the header.
+	# A library that is truncated in its tables, in a segment, or in its header.
 	bytes=$(wc -c <"$own")
 	for part in $((bytes - 1)) $((bytes / 2)) 100 10 0; do
 		head -c "$part" "$own" >"$dir/nccl/cut"
@@ -481,7 +481,7 @@ has_keys max_abs_diff_vs_single
 grep -qE '"max_abs_diff_vs_single":null[,}]' "$dir/out" ||
 	fail "$what: a difference that was not asked for"
 
-# exact ARGUMENT... - fail unless the weights equal those of a run on one rank
+# exact ARGUMENT... - fail unless the weights equal those of a run without the library
 exact()
 {
 	what="cohort demo $*"
@@ -522,7 +522,7 @@ tells '"stalled_rank":null,' '"generations":2,"final_ranks":2,'
 exact --ranks 1
 tells '"fault":null'
 
-# In several processes, one of which may be killed, or lose its only rank.
+# Run ranks in several processes, of which one may be killed or lose its only rank.
 for processes in 2 3 8; do
 	exact --ranks 8 --processes $processes --no-fault
 	tells "\"processes\":$processes," '"generations":1,"final_ranks":8,'

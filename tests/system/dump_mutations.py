@@ -365,7 +365,7 @@ def work(change):
 
 
 def check_as_program(cohort, folder, texts):
-    """cohort trace --pickle, whose exit status the shell sees."""
+    """Check the exit status of cohort trace --pickle as the shell sees it."""
     bad = f"{folder}/bad"
     os.makedirs(bad)
     file = next(f for f in texts if "rank_0" in f)

@@ -104,7 +104,7 @@ await() {
 }
 kill_agent() {
 	await test -s "$1"
-	# Of this host's agents, kill the second one, by order of process ids.
+	# Kill the second of this host's agents, in order of process ids.
 	pgrep -f '^unshare .* sh east ' | sort -n | sed -n 2p | xargs kill -KILL
 }
 cut_off() {

@@ -7,8 +7,8 @@
 
 set -eu
 
-# In make test, keep the variables of make's command line, so that nothing is rebuilt, but not
-# its job server, which it does not share.
+# Keep the variables of the command line of make test, so that nothing is rebuilt, but not its job
+# server, which is not shared.
 case ${MAKEFLAGS-} in
 *'-- '*) export MAKEFLAGS="-- ${MAKEFLAGS#*-- }" ;;
 *) unset MAKEFLAGS ;;
@@ -39,7 +39,7 @@ if command -v pkg-config >/dev/null; then
 	export PKG_CONFIG_SYSROOT_DIR=$root
 	read -ra flags < <(pkg-config --cflags --libs cohort)
 	build "${flags[@]}"
-	# A program for NCCL, for the simulator, whose headers need python3.
+	# Build an NCCL program for the simulator, whose headers need python3.
 	if command -v python3 >/dev/null; then
 		read -ra flags < <(pkg-config --cflags --libs cohort-simulator)
 		$compiler tests/system/programs/threads.c -o "$root/program" "${flags[@]}" \
@@ -115,7 +115,7 @@ if command -v python3 >/dev/null; then
 	page cohort-options 7 'struct cohort_group_options'
 	page cohort_wait 3 'int cohort_wait(struct cohort_comm *comm, uint64_t ticket,'
 	page cohort_comm_size 3 'RETURN VALUES 1 or more, or -1'
-	page cohort_broadcast 3 'COHORT_OK the operation is queued' # as cohort_all_reduce()
+	page cohort_broadcast 3 'COHORT_OK the operation is queued' # same results as all_reduce
 	page cohort_abort_fire 3 'EXAMPLES static struct cohort_abort *handle;'
 	count=0 reader=
 	while read -r name; do

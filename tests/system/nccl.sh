@@ -130,7 +130,7 @@ if [ $? -ne 1 ] || ! grep -q '"what":"gpu, 3 devices.*on simulated devices' "$sc
 	failed=1
 fi
 
-# refused WHY LIBRARY - check that the program is refused this NCCL
+# refused WHY LIBRARY - check that this NCCL is refused because of WHY
 refused() {
 	if "$out/cohort" run --nccl "$2" -- "$scratch/threads" \
 		>"$scratch/out" 2>"$scratch/err" ||

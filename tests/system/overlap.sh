@@ -84,7 +84,7 @@ says '"step_us":[0-9.]+,"by_max":[0-9.]+,"by_max_p95":[0-9.]+,"by_sum":[0-9.]+,"
 overlap 0 --shapes "$list" --rounds 1 --backward 1 --json -c 0
 says '"wrong":null}\]$'
 
-# The gpu platform, on the drop-in libraries.
+# Test the gpu platform on the drop-in libraries.
 COHORT_PLATFORM=gpu COHORT_GPU_LIBRARIES=$drop_ins
 export COHORT_GPU_LIBRARIES
 overlap 0 --shapes "$list" --rounds 1 --backward 1 --bucket-bytes 1000

@@ -166,7 +166,7 @@ static void test_gather(void)
 	CHECK(pmix_bootstrap_create("g", sizeof(int), &soon, &table, &own) ==
 	      COHORT_STATE);
 	gather_well(&first, 0);
-	second = enter("g"); /* when all processes have the first group */
+	second = enter("g"); /* now that all have the first group */
 	gather_well(&first, 10);
 	gather_well(&second, 20);
 	gather_well(&first, 30);

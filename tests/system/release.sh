@@ -49,7 +49,7 @@ commit
 refuses "release: tag v$version is on commit $tagged; raise the version in include/cohort/version.h"
 git tag -d "v$version" >/dev/null
 
-# Raise the version in the header alone: every other place is named.
+# Raise the version only in the header. The error must name every other place.
 sed -i 's/\(COHORT_VERSION_MAJOR\) .*/\1 7/; s/\(COHORT_VERSION_MINOR\) .*/\1 8/' \
 	include/cohort/version.h
 sed -i 's/\(COHORT_VERSION_PATCH\) .*/\1 9/' include/cohort/version.h

@@ -128,7 +128,7 @@ version = "1.0.0"
 edition = "2021"
 END_OF_MANIFEST
 quietly cargo add --path "$crates/cohort"
-# A pkg-config file as an installation has it.
+# A pkg-config file like that of an installation.
 cat >cohort.pc <<END_OF_PACKAGE
 libdir=$lib
 Name: cohort

@@ -492,7 +492,7 @@ def check_looks(b, path):
         b.size(width, 900)
         reload(b, path)
         assert b.run("return document.documentElement.scrollWidth") <= width
-        # A name of one word, and not wrapped, has one line.
+        # An unwrapped name of one word has one line.
         assert b.run("return [...document.querySelectorAll('.call')].every("
                      "name => name.getClientRects().length === 1)"), "a call's name wraps"
         # A busy machine may show the page before its script has run.

@@ -28,8 +28,8 @@ skip() {
 
 nccl=()
 if [ "$library" = nvidia ]; then
-	# NVIDIA's NCCL leaves 33 MB in /dev/shm for each rank that is killed, so use another one,
-	# which ends with the last process.
+	# NVIDIA's NCCL leaves 33 MB in /dev/shm for each rank that is killed, so use a private
+	# /dev/shm, which ends with the last process.
 	if [ -z "${PRIVATE_SHM-}" ]; then
 		private=(unshare --map-root-user --mount)
 		mount='mount -t tmpfs tmpfs /dev/shm'
@@ -38,7 +38,8 @@ if [ "$library" = nvidia ]; then
 		PRIVATE_SHM=1 exec "${private[@]}" sh -c "$mount && exec \"\$@\"" sh "$0" "$@"
 	fi
 	nccl=(--nccl auto)
-	# Otherwise the first collectives allocate, and wait for other communicators.
+	# Connect ranks in the init, because otherwise the first collectives allocate, and wait for
+	# other communicators.
 	export NCCL_RUNTIME_CONNECT=0
 	"$out/cohort" run "${nccl[@]}" -- true 2>"$scratch/err" ||
 		skip "$(sed 's/^cohort run: //' "$scratch/err")"

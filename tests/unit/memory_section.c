@@ -202,7 +202,7 @@ static void open_late(const char *function)
 	             COHORT_INIT_TIMEOUT);
 	cr_assert(test_await(&is_held, RANKS_SOON));
 	sem_post(&go_on);
-	/* The cleanup after each rank ends with cudaFreeHost(). */
+	/* The cleanup of each rank ends with cudaFreeHost(). */
 	while (called("cudaFreeHost") < RANKS)
 		sched_yield();
 	check_guarded();

@@ -689,7 +689,7 @@ Test(peers, stopped_process_without_published_ranks_is_named)
 	cr_assert_str_eq(silent, name);
 }
 
-Test(peers, reason_for_a_missing_process_is_that_it_is_stopped)
+Test(peers, reason_for_a_missing_process_says_if_it_is_stopped)
 {
 	char text[64] = "", expected[64];
 	struct text t = { text, sizeof(text) };

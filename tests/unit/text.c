@@ -155,7 +155,7 @@ Test(text, long_list_of_ranks_ends_with_the_number_of_others)
 	                        "25, 27, 29, 31 and 16 more");
 }
 
-Test(text, text_that_nobody_reads_takes_nothing)
+Test(text, text_without_a_buffer_stays_empty)
 {
 	struct text none = TEXT_NONE;
 

@@ -317,7 +317,7 @@ Test(waits, waits_in_a_ring_of_communicators_are_a_cycle)
 	unmake_all();
 }
 
-/* The last verdict. */
+/* Line of the last verdict */
 static char line[512];
 static int kind;
 static uint64_t missing;

@@ -181,7 +181,7 @@ class Group(Handle):
         self._former: List[Comm] = []  # communicators of earlier generations that own memory
         self._held: Dict[Number, object] = {}
         self._inside: List[Optional[FrameType]] = []  # one frame per call in progress
-        self._left: List[None] = []  # one item per call that another thread makes for the main one
+        self._left: List[None] = []  # one item per call made on behalf of the main thread
         self._forks = _library.forks
         listed = None
         if isinstance(devices, Iterable) and not isinstance(devices, (str, bytes)):

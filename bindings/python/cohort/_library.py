@@ -391,8 +391,8 @@ def aside(call: Callable[[], int], interrupted: Callable[[Answer], None],
 
     The call must store its own results, because no signal handler runs on the other thread.
     If a handler raises on this thread, interrupted() is called, which may wait for the answer;
-    then the exception is re-raised.  With here, this thread makes the call.  With must, the
-    call is made even if the handler raises before the call has started."""
+    then the exception is re-raised.  If here is true, this thread makes the call.  If must is
+    true, the call is made even if the handler raises before the call has started."""
     answer = Answer()
     begun = threading.Lock()
 

@@ -274,8 +274,8 @@ class CohortBackend(C10DBackend):  # type: ignore[misc]
 
     @staticmethod
     def _agree_on_id(store: Any, platform: Platform) -> bytes:
-        """The id that the first rank stores.  No rank waits for another here, where the
-        library does not see it."""
+        """Return the id that the first rank stores.  Ranks do not wait for each other here, where
+        the library would not see it."""
         if not store.check(["id"]):
             store.compare_set("id", "", unique_id(platform).hex())
         return bytes.fromhex(store.get("id").decode())

@@ -713,7 +713,7 @@ class Arrays(Case):
         self.addCleanup(gc.enable)
         with opened(2) as group:
             for _ in range(7):
-                try:  # not assertRaises(), which clears the frames
+                try:  # assertRaises() would clear the frames
                     group.run(worker)
                 except cohort.WorkerError as error:
                     self.assertIsInstance(error.__cause__, KeyError)
@@ -1184,7 +1184,7 @@ class Instructions(Case):
         self.addCleanup(patch.stop)
 
     def pair(self, begin, end):
-        """Return a list that holds the calls of begin minus those of end."""
+        """Return a list with the number of calls of begin minus the number of calls of end."""
         depth = [0]
 
         def add(step):

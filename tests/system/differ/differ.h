@@ -57,8 +57,8 @@ struct scene {
 extern const struct scene argument_scenes[], rank_scenes[], end_scenes[],
 	graph_scenes[], random_scenes[];
 
-#define SECONDS 60 /* limit of a scene that ends */
-#define HANGS 6    /* limit of a scene that may hang */
+#define SECONDS 60 /* time limit of a scene that must end */
+#define HANGS 6    /* time limit of a scene that may hang */
 
 /* Make a call as @a, and append its result to the text. */
 #define CALL(a, call) (enter((a), #call), leave((a), (int)(call)))

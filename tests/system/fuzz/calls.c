@@ -467,8 +467,8 @@ static ncclResult_t call_with(const struct part *part, size_t count, int op,
 	return to_ranks(part, count, op, root);
 }
 
-/* Make the call. If it is scaled, create its own operation, and destroy this
- * right after the call. */
+/* Make the call. A scaled call gets its own operation, which is destroyed right
+ * after the call. */
 static ncclResult_t call(const struct part *part, size_t count, int op,
                          int root)
 {

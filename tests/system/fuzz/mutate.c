@@ -36,7 +36,7 @@ static size_t drop(uint8_t *data, size_t steps, size_t where)
 	return at(steps - 1);
 }
 
-/* Mutate one step. If libFuzzer returns fewer bytes, the others are
+/* Mutate one step. If libFuzzer returns fewer bytes, the remaining bytes are
  * unchanged. */
 static void mutate_step(uint8_t *step)
 {

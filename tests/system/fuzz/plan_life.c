@@ -366,8 +366,8 @@ bool plan_abort(struct program *p, struct step *s)
 }
 
 /*
- * Plan a fault. In strict mode, a rank whose call is refused, and with it the
- * call's group, must not continue as if nothing had happened.
+ * Plan a fault. In strict mode, a rank must not continue after its call, and
+ * with it the call's group, was refused.
  */
 bool plan_fault(struct program *p, struct step *s)
 {

@@ -167,19 +167,19 @@ struct family {
 
 	/* Set by the planner, constant while the program runs */
 	bool is_pending; /* the init is in the open group */
-	bool is_doomed;  /* its calls may be cut short or not match */
-	bool hangs;      /* its calls may wait forever */
-	bool is_gone;    /* it ends before the next step */
-	bool is_final;   /* it gets no more calls */
+	bool is_doomed;  /* calls may be cut short or mismatched */
+	bool hangs;      /* calls may wait forever */
+	bool is_gone;    /* ends before the next step */
+	bool is_final;   /* gets no more calls */
 	bool is_revoked;
 	bool is_ending;  /* a step has asked the reaper to abort it */
-	bool is_async;   /* it is nonblocking */
+	bool is_async;   /* nonblocking */
 	bool is_partial; /* one rank never joins */
 	bool has_config;
 	/* children of a split, and of a shrink, are aborted with it */
 	bool shares[2];
-	struct family *root; /* first of those aborted together, or itself */
-	unsigned touched;    /* threads that have called it in the open group */
+	struct family *root; /* first of the families aborted together */
+	unsigned touched;    /* threads that have called in the open group */
 
 	/*
 	 * Atomic. The creating thread writes an entry, and ready publishes it.
@@ -187,16 +187,16 @@ struct family {
 	ncclComm_t comm[MOST_RANKS];
 	atomic_int ready;
 	atomic_int ending;
-	atomic_bool is_broken;          /* its creation has failed */
+	atomic_bool is_broken;          /* creation has failed */
 	atomic_bool is_dead;            /* seq_cst, ordered with the gates */
 	atomic_bool inside[MOST_RANKS]; /* gates: the owner is inside */
 	/* a thread has released the rank or is about to */
 	atomic_bool is_released[MOST_RANKS];
-	/* the reaper must abort it; guarded by the lock */
+	/* the reaper must abort the family; guarded by the lock */
 	bool is_wanted;
-	/* its abort flags are raised; used only by the reaper */
+	/* abort flags are raised; used only by the reaper */
 	bool is_flagged;
-	atomic_bool is_aborted; /* its abort is over */
+	atomic_bool is_aborted; /* the abort is complete */
 };
 
 /*
@@ -219,8 +219,8 @@ struct runner {
 	int depth;           /* nesting depth of its groups */
 	int group_error;     /* required result of the outermost group end */
 	bool group_is_loose; /* the group end may return other results */
-	bool simulates;      /* it simulates the end of its group */
-	bool stays_inside;   /* it stays inside after its group has ended */
+	bool simulates;      /* simulates the end of its group */
+	bool stays_inside;   /* stays inside after its group has ended */
 	bool group_waits;    /* the end of the group waits for other threads */
 	/* parts that were called in this group, parts that are queued, and
 	 * parts that were checked */
@@ -240,7 +240,7 @@ struct runner {
 
 struct program {
 	int threads;
-	/* the program's end destroys; otherwise it aborts */
+	/* whether the program ends by destroying its communicators */
 	int ends_by_destroy;
 	struct step steps[MOST_STEPS];
 	int step_count;
@@ -249,7 +249,7 @@ struct program {
 
 	/* Set by the planner */
 	bool is_wild; /* a fault is scripted */
-	bool is_calm; /* nothing hangs except what the reaper ends */
+	bool is_calm; /* the reaper can end everything that hangs */
 	/*
 	 * Reasons why the queues of a device may be stuck: one bit for each
 	 * family that hangs, and one for held host functions
@@ -302,7 +302,7 @@ enum fuzz_call {
 	FUZZ_REDUCE,
 	FUZZ_ALL_GATHER,
 	FUZZ_REDUCE_SCATTER,
-	FUZZ_FIRST_CALLS, /* number of the calls that most of the corpus uses */
+	FUZZ_FIRST_CALLS, /* end of the calls that most of the corpus uses */
 	FUZZ_BCAST = FUZZ_FIRST_CALLS,
 	FUZZ_ALL_TO_ALL,
 	FUZZ_GATHER,

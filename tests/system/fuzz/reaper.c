@@ -90,8 +90,8 @@ static bool is_clear(const struct program *p)
 }
 
 /*
- * Raise a family's abort flags. If families are aborted together, perhaps only
- * some of their ranks can be flagged here, and the others wait for these.
+ * Raise a family's abort flags. Families that are aborted together with this
+ * one may have more ranks, which may then wait for the aborted ranks.
  */
 static void flag(struct program *p, struct family *f)
 {

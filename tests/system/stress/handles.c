@@ -36,7 +36,7 @@ struct round {
 
 static struct crew ranks, firers;
 
-/* For the signal handler; written while no signal can arrive. */
+/* Contest of the signal handler; written while no signal can arrive. */
 static struct contest *_Atomic signal_contest;
 static atomic_ulong signals_seen;
 

@@ -66,9 +66,9 @@ static void check(const struct buffer *b, size_t count, int32_t value)
 
 /*
  * Return the number of kinds of calls that are usable, starting from the first.
- * Where memory functions wait for devices, a transfer is not: to allocate its
- * memory, a rank could wait for the other rank's part, because transfers are
- * launched immediately in either launch mode.
+ * Where memory functions wait for devices, transfers are not: a rank's
+ * allocation could wait for the other rank's transfer, which is launched
+ * immediately in either launch mode.
  */
 static uint32_t kinds(void)
 {

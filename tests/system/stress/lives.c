@@ -137,7 +137,7 @@ static void destroy(struct member *m, ncclComm_t comm)
 
 /*
  * Split the ranks into two halves, and each half into single ranks. The last
- * rank gets no communicator of its own.
+ * rank gets no communicator from the second split.
  */
 static void split(struct member *m, ncclComm_t comm)
 {

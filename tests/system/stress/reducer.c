@@ -46,7 +46,7 @@ struct round {
 	struct cohort_reducer_options options;
 	struct chance chance;
 	bool views;
-	unsigned cancels; /* each rank cancels one step in this many; 0: none */
+	unsigned cancels; /* one step in this many is canceled, or none if 0 */
 	/* Atomic. Number of ranks that cancelled each step, and that counted
 	 * it. */
 	atomic_int cancelled[STEPS], counted[STEPS];

@@ -131,7 +131,7 @@ fn batch_with_a_refused_call_launches_nothing() {
         assert_eq!(refused.unwrap_err().error().text(), "recv has 1 elements, not 2");
         assert_eq!(batch.end().unwrap_err().error().status(), Status::INVALID);
 
-        // Dropping a batch must leave none open, and the ranks in step.
+        // Dropping a batch must close it and keep the ranks in step.
         drop(comm.batch()?);
         let sum = comm.all_reduce(comm.buffer_of(&[1_u8])?, Op::Sum)?.wait()?;
         assert_eq!(comm.read(&sum)?, [2]);
