@@ -439,8 +439,8 @@ Test(blame, rank_that_returns_the_error_of_another_thread_is_not_blamed)
 	close_group();
 }
 
-/* Rank 1 hangs in a child in which a second thread of rank 0 waits for it.  Rank
- * 0 joins that thread, and rank 2 waits for rank 0. */
+/* Rank 1 hangs in a child in which a second thread of rank 0 waits for it.
+ * Rank 0 joins that thread, and rank 2 waits for rank 0. */
 static int hung_behind_a_join(struct cohort_comm *c, void *user)
 {
 	const struct cohort_deadlines never = { .join_ns = COHORT_FOREVER };
@@ -1423,8 +1423,8 @@ Test(blame, majority_that_left_before_an_extra_call_is_not_blamed)
 	close_group();
 }
 
-/* After a run, another thread can call for a rank.  So the rank has left only if
- * it has not called by the deadline. */
+/* After a run, another thread can call for a rank.  So the rank has left only
+ * if it has not called by the deadline. */
 Test(blame, rank_whose_run_is_over_is_blamed_only_at_the_deadline)
 {
 	struct cohort_comm *comms[2];

@@ -31,8 +31,8 @@
 #include "support/spread.h"
 #include "support/stuck.h"
 
-/* A deadline that a collective of two ranks meets, even on a busy machine and in
- * QEMU */
+/* A deadline that a collective of two ranks meets, even on a busy machine and
+ * in QEMU */
 #define SHORT_NS (RANKS_SOON / 40)
 
 static char folder[] = "/tmp/cohort-dump-XXXXXX";

@@ -12,8 +12,8 @@
 
 TestSuite(tag, .timeout = 60);
 
-/* A deadline that a collective of two ranks meets, even on a busy machine and in
- * QEMU */
+/* A deadline that a collective of two ranks meets, even on a busy machine and
+ * in QEMU */
 #define SHORT_NS (RANKS_SOON / 40)
 
 static struct cohort_comm *comms[2];

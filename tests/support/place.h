@@ -49,7 +49,7 @@ void place_set_chunk(size_t bytes);
 
 int place_devices(void);
 
-/* Skip the test unless there are @devices devices. */
+/* Skip the test if real devices are used and there are fewer than @devices. */
 void place_need(int devices);
 
 /*

@@ -60,8 +60,8 @@ void ranks_fault(int rank, uint64_t operation, int kind, uint64_t value);
  * done. */
 uint64_t ranks_sum(struct cohort_comm *comm, int32_t *value);
 
-/* Call ranks_sum() and wait for the operation. Return the result of
- * cohort_wait(), or of the call if it fails. */
+/* Make the call of ranks_sum(), and wait for the operation. Return the error of
+ * the call, or the result of cohort_wait(). */
 int ranks_sum_wait(struct cohort_comm *comm, int32_t *value);
 
 #endif

@@ -31,7 +31,8 @@ static int queue_lists(struct cohort_comm *c, float *memory)
 	               : rc;
 }
 
-/* Enqueue every kind of call on @memory, which holds RANKS * COUNT floats. */
+/* Enqueue collectives, lists and stream waits, on RANKS * COUNT floats at
+ * @memory. */
 static int queue_all(struct cohort_comm *c, float *memory)
 {
 	void *stream = cohort_comm_stream(c);

@@ -21,8 +21,9 @@ void stuck_install(void);
  * @rank:     rank or device of the call, or -1 for any
  *
  * The meaning of @rank depends on @function:
- * - ncclCommInitAll, ncclCommSplit, ncclAllReduce, ncclGroupEnd, ncclCommAbort,
- *   ncclCommGetAsyncError, cudaEventQuery: rank of the communicator
+ * - ncclCommSplit, ncclAllReduce, ncclCommAbort, ncclCommGetAsyncError: rank of
+ *   the communicator
+ * - ncclCommInitAll, ncclGroupEnd, cudaEventQuery: must be -1
  * - CUDA functions that create or free a resource of a rank, cudaMemsetAsync,
  *   cudaStreamSynchronize: current device
  * - "cudaSetDevice", which means a call by the prober's thread, and

@@ -5,8 +5,8 @@
 /*
  * Counts the NCCL and CUDA calls of the library's threads
  *
- * A table in front of the platform's table counts the calls of all threads
- * except the test's own.
+ * A table in front of the platform's table counts the calls of all threads that
+ * have not called witness_ignore().
  */
 
 /* Install the table, before the first group is opened. */

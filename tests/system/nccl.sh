@@ -89,7 +89,7 @@ build abort || exit 1
 try abort 2 NCCL_RUNTIME_CONNECT=0
 try abort 4 NCCL_RUNTIME_CONNECT=0
 
-# A freed buffer is an error of its device, which is reported.
+# A collective on a freed buffer must be reported as an error of its device.
 build freed || exit 1
 if ! timeout 120 "$out/cohort" run -n 3 --nccl "$nccl" -- "$scratch/freed" \
 	>"$scratch/out" 2>"$scratch/err" || [ "$(cat "$scratch/out")" != OK ] ||

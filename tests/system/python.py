@@ -20,7 +20,7 @@ COUNT = 1001
 
 
 class Options(ctypes.Structure):
-    """The first options, and room for the others."""
+    """The first fields of the options, and room for the others."""
     _fields_ = [
         ("size", ctypes.c_size_t),
         ("name", ctypes.c_char_p),

@@ -83,9 +83,9 @@ exports "$lib/watch/libcohort-audit.so" | same "the loader's hook" - <(printf '%
 exports "$drop_in/libnvidia-ml.so.1" | grep -v '^nvml[A-Z]' |
 	same "functions that are not NVML's" <(echo cohort_drop_in) -
 
-# cuda LIBRARY REAL SUM - check that LIBRARY exports what CUDA's does: the file REAL, or by
-# the cksum of the sorted names.  Each name is in a list of functions or in a list of absent
-# functions; the linker refuses a name that is in both.
+# cuda LIBRARY REAL SUM - check that the sorted names that LIBRARY exports have the cksum SUM and,
+# if CUDA's library REAL exists, equal the names that it exports.  Each name is in a list of
+# functions or in a list of absent functions; the linker refuses a name that is in both.
 cuda() {
 	exports "$drop_in/$1" | grep -vx cohort_drop_in >"$scratch/got"
 	if [ "$(cksum <"$scratch/got")" != "$3" ]; then

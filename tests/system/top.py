@@ -32,7 +32,7 @@ import time
 LONG = 60
 
 
-# A job as a shell starts it; without a parent in its session it would not stop.
+# Start the job as a shell does. A process group without a parent in its session would not stop.
 JOB = {"process_group": 0} if sys.version_info >= (3, 11) else {"preexec_fn": os.setpgrp}
 
 
@@ -140,7 +140,7 @@ class Terminal:
         self.process.send_signal(signal.SIGWINCH)
 
     def read(self, seconds=0.05):
-        """Feed new output to the screen; false if there was none."""
+        """Feed new output to the screen; return false if there was none."""
         if not select.select([self.master], [], [], seconds)[0]:
             return False
         piece = os.read(self.master, 1 << 16).decode("latin-1")

@@ -382,8 +382,9 @@ static void *sleep_in_futex(void *unused)
 	return NULL;
 }
 
-/* Wait in the root on all ranks except rank 1, and in a child on a second thread
- * of rank 1 for a second thread of rank 2.  Return the rank that is blamed.
+/* Wait in the root on all ranks except rank 1, and in a child on a second
+ * thread of rank 1 for a second thread of rank 2. Return the rank that is
+ * blamed.
  * @tid:     first thread of rank 1
  * @join_ns: limit of the collectives */
 static int blame_beside_threads(int tid, uint64_t join_ns)
@@ -423,8 +424,8 @@ Test(waits, rank_whose_second_thread_has_waited_long_is_not_blamed)
 
 /* ---- communicators that have ended --------------------------------------- */
 
-/* Wait on ranks 2 and 3 for ranks 0 and 1, whose child has ended because of rank
- * 1.  If @has_waited, rank 0 waited in the child. */
+/* Wait on ranks 2 and 3 for ranks 0 and 1, whose child has ended because of
+ * rank 1.  If @has_waited, rank 0 waited in the child. */
 static int blame_after_end(bool has_waited)
 {
 	static const int pair[] = { 0, 1 };
@@ -592,8 +593,8 @@ Test(waits, stream_that_waits_in_another_communicator_is_followed)
 
 /* ---- orders --------------------------------------------------------------- */
 
-/* Ranks 0 and 1 have called in two communicators in different orders, and rank 2
- * has not called.  Return true if that is a crossing.
+/* Ranks 0 and 1 have called in two communicators in different orders, and rank
+ * 2 has not called.  Return true if that is a crossing.
  * @tid: thread that has called in the second communicator; thread 1 has called
  *       in the first one */
 static bool is_crossing(int tid)

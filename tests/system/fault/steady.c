@@ -25,8 +25,8 @@
 static pthread_barrier_t all;
 static unsigned long before, after;
 
-/* Send and receive between pairs of ranks, both in a batch and outside, and make
- * the collectives whose buffers have a block for each rank. */
+/* Send and receive between pairs of ranks, both in a batch and outside, and
+ * make the collectives whose buffers have a block for each rank. */
 static void transfers(struct cohort_comm *c, float *data)
 {
 	int rank = cohort_comm_rank(c);

@@ -91,7 +91,8 @@ static void check_error(struct rank *r, int is_waiting)
 	NCCL(error);
 }
 
-/* Call an all-reduce or, on the rank with the fault, a different call. */
+/* Make a call that, on the rank with the fault, differs from the other ranks'
+ * calls. */
 static void odd_call(struct rank *r)
 {
 	const int root = is(r, "root") ? 1 : 0;
@@ -147,7 +148,8 @@ static void block(void *unused)
 	never();
 }
 
-/* Execute the fault before the call or in place of it.  Return whether the rank ends. */
+/* Execute the fault before the call or in place of it.  Return whether the rank
+ * ends. */
 static int misbehave(struct rank *r)
 {
 	const struct timespec late = { .tv_nsec = 400000000 };

@@ -81,7 +81,7 @@ static void rank_main(void *arg, int rank)
 		}
 		rc = sum_once(round->comms[rank], i);
 	}
-	/* the abort need not wait for a pause */
+	/* no pause follows for which the abort would wait */
 	atomic_store(&round->is_away, true);
 	if (rc != COHORT_OK && rc != COHORT_STALLED && rc != COHORT_ABORTED)
 		stress_fail("rank %d: %d: %s", rank, rc, cohort_last_error());
