@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Lets threads that own a rank exit during calls, waits and the close
+ * Lets a thread that owns a rank exit while another rank waits for it
  *
  * In every round, two bound threads sum numbers, and one of them exits after a
- * random call. In some rounds the group is aborted and closed at the same time.
- * Checks that the other thread's wait ends, that the cause names the rank if
- * its thread exited before the abort and is the abort's otherwise, that the
- * close succeeds, and that each native communicator was released once.
+ * random call. In some rounds the group is aborted at the same time. Checks
+ * that the other thread's wait ends, that the cause names the rank if its
+ * thread exited before the abort and is the abort's otherwise, that the close
+ * succeeds, and that each native communicator was released once.
  */
 
 #include <pthread.h>

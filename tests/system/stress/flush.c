@@ -27,7 +27,7 @@ struct step {
 	size_t count;
 	bool flush[RANKS];
 	bool wait[RANKS];
-	/* timeout of a wait that can fail; 0 for no wait */
+	/* timeout of a wait that may expire, or 0 for no wait */
 	uint64_t peek_ns[RANKS];
 };
 

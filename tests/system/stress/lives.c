@@ -27,7 +27,7 @@ enum end {
 	END_DESTROY,
 	END_FINALIZE,
 	END_REVOKE,
-	END_SHRINK, /* the last of the remaining ranks never sums */
+	END_SHRINK, /* the last rank, which is left out, never sums */
 	END_ABORT_INIT,
 	END_ABORT,
 	ENDS

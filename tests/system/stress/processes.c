@@ -7,8 +7,8 @@
  * generation they sum until one or two of them abort the group, fail a rank, or
  * fall silent. In the last case the others stall and query the silent one. Then
  * all respawn. Checks that all processes have a cause, that only those that
- * ended the group have a cause of their own, that every respawn succeeds, and
- * that every generation starts without a cause and computes right sums.
+ * ended the group have their own cause, that every respawn succeeds, and that
+ * every generation computes right sums.
  */
 
 #include <sched.h>
