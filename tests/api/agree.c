@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Tests that all ranks get an error, and none hangs, if the ranks make
- * different calls. The error describes the calls and names the rank that
- * differs.
+ * Tests that every rank gets an error, and none hangs, if their calls differ.
+ * The error describes the calls and names the rank that differs.
  */
 
 #include <criterion/criterion.h>

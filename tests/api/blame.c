@@ -347,9 +347,8 @@ Test(blame, rank_that_returns_the_error_of_a_child_is_not_blamed)
 	close_group();
 }
 
-/* Rank 2 waits for rank 3, which hangs, in a communicator of the two.  Rank 2
- * ends with that error.  Ranks 0 and 1 wait in the group, whose deadline does
- * not pass. */
+/* Rank 3 hangs.  Rank 2 waits for it in a pair, and ends with the error.  Ranks
+ * 0 and 1 wait in the group, whose deadline does not pass. */
 static void own_rank(struct cohort_comm *c, bool closes)
 {
 	const struct cohort_deadlines soon = { .join_ns = 200 * MS };
@@ -843,8 +842,7 @@ static void expect_blame_in_other(bool has_called, const char *text)
 	says(text);
 	says(" gave up first (its worker returned COHORT_TIMED_OUT)");
 	expect_lost(1);
-	/* A library thread still has to free the memory of the call that timed
-	 * out. */
+	/* A library thread still has to free memory of the timed-out call. */
 	close_group();
 	cohort_group_abort(other, "test");
 	cr_assert_eq(cohort_group_close(other), COHORT_OK);

@@ -31,8 +31,7 @@ static int queue_lists(struct cohort_comm *c, float *memory)
 	               : rc;
 }
 
-/* Enqueue collectives, lists and stream waits, on RANKS * COUNT floats at
- * @memory. */
+/* Enqueue collectives and lists on the RANKS * COUNT floats at @memory. */
 static int queue_all(struct cohort_comm *c, float *memory)
 {
 	void *stream = cohort_comm_stream(c);

@@ -314,8 +314,7 @@ case $first in
 *) fail "cohort bench: its first line is '$first'" ;;
 esac
 
-# A row is printed as soon as its case is measured in the last round; the other cases would take
-# minutes.
+# A row is printed once its case is measured in the last round; the rest would take minutes.
 "$cohort" bench all_reduce -g 2 --sizes 4,256M -n 500 -w 0 --rounds 1 -c 0 >"$dir/fifo" \
 	2>"$dir/err" &
 row=$(grep -m 1 -v '^#' "$dir/fifo")
@@ -329,8 +328,7 @@ esac
 # Test every collective, type, operation and mode; no result may be wrong.
 what='cohort bench all -d all -o all'
 quick='--rounds 2 -n 2 -w 1'
-# Make one call per case, because on a busy machine everything that ranks do together takes
-# milliseconds.
+# Make one call each, because on a busy machine whatever ranks do together takes milliseconds.
 run 0 bench all -g 3 --sizes 1,5000 -d all -o all --rounds 1 -n 1 -w 0 --in-place \
 	--out-of-place --api
 quiet "$what"

@@ -175,8 +175,7 @@ static void print_plan(const struct plan *p)
 }
 
 /* Return true if the wait of @rank may end: once the wait of a rank that it
- * waits for has ended in an error, that rank's stream continues with this
- * call. */
+ * waits for has ended in an error, that rank's stream reaches this call. */
 static bool may_end(const struct plan *p, int rank)
 {
 	const int split = p->roles[rank].split;

@@ -38,8 +38,7 @@ if [ "$library" = nvidia ]; then
 		PRIVATE_SHM=1 exec "${private[@]}" sh -c "$mount && exec \"\$@\"" sh "$0" "$@"
 	fi
 	nccl=(--nccl auto)
-	# Connect ranks in the init, because otherwise the first collectives allocate, and wait for
-	# other communicators.
+	# Connect in the init, or the first collectives allocate, and wait for other communicators.
 	export NCCL_RUNTIME_CONNECT=0
 	"$out/cohort" run "${nccl[@]}" -- true 2>"$scratch/err" ||
 		skip "$(sed 's/^cohort run: //' "$scratch/err")"

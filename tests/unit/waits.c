@@ -210,9 +210,8 @@ static struct cohort_comm *comm_of(struct clique *q, int world)
 	return NULL;
 }
 
-/* Make every rank except @culprit wait for a rank that was placed before it, so
- * that all waits lead to the culprit: in a collective that the placed rank does
- * not join, or in a transfer with it. */
+/* Make every rank except @culprit wait for a rank placed before it, in a
+ * collective that this rank does not join, or in a transfer with it. */
 static void place_all(int culprit)
 {
 	bool placed[MAX_RANKS] = { false };

@@ -501,8 +501,7 @@ bool plan(struct program *p, const uint8_t *data, size_t size)
 	steps = (size - HEADER_BYTES) / STEP_BYTES;
 	if (steps > MOST_STEPS - 3)
 		steps = MOST_STEPS - 3;
-	/* Script faults only in few programs, because a fault makes every
-	 * result uncertain. */
+	/* Script few faults, because a fault makes every result uncertain. */
 	p->is_wild = data[1] % 8 == 0 && has_fault(data, steps);
 	p->is_calm = !p->is_wild;
 	for (i = 0; i < steps; i++)

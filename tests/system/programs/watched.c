@@ -91,8 +91,7 @@ static void check_error(struct rank *r, int is_waiting)
 	NCCL(error);
 }
 
-/* Make a call that, on the rank with the fault, differs from the other ranks'
- * calls. */
+/* Make a call that differs from the others' on the rank with the fault. */
 static void odd_call(struct rank *r)
 {
 	const int root = is(r, "root") ? 1 : 0;

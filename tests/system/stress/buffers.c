@@ -54,7 +54,6 @@ enum kind {
 	KINDS,
 };
 
-/* One call of one rank. */
 struct call {
 	enum kind kind;
 	size_t count; /* of int32_t elements */
