@@ -372,7 +372,7 @@ Test(adaptive, pushed_deadline_replaces_the_adaptive_limit_until_popped)
 	expect_back();
 }
 
-Test(adaptive, adaptive_limit_pauses_while_the_missing_rank_has_a_push)
+Test(adaptive, adaptive_limit_pauses_while_the_missing_rank_has_pushed)
 {
 	open_seen();
 	push(1, 0);

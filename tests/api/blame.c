@@ -194,7 +194,7 @@ static int rank_3_hangs_and_rank_1_fails(struct cohort_comm *c, void *user)
 	return rank == 3 ? hang(c) : rank == 1 ? 5 : sum(c, COHORT_FOREVER);
 }
 
-Test(blame, worker_that_returns_a_code_of_its_own_is_blamed)
+Test(blame, worker_that_returns_its_own_code_is_blamed)
 {
 	run(RANKS, rank_3_hangs_and_rank_1_fails, NULL, COHORT_WORKER);
 	cr_assert_eq(cause.rank, 1, "%s", cause.text);

@@ -55,7 +55,7 @@ quietly() {
 pythons=(python3)
 [ -n "${TEST_QEMU-}" ] || pythons+=(/usr/bin/python3)
 
-# having MODULE - print the first Python that has MODULE
+# having MODULE - print the first Python, 3.9 or newer, that has MODULE
 having() {
 	local python
 

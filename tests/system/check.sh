@@ -37,7 +37,7 @@ check() {
 	[ "$rc" -eq "$status" ] || fail "check $*: exit status $rc, not $status"
 }
 
-# one - run check() on one device, with any exit status
+# one - run the command on one device, with any exit status
 one() {
 	timeout 120 "$cohort" check --json --devices 0 >"$log" 2>"$scratch/err"
 }
