@@ -681,7 +681,7 @@ Test(blame, rank_that_returns_the_wedged_status_of_a_child_is_not_blamed)
 static void *fail_on_a_thread(void *child)
 {
 	cohort_comm_bind(child);
-	return NULL; /* exits while it is bound */
+	return NULL; /* the thread exits while it is bound */
 }
 
 /* A second thread of rank 1 exits.  The second threads of the other ranks wait

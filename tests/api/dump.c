@@ -597,7 +597,7 @@ Test(dump, dump_on_demand_does_not_replace_a_verdicts_dump)
 	o.policy = COHORT_POLICY_REPORT;
 	o.deadlines.join_ns = RANKS_SOON / 10;
 	group = ranks_ahead(2, &o, comms);
-	/* not counted, because the first collective may take longer */
+	/* the first collective may take longer, so it is not counted */
 	sum_all(2);
 	ranks_sum(comms[0], &values[0]);
 	await_text(merged, "\"missing\":[1]");
@@ -632,7 +632,7 @@ Test(dump, second_verdict_does_not_replace_the_first_ones_dump)
 	o.policy = COHORT_POLICY_REPORT;
 	o.deadlines.join_ns = SHORT_NS;
 	group = ranks_ahead(2, &o, comms);
-	/* not counted, because the first collective may take longer */
+	/* the first collective may take longer, so it is not counted */
 	sum_all(2);
 	ranks_sum(comms[0], &values[0]);
 	for (i = 0; i < 3; i++)

@@ -189,7 +189,7 @@ static void ask_for_nothing(int n)
 	struct cohort_cause cause;
 
 	place_need_one_process("calls that ask nothing of the system");
-	/* otherwise the calls would wait for other ranks by sched_yield() */
+	/* so that no call waits for other ranks by sched_yield() */
 	ranks_launch_ahead();
 	group = ranks_open(n, NULL);
 	cohort_group_run(group, queue_all, NULL, &cause);

@@ -67,7 +67,7 @@ static void open_all(void)
 	below = place_table();
 	table = *below;
 	table.progress = progress;
-	/* otherwise another thread would continue the work immediately */
+	/* so that no other thread continues the work immediately */
 	table.flush = flush;
 	platform_override(&table);
 	group = ranks_ahead(RANKS, NULL, comms);

@@ -396,7 +396,7 @@ Test(respawn, respawn_that_times_out_leaves_the_group_unchanged)
 	cr_assert_eq(cohort_group_generation(group), 1);
 	stuck_await(); /* the native call may get stuck only now */
 	stuck_release();
-	while (stuck_aborted() < 4) /* two ranks of two generations */
+	while (stuck_aborted() < 4) /* aborts of two ranks in two generations */
 		sched_yield();
 	cr_assert_eq(cohort_group_respawn(group, NULL, 0), COHORT_OK);
 	check_sum_of_split();

@@ -800,7 +800,7 @@ static void run_beside(struct beside *b, int expected)
 
 	beside = b;
 	open_beside();
-	sum_both(b->a, rc); /* load the kernel */
+	sum_both(b->a, rc); /* loads the kernel */
 	atomic_store(&has_launched, false);
 	atomic_store(&is_armed, true);
 	native_must(pthread_create(&thread, NULL, operate, NULL), "thread");

@@ -32,7 +32,7 @@
 #include <cohort/cohort.h>
 
 #define MOST 16
-#define RANKS 2 /* per process */
+#define RANKS 2 /* ranks per process */
 #define LIMIT_NS UINT64_C(3000000000)
 
 #define CHECK(condition)                                                       \

@@ -36,13 +36,13 @@
 static struct run {
 	int rounds;
 	unsigned seed;
-	_Atomic uint32_t *waited; /* by round, number of ranks with a verdict */
+	_Atomic uint32_t *waited; /* number of ranks with a verdict, by round */
 	atomic_int verdicts, wrong, unnamed;
 } run;
 
 /* The call in which a rank waits, if it waits */
 struct role {
-	int split; /* -1 if none */
+	int split; /* split in which the rank waits, or -1 */
 	int from;  /* group rank whose message it awaits, or -1 */
 	int then;  /* split of its next call on the same stream, or -1 */
 	uint64_t limit_ns;

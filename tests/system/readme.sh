@@ -23,7 +23,7 @@ trap 'rm -rf "$scratch"' EXIT
 export COHORT_PLATFORM=host
 pages=(README.md CONTRIBUTING.md docs/*.md)
 programs=0 fragments=0 count=0 run=0 printed=0
-rm -f build/threads # from an earlier run
+rm -f build/threads # left by an earlier run
 
 # Write each block to its own file, whose first line says where it is from.
 for page in "${pages[@]}"; do

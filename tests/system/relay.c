@@ -33,7 +33,7 @@
 struct late {
 	struct timespec due;
 	ssize_t bytes;
-	char frame[1600]; /* for devices with an MTU of 1500 */
+	char frame[1600]; /* enough for an MTU of 1500 */
 };
 
 struct way {

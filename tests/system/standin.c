@@ -74,7 +74,7 @@ static void kernels(void)
 {
 	static char binary, variable;
 	void **handle = __cudaRegisterFatBinary(&binary);
-	char name[] = "_Z5scalePf"; /* out of scope before its use */
+	char name[] = "_Z5scalePf"; /* goes out of scope before its use */
 
 	__cudaRegisterFunction(handle, (const char *)scale, name, name, -1,
 	                       NULL, NULL, NULL, NULL, NULL);

@@ -28,7 +28,7 @@ HOSTILE = "</script><img src=x onerror=hacked=1>"  # short, as tags are
 TURNED = "\u202e"  # makes the following text run from right to left
 MANY = "</title></style><!--<script>hacked=1</script>&amp;\"'`\u2028{{data}}"
 
-COLUMNS = {  # of the tables in the data, each of which is one list of cells
+COLUMNS = {  # columns of the tables in the data, each of which is one list of cells
     "calls": ["name", "text", "bytes", "tag", "label", "state", "done"],
     "collectives": ["joined", "last", "first", "behind"],
     "ops": ["call", "number", "submitted", "started", "begin", "joined", "end", "at_most"],

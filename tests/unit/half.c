@@ -88,7 +88,7 @@ Test(half, f32_to_16_bits_rounds_to_nearest_even)
 		if (i % 2)
 			bits = (bits & 0x80ffffff) + ((100u + bits % 46) << 23);
 		if (i % 4 == 3)
-			bits &= 0xfffff000; /* make the value a tie */
+			bits &= 0xfffff000; /* makes the value a tie */
 		x = f32_of_bits(bits);
 		if (!isfinite(x))
 			continue;

@@ -63,7 +63,7 @@ static const char *written(void)
 static int count(void)
 {
 	DIR *d = opendir(folder);
-	int n = -2; /* the entries "." and ".." */
+	int n = -2; /* not counting "." and ".." */
 
 	while (readdir(d))
 		n++;

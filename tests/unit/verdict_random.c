@@ -149,7 +149,7 @@ static void random_crossing(void)
 static void random_snapshot(void)
 {
 	unsigned percent = below(5) * 25;
-	int i, gap = maybe(20); /* every other rank is in another process */
+	int i, gap = maybe(20); /* if 1, odd world ranks are remote */
 
 	s = (struct snapshot){
 		.group = "dp",

@@ -253,7 +253,7 @@ static void expect_hang_after(pid_t child)
 {
 	waitpid(child, NULL, 0);
 	judge();
-	watch.all->ended_ns = 1; /* long ago */
+	watch.all->ended_ns = 1; /* ended long ago */
 	cr_assert_eq(judge(), FOUND_HANG);
 }
 
@@ -930,7 +930,7 @@ Test(watched, process_that_ends_during_an_init_is_named_at_once)
 	announce(2, 0);
 	waitpid(child, NULL, 0);
 	cr_assert_eq(judge(), FOUND_NOTHING);
-	watch.all->ended_ns = 1; /* long ago */
+	watch.all->ended_ns = 1; /* ended long ago */
 	cr_assert_eq(judge(), FOUND_HANG);
 	cr_assert_eq(watch.all->verdict.v.rank, 1);
 	cr_assert_not_null(strstr(watch.all->verdict.text, "(rank 1) is gone"),
@@ -976,7 +976,7 @@ Test(watched, rank_of_an_ended_process_waits_for_no_creation)
 	add(2);
 	waitpid(child, NULL, 0);
 	judge();
-	watch.all->ended_ns = 1; /* long ago */
+	watch.all->ended_ns = 1; /* ended long ago */
 	cr_assert_eq(judge(), FOUND_NOTHING);
 }
 

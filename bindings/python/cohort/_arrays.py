@@ -17,7 +17,7 @@ from ._abi import Type
 from ._errors import Handle
 from ._library import Owned, integer, lib, member
 
-HOST, CUDA, PINNED, MANAGED = 1, 2, 3, 13  # DLDeviceType
+HOST, CUDA, PINNED, MANAGED = 1, 2, 3, 13  # values of DLDeviceType
 
 # Kind of number ("i", "u", "f", "c" or "b") of each buffer-protocol format.
 FORMATS = {**dict.fromkeys("bhilqn", "i"), **dict.fromkeys("BHILQN", "u"),

@@ -184,7 +184,7 @@ def refer(refs: object, what: object) -> bool:
     if isinstance(refs, memoryview):
         refs = refs.obj
         while refs is not None and refs is not what:
-            refs = getattr(refs, "base", None)  # of NumPy
+            refs = getattr(refs, "base", None)  # NumPy's reference to the memory's owner
     return refs is what or isinstance(refs, (tuple, list)) and any(
         refer(one, what) for one in refs)
 
@@ -203,7 +203,7 @@ class Rank(Handle):
         self._inside: List[Optional[FrameType]] = []  # one frame per call in progress
         self._owned: Dict[int, Owned] = {}
         self._dropped: List[Owned] = []
-        self._giving: List[Optional[FrameType]] = []  # one per thread releasing handles
+        self._giving: List[Optional[FrameType]] = []  # one frame per thread that releases handles
         self._registered: Dict[int, Owned] = {}
         self._most = 64
         self._bindings: List[Tuple[bool, int]] = []

@@ -153,7 +153,7 @@ class CohortBackend(C10DBackend):  # type: ignore[misc]
         self._options = C10DBackend.Options("cohort", timeout=timeout)
         self._global_ranks = list(global_ranks) or list(range(size))
         self._lock = threading.RLock()
-        self._links: Dict[str, Link] = {}  # by the type of device
+        self._links: Dict[str, Link] = {}  # open links, by type of device
         self._channels: Dict[Tuple[str, int, bool, int], Channel] = {}
         self.completer = Completer()
         self._coalesced: Optional[List[CohortWork]] = None
@@ -187,7 +187,7 @@ class CohortBackend(C10DBackend):  # type: ignore[misc]
         self._store.set(f"here/{self.rank()}", me)
         try:
             who = [self._store.get(f"here/{rank}").decode() for rank in range(self._n)]
-        except RuntimeError as error:  # of any kind of store
+        except RuntimeError as error:  # the error of any kind of store
             raise self.translate(self._absent(
                 InitTimeout(Status.INIT_TIMEOUT, str(error)), range(self._n), self._store,
                 self._timeout, "opened the process group")) from None
@@ -369,7 +369,7 @@ class CohortBackend(C10DBackend):  # type: ignore[misc]
         if self.rank() in ranks_to_exclude:
             raise CohortBackendError(f"[{self._label}] rank {self.rank()} is excluded but called "
                                      "shrink_group(): only the remaining ranks may call it")
-        if shrink_flags:  # SHRINK_ABORT
+        if shrink_flags:  # the flag is SHRINK_ABORT
             self.abort()
         kept = [rank for rank in range(self._n) if rank not in ranks_to_exclude]
         excluded = "-".join(map(str, ranks_to_exclude))

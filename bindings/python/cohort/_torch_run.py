@@ -100,9 +100,9 @@ class _Run:
         self._timeout = timedelta(seconds=timeout)
         self._store = dist.HashStore()
         self.results: List[Any] = [None] * ranks
-        self.errors: Dict[int, BaseException] = {}  # in the order in which they were raised
+        self.errors: Dict[int, BaseException] = {}  # by rank, in the order of raising
         self._reports: List[int] = []  # ranks whose exceptions only report the end of a group
-        self._end: Optional[CohortBackendError] = None  # the end that they report
+        self._end: Optional[CohortBackendError] = None  # the end that those exceptions report
         self.threads = [threading.Thread(target=self._work, args=(rank,), daemon=True,
                                          name=f"rank/{rank}") for rank in range(ranks)]
 
@@ -216,7 +216,7 @@ def run(fn: Callable[..., Any], ranks: int, *arguments: Any, timeout: float = 18
             if recorder is not None:
                 os.environ[_RECORDER] = recorder
             _left_behind.extend(this.threads[rank] for rank in abandoned)
-            if not abandoned:  # otherwise abandoned threads still use this state
+            if not abandoned:  # abandoned threads would still use this state
                 torch._C._distributed_c10d._set_thread_isolation_mode(False)
                 distributed_c10d._world = before
     if this.errors:  # ranks are abandoned only after an error

@@ -168,7 +168,7 @@ class Completer:
             if job is None:
                 return
             wait_one, gate = job
-            with contextlib.suppress(BaseException):  # the gate's callback raises it again
+            with contextlib.suppress(BaseException):  # the gate's callback raises the error again
                 wait_one(None)
             gate.set_result(None)
             job = wait_one = gate = None
@@ -217,7 +217,7 @@ class Channel:
         self._open_pair = open_pair
         self._sends = sends
         self._lock = threading.Lock()
-        self._queued: Optional[List[Message]] = []  # until the calls are made
+        self._queued: Optional[List[Message]] = []  # messages to send when the communicator is open
         self._waiting = 0  # number of threads that wait for the communicator
         self._opened = threading.Event()
         self._pair: Any = None

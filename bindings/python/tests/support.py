@@ -55,7 +55,7 @@ class Case(unittest.TestCase):
              "ignore::DeprecationWarning", "-c", text],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             start_new_session=True,
-            env={**os.environ, "COHORT_LOG": "none"})  # because callers compare the output
+            env={**os.environ, "COHORT_LOG": "none"})  # no log, because callers compare the output
         try:
             first = process.stdout.readline() if send else ""
             if send:

@@ -51,7 +51,7 @@ class Abi(Case):
                              (cohort.Process, _abi.cohort_process),
                              (cohort.PlatformInfo, _abi.cohort_platform_info)):
             have = [field.name for field in dataclasses.fields(ours)
-                    if field.name != "python"]  # from the interpreter, not from C
+                    if field.name != "python"]  # this field is from the interpreter, not from C
             want = [name for name, *_ in theirs._fields_
                     if name not in ("size", "reserved", "rank_size")]
             self.assertEqual(sorted(have), sorted(want), ours)
@@ -516,7 +516,7 @@ with cohort.Group.open([number], bootstrap=cohort.Table(number, 2, allgather)) a
             cohort.Group.open(2, platform="host", recorder_slots=5)
         with mock.patch.dict(os.environ), \
                 self.assertRaisesRegex(cohort.Invalid, 'options->log is "nonne"'):
-            os.environ.pop("COHORT_LOG", None)  # it would override the option
+            os.environ.pop("COHORT_LOG", None)  # the variable would override the option
             cohort.Group.open(2, platform="host", log="nonne")
 
     def test_nccl_config_is_passed_on_or_refused(self):

@@ -467,7 +467,7 @@ class Ranks(Case):
             group.abort()
 
     def test_abandoned_worker_gets_stale(self):
-        """Its state must stay alive until its thread has returned."""
+        """The worker's state must stay alive until its thread has returned."""
         release, said = threading.Event(), []
 
         def worker(comm):
@@ -631,7 +631,7 @@ class Arrays(Case):
             memory = first.alloc(1)
             reducer = cohort.Reducer(first, [memory])
             reducer.begin()
-            reducer.ready(0)  # in flight until the other rank calls
+            reducer.ready(0)  # the bucket is in flight until the other rank calls
             self.assertRaises(cohort.TimedOut, first.close)
             self.assertRaisesRegex(BufferError, "in use", memory.free)
             group.abort()
@@ -646,7 +646,7 @@ class Arrays(Case):
         self.assertRaisesRegex(cohort.StateError, "was freed", using[0].begin)
 
     def test_memory_dropped_by_another_thread_is_freed_by_the_next_call(self):
-        """Only the owning rank's thread may free it."""
+        """Only the owning rank's thread may free the memory."""
         given_back = []
         free = _library.lib.cohort_free
 
@@ -893,7 +893,7 @@ class Arrays(Case):
             gone = weakref.ref(kept)
             reducer = cohort.Reducer(comms[0], [kept])
             reducer.begin()
-            reducer.ready(0)  # in flight until the other rank calls
+            reducer.ready(0)  # the bucket is in flight until the other rank calls
             del reducer, kept
             gc.collect()
             self.assertIsNotNone(gone())
@@ -1153,7 +1153,7 @@ class Instructions(Case):
                     raise Interrupted
             return trace
         tries, ended = 0, False
-        sys._getframe().f_trace_opcodes = True  # for Python 3.12, before settrace()
+        sys._getframe().f_trace_opcodes = True  # needed before settrace() in Python 3.12
         # Python prints exceptions of destructors; suppress that.
         with mock.patch.object(sys, "unraisablehook", lambda _: None):
             while not ended:
@@ -1228,7 +1228,7 @@ class Instructions(Case):
             ("cohort_reducer_create", "cohort_reducer_free"))]
 
         def check():
-            comm.barrier().wait()  # must not be in a batch left open
+            comm.barrier().wait()  # no batch may be left open
             self.assertEqual(pairs, [[0]] * len(pairs))
 
         def enclose():
@@ -1255,7 +1255,7 @@ class Instructions(Case):
                 self.assertRaises(cohort.StateError, lambda: group.size)
             groups.clear()
             end = time.monotonic() + support.sure()
-            while depth[0] and time.monotonic() < end:  # another thread may be closing it
+            while depth[0] and time.monotonic() < end:  # another thread may be closing the group
                 gc.collect()
                 time.sleep(0.001)
             self.assertEqual(depth, [0])
@@ -1264,7 +1264,7 @@ class Instructions(Case):
             with opened(1) as group:
                 groups.append(group)
                 [comm] = group.split()
-                comm.bind()  # makes this thread close it
+                comm.bind()  # makes this thread close the group
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ResourceWarning)
             self.at_each(use, check, 5)
@@ -1304,7 +1304,7 @@ while len(inside) < 4:
 print("ends", flush=True)
 """).splitlines()
         self.assertEqual(out[0], "ends")
-        self.assertLessEqual(set(out[1:]), {"Aborted"})  # raised in the threads, if they still run
+        self.assertLessEqual(set(out[1:]), {"Aborted"})  # the exception of threads that still run
 
     def test_interpreter_exit_waits_for_program_threads(self):
         """Python joins non-daemon threads before it exits."""

@@ -20,7 +20,7 @@
 #include <stddef.h>
 
 #define MOST_ACTORS 5
-#define FLOATS 1024 /* in each buffer */
+#define FLOATS 1024 /* floats in each buffer */
 
 struct actor {
 	struct stage *stage;

@@ -154,8 +154,8 @@ struct step {
 /* Way in which a family ends, decided by the first thread that ends it */
 enum ending {
 	ENDING_NONE,
-	ENDING_DESTROY, /* by the owners */
-	ENDING_ABORT,   /* by the owners, the reaper, or both */
+	ENDING_DESTROY, /* the owners destroy the family */
+	ENDING_ABORT,   /* the owners, the reaper, or both abort the family */
 };
 
 /* The ranks of one communicator */

@@ -38,8 +38,8 @@ struct call {
 	/* the root, or the distance between the ranks of a message */
 	int root;
 	bool in_place;
-	char *sent[MAX_RANKS], *got[MAX_RANKS];       /* in host memory */
-	char *send[MAX_RANKS], *recv[MAX_RANKS];      /* in device memory */
+	char *sent[MAX_RANKS], *got[MAX_RANKS];       /* host memory */
+	char *send[MAX_RANKS], *recv[MAX_RANKS];      /* device memory */
 	void *memory[MAX_RANKS], *memory2[MAX_RANKS]; /* memory to free */
 	ncclRedOp_t scaled[MAX_RANKS];
 };

@@ -103,7 +103,7 @@ int main(void)
 	CHECK(again == memory);
 	use(memory);
 	CUDA(cudaIpcCloseMemHandle(memory));
-	CUDA(cudaMemset(memory, 'c', 1)); /* still open once */
+	CUDA(cudaMemset(memory, 'c', 1)); /* the memory is still open once */
 	CUDA(cudaIpcCloseMemHandle(memory));
 	CHECK(cudaIpcCloseMemHandle(memory) == cudaErrorInvalidValue);
 	CHECK(write(to_child[1], "", 1) == 1);

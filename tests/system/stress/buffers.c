@@ -56,7 +56,7 @@ enum kind {
 
 struct call {
 	enum kind kind;
-	size_t count; /* of int32_t elements */
+	size_t count; /* number of int32_t elements */
 	int root;
 	struct buffer *send, *recv; /* NULL once freed */
 	uint64_t ticket;
@@ -65,7 +65,7 @@ struct call {
 struct round {
 	struct cohort_group *group;
 	int size;
-	uint64_t seed; /* of the calls, the same on all ranks */
+	uint64_t seed; /* seed of the calls, the same on all ranks */
 	enum end end;
 	int odd_rank, odd_call;
 	struct call calls[MOST_RANKS][CALLS];

@@ -22,7 +22,7 @@
 #define RANKS 4
 #define STEPS 60
 #define MAX_COUNT 3000
-#define BIG_COUNT 50000 /* more than one share */
+#define BIG_COUNT 50000 /* number of elements, more than one share */
 
 /* Number of kinds of calls. The kinds from FIRST_LIST on use lists. */
 #define KINDS 11
@@ -32,7 +32,7 @@ struct step {
 	int kind;
 	size_t count;
 	int root;
-	int stream; /* 0 to 2; 0 is the communicator's own */
+	int stream; /* 0 to 2, of which 0 is the communicator's own */
 	bool wait;
 	bool flush; /* flush the stream after the call */
 };

@@ -34,7 +34,7 @@ struct step {
 struct round {
 	struct cohort_group *group;
 	struct step steps[STEPS];
-	int abort_rank; /* -1 if none */
+	int abort_rank; /* rank that aborts, or -1 */
 	int abort_step;
 };
 

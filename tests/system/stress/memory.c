@@ -44,7 +44,7 @@ struct rank {
 };
 
 struct round {
-	uint64_t seed; /* the same for all ranks */
+	uint64_t seed; /* seed of the calls, the same for all ranks */
 	unsigned long number;
 	struct rank ranks[RANKS];
 };

@@ -51,7 +51,7 @@ struct round {
 	 * it. */
 	atomic_int cancelled[STEPS], counted[STEPS];
 	bool is_unbound;
-	int abort_rank; /* -1 if none */
+	int abort_rank; /* rank that aborts, or -1 */
 	uint64_t abort_step;
 	bool aborts_late; /* whether it aborts after the step */
 };
@@ -63,7 +63,7 @@ struct rank;
 
 struct helper {
 	struct rank *rank;
-	int who; /* from 1 */
+	int who; /* number of the helper, from 1 */
 	sem_t begin, end;
 	pthread_t thread;
 };

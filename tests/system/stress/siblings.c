@@ -46,7 +46,7 @@ struct sum {
 	struct sibling *sibling;
 	struct cohort_comm *comm;
 	int32_t value;
-	uint64_t ticket; /* 0 if not queued */
+	uint64_t ticket; /* ticket, or 0 if the sum was not queued */
 };
 
 static void check(const struct sum *s, int rc)

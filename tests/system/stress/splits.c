@@ -21,7 +21,7 @@
 #define DEPTH 3
 
 struct round {
-	uint64_t seed; /* the same for all ranks */
+	uint64_t seed; /* seed of the splits, the same for all ranks */
 	struct cohort_group *group;
 
 	/*

@@ -31,7 +31,7 @@ struct token {
 	uint64_t seed;
 	uint64_t value; /* not atomic: protected only by stream order */
 	uint64_t copies[HOPS];
-	uint32_t *word; /* in pinned host memory */
+	uint32_t *word; /* word in pinned host memory */
 	int device;     /* device of the stream that the token is on */
 	uint64_t extra; /* number of hops that have added 2 instead of 1 */
 };

@@ -25,7 +25,7 @@
 
 struct round {
 	unsigned long number;
-	int quits;    /* the rank that stops calling; -1 if none */
+	int quits;    /* the rank that stops calling, or -1 */
 	int quits_at; /* number of the call at which it stops */
 	struct cohort_abort *handle;
 	atomic_int called;

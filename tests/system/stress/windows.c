@@ -106,7 +106,7 @@ static void look_inside(uint64_t *seed)
 		if (atomic_load(&launches[k]) && !clique_cause(cliques[k]))
 			stress_fail("a memory section lasts in a window");
 	stress_spin(stress_random(seed) % 500);
-	memory_section_begin(); /* does not block here */
+	memory_section_begin(); /* this call does not block */
 	memory_section_end();
 	atomic_fetch_sub(&sections, 1);
 	atomic_fetch_add(&begun, 1);
@@ -162,7 +162,7 @@ static void round_of_all(void)
 		cliques[k] = make_clique();
 	for (k = 0; k < CLIQUES; k++)
 		cliques[k]->devices = UINT64_C(3)
-		                      /* it shares a device with the next one */
+		                      /* cliques in a row share a device */
 		                      << k;
 	for (k = 0; k < SECTIONS; k++)
 		start(&threads[n++], allocator, k);

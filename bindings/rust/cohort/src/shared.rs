@@ -635,7 +635,7 @@ impl Link {
     pub(crate) fn free(&self, memory: *mut c_void) {
         let inside = match self.enter("cohort_free") {
             Ok(inside) => inside,
-            Err(_) => return, // it was freed with the group, or stays allocated
+            Err(_) => return, // the memory was freed with the group, or stays allocated
         };
         let rc = match inside.try_turn() {
             // SAFETY: an allocation of this communicator; no operation uses it, because a buffer

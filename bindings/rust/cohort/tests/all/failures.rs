@@ -372,7 +372,7 @@ fn no_callback_runs_after_an_abandoned_one_returns() {
     inside.recv().unwrap();
     group.respawn(&[]).unwrap();
     assert_eq!(group.close().unwrap_err().status(), Status::WEDGED);
-    // Its thread returns from on_verdict, and must not call it again.
+    // The abandoned thread returns from on_verdict, and must not call it again.
     drop(release);
     let none = told.recv_timeout(Duration::from_secs(60));
     assert_eq!(none, Err(RecvTimeoutError::Disconnected));

@@ -104,7 +104,7 @@ fn group_close_waits_for_the_close_of_a_split_comm() {
     let thread = thread::spawn(move || second.split(Some(0), 0).unwrap().map(|c| (c, second)));
     let own = first.split(Some(0), 0).unwrap().unwrap();
     let (other, second) = thread.join().unwrap().unwrap();
-    // Its close waits for this ticket, because the other rank has not called.
+    // The child's close waits for this ticket, because the other rank has not called.
     drop(own.barrier().unwrap());
     let (sender, receiver) = channel();
     let closing = thread::spawn(move || {
@@ -256,7 +256,7 @@ fn comm_close_leaves_without_ending_the_group() {
     second.close().unwrap();
     assert_eq!(second.barrier().unwrap_err().status(), Status::STATE);
     assert_eq!(second.close().unwrap_err().status(), Status::STATE);
-    drop(buffer); // freed when the group closes
+    drop(buffer); // the memory is freed when the group closes
     let failed = first.barrier().unwrap().wait().unwrap_err();
     assert_eq!(failed.error().rank(), Some(1));
     drop((first, second));
