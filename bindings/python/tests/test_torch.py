@@ -486,7 +486,7 @@ def program(rank):
 """, limit=2)
         self.assertRegex(said[0], r"timeout of 2 s: rank 2 has not called send\(1, tag=7\)")
 
-    def test_first_message_to_a_rank_that_has_left_ends_before_its_timeout(self):
+    def test_first_message_to_a_rank_that_left_ends_before_its_timeout(self):
         said = self.ranks(3, """
 def program(rank):
     start(rank)
