@@ -584,7 +584,7 @@ Test(blame, rank_that_waits_for_another_ranks_ticket_is_not_blamed)
 	close_group();
 }
 
-/* Rank 1 makes another call than ranks 0 and 3, while rank 2 hangs. */
+/* Rank 1 makes a different call from ranks 0 and 3, while rank 2 hangs. */
 static int differ_beside_a_hang(struct cohort_comm *c, void *user)
 {
 	uint64_t ticket;

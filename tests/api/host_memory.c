@@ -73,7 +73,7 @@ static size_t random_count(uint64_t *state)
 		return test_random(state) % 3;
 	case 1:
 		return test_random(state) % 300;
-	case 2: /* whole chunks, one element less, or one element more */
+	case 2: /* whole chunks, one element fewer, or one element more */
 		return CHUNK * (1 + test_random(state) % 9) / 4 +
 		       test_random(state) % 3 - 1;
 	case 3:

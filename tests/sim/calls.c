@@ -307,7 +307,7 @@ Test(calls, scripted_delay_makes_every_kind_of_call_late)
 }
 
 /* If rank 1's count is wrong, a collective never ends, and a message has one
- * element less. */
+ * element fewer. */
 Test(calls, scripted_wrong_count_affects_every_kind_of_call)
 {
 	enum call_name name;

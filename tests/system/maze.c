@@ -10,7 +10,7 @@
  * culprit, makes no call. Each other rank waits in one split, for ranks that
  * wait in other splits. Some of them have also made the call for which others
  * wait, but on a stream that does not reach this call. No verdict may blame
- * another rank than the culprit, and nearly all verdicts must blame the
+ * a rank other than the culprit, and nearly all verdicts must blame the
  * culprit.
  *
  * COUNTERS is a file of zeros, one word per round, which the processes share.

@@ -288,7 +288,7 @@ Test(waits, verdicts_in_random_trees_of_waits_name_only_the_culprit,
 	}
 }
 
-/* Each rank waits for the next rank, in a different communicator each. */
+/* Each rank waits for the next rank, each in a different communicator. */
 Test(waits, waits_in_a_ring_of_communicators_are_a_cycle)
 {
 	const struct expiry due = { .what = EXPIRY_VERDICT, .deadline_ns = 1 };

@@ -206,7 +206,7 @@ class Reducer(Handle):
         (cohort_reducer_finish()).
 
         Returns True if the weights should be updated.  Returns False on all ranks if all
-        weights are 0 or a rank has cancelled the step; then update nothing.  timeout is in
+        weights are 0 or a rank has canceled the step; then update nothing.  timeout is in
         seconds; after TimedOut the step continues, so call it again."""
         return self._ended(lib.cohort_reducer_finish, timeout) == Status.OK
 
@@ -224,7 +224,7 @@ class Reducer(Handle):
         """Run begin() and finish() around a with block; Step.ok is the result of finish().
 
         An exception in the block cancels the step, so that the other ranks' finish() returns
-        False.  If the group has ended, no rank waits, and nothing is cancelled."""
+        False.  If the group has ended, no rank waits, and nothing is canceled."""
         self.begin(stream, weight=weight)
         step = Step()
         try:

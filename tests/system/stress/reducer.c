@@ -47,7 +47,7 @@ struct round {
 	struct chance chance;
 	bool views;
 	unsigned cancels; /* one step in this many is canceled, or none if 0 */
-	/* Atomic. Number of ranks that cancelled each step, and that counted
+	/* Atomic. Number of ranks that canceled each step, and that counted
 	 * it. */
 	atomic_int cancelled[STEPS], counted[STEPS];
 	bool is_unbound;
@@ -467,7 +467,7 @@ static void choose(struct round *round, uint64_t *seed)
 }
 
 /*
- * Check that a step counted on all ranks or, if a rank cancelled it or all
+ * Check that a step counted on all ranks or, if a rank canceled it or all
  * weights were 0, on none. After an abort, check only the latter.
  */
 static void check_counted(struct round *round)

@@ -43,7 +43,7 @@ static void offer(struct round *r, struct cohort_comm *c)
 
 /*
  * Return whether the call succeeded. Exit with an error if it failed for
- * another reason than an abort.
+ * a reason other than an abort.
  */
 static bool goes_on(int rc, const char *what)
 {

@@ -206,7 +206,7 @@ pub struct Reducer<C: Borrow<Comm>> {
 pub enum Outcome {
     /// The gradients are averaged over all ranks.
     Averaged,
-    /// No rank may update its weights: all ranks' weights are 0, or a rank has cancelled the
+    /// No rank may update its weights: all ranks' weights are 0, or a rank has canceled the
     /// step.
     Skipped,
 }
@@ -297,7 +297,7 @@ impl<C: Borrow<Comm>> Reducer<C> {
         if comm.link.is_same(&self.state.link) {
             return comm.submit(call);
         }
-        // borrow() returned another communicator than before.
+        // borrow() returned a different communicator this time.
         Ok(self.state.link.enter(call)?.in_turn())
     }
 

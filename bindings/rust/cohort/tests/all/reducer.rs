@@ -103,7 +103,7 @@ fn finish_returns_a_step_that_is_not_ready() {
 }
 
 #[test]
-fn cancelled_step_is_skipped_by_all_ranks() {
+fn canceled_step_is_skipped_by_all_ranks() {
     run(2, |comm| {
         let mut reducer = Reducer::new(comm, parameters(), &ReducerOptions::default())?;
         let mut step = reducer.begin()?;
