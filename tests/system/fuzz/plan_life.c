@@ -366,8 +366,8 @@ bool plan_abort(struct program *p, struct step *s)
 }
 
 /*
- * Plan a fault. In strict mode, a rank must not continue after its call, and
- * with it the call's group, was refused.
+ * Plan a fault. In strict mode, a rank must not continue after its call was
+ * refused, because that refuses the call's whole group.
  */
 bool plan_fault(struct program *p, struct step *s)
 {
