@@ -685,8 +685,8 @@ Test(p2p, mismatch_of_racing_send_and_recv_is_found, .init = need_one_process)
 		       "0 (ticket 2)");
 }
 
-/* Exchange messages of different sizes between all ranks. Rank 2 expects
- * another size from rank 1 than rank 1 sends. */
+/* Exchange messages of different sizes between all ranks. The size that rank 2
+ * expects from rank 1 differs from the size that rank 1 sends. */
 static int odd_all_to_all(struct cohort_comm *c, void *user)
 {
 	static int32_t send[RANKS][RANKS][20], recv[RANKS][RANKS][20];
