@@ -285,7 +285,7 @@ Test(window, quiet_section_refuses_calls_that_would_wait_for_its_end)
 	       COHORT_STATE, text);
 	expect(cohort_all_reduce(comms[0], memory, memory, 1, COHORT_I32,
 	                         COHORT_SUM, NULL, &ticket),
-	       COHORT_STATE, "all_reduce: ");
+	       COHORT_STATE, "all_reduce must not be called between ");
 	expect(cohort_barrier(comms[0], NULL, NULL), COHORT_STATE, text);
 	expect(cohort_all_reduce_host(comms[0], &value, 1, COHORT_I32,
 	                              COHORT_SUM, COHORT_FOREVER),

@@ -58,7 +58,7 @@ static int worker(struct cohort_comm *c, void *user)
 		if (rc == COHORT_OK && i >= round->odd_call)
 			stress_fail(
 				"call %d was done although rank %d differed", i,
-				round->odd_call);
+				round->odd_rank);
 	}
 	if (rc != COHORT_MISMATCH)
 		stress_fail("rank %d got status %d: %s", cohort_comm_rank(c),

@@ -149,7 +149,6 @@ static void live(struct process *p)
 	struct cohort_cause cause;
 	int rc;
 
-	cohort_group_cause(p->group, &cause);
 	rc = cohort_group_run(p->group, worker, p, NULL);
 	/* Another process may have ended the group before. */
 	if (rc != COHORT_ABORTED && rc != COHORT_WORKER &&
