@@ -237,7 +237,7 @@ run 126 run "$dir"
 grep -q 'Permission denied' "$dir/err" || fail "$what: no reason"
 mkdir "$dir/bin" && cp "$cohort" "$dir/bin"
 "$dir/bin/cohort" run true 2>"$dir/err" && fail "$what: without its libraries"
-grep -q "no libcohort-host.so in $dir/bin/lib/drop-in" "$dir/err" ||
+grep -q "libcohort-host.so was not found in $dir/bin/lib/drop-in" "$dir/err" ||
 	fail "$what: it does not say where it looked for the libraries"
 # A program that seems to contain its own CUDA runtime.
 printf '#!/bin/sh\n# libcuda.so.1\n' >"$dir/own" && chmod +x "$dir/own"
