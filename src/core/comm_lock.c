@@ -161,7 +161,7 @@ static int check_open(const struct cohort_comm *c, enum purpose purpose)
 	               : COHORT_OK;
 }
 
-static int check_entry(const struct cohort_comm *c, enum purpose purpose)
+static int check_entry(struct cohort_comm *c, enum purpose purpose)
 {
 	/* Check again: now that the lock is held, the owner cannot change. */
 	int rc = check_owner(c, purpose);

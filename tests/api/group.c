@@ -436,7 +436,8 @@ Test(group, close_aborts_operations_that_do_not_finish_in_time)
 	o.deadlines.close_ns = 1000 * 1000;
 	group = ranks_ahead(2, &o, comms);
 	ranks_sum(comms[1], &a);
-	expect(cohort_group_close(group), COHORT_ABORTED, "operations of rank 1 were in flight");
+	expect(cohort_group_close(group), COHORT_ABORTED,
+	       "operations of rank 1 were in flight");
 }
 
 Test(group, group_abort_succeeds_once_and_keeps_its_reason)

@@ -325,7 +325,8 @@ Test(split, group_close_aborts_operations_of_children_that_hang)
 	group = ranks_open(2, &o);
 	ranks_must(cohort_group_run(group, keep_child, NULL, NULL), "run");
 	ranks_sum(children[0], &x);
-	expect(cohort_group_close(group), COHORT_ABORTED, "operations of rank 0 were in flight");
+	expect(cohort_group_close(group), COHORT_ABORTED,
+	       "operations of rank 0 were in flight");
 }
 
 /* ---- verdicts --------------------------------------------------------- */
