@@ -314,9 +314,10 @@ COHORT_API int cohort_comm_split(struct cohort_comm *comm, int color, int key,
  * @child: set to this rank's new communicator
  *
  * Every member must call this, each on its own thread.  Blocks until all
- * members have called, one has left, or the init deadline has passed.  Until
- * then, other threads may make calls on @comm, but not close it (COHORT_BUSY)
- * or its group (COHORT_STATE).  On an error @comm continues, and @id should not
+ * members have called, one has left, or the init deadline has passed.  A member
+ * has left if its worker has returned in this process, or if it was closed in
+ * a process of this machine.  Until then, other threads may make calls on
+ * @comm, but not close it (COHORT_BUSY) or its group (COHORT_STATE).  On an error @comm continues, and @id should not
  * be used again.
  *
  * The new communicator is like one from cohort_comm_split(): it ends with
@@ -327,6 +328,7 @@ COHORT_API int cohort_comm_split(struct cohort_comm *comm, int color, int key,
  *   COHORT_INVALID       an argument is wrong, or does not match the arguments
  *                        of other members in this process, which keep waiting
  *   COHORT_INIT_TIMEOUT  a member has not called in time, or has left
+ *   COHORT_BUSY          another thread is closing @comm
  *   COHORT_OWNER         @comm is bound to another thread
  *   COHORT_STATE         @comm is closed, or this thread is in a quiet section
  *   COHORT_STALE         the generation was replaced or closed

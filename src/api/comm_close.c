@@ -77,8 +77,8 @@ int cohort_comm_close(struct cohort_comm *comm)
 	/* Wait without the lock, because an abort needs it. */
 	rc = comm_await_all(comm, clock_deadline(q->deadlines.close_ns));
 	if (rc == COHORT_TIMED_OUT) {
-		atomic_store(&comm->lock.closed, false);
 		atomic_store(&comm->lock.closing, false);
+		atomic_store(&comm->lock.closed, false);
 		publish_closed(q);
 		return rc;
 	}

@@ -110,23 +110,29 @@ static struct meeting *find_locked(const struct join_id *id)
 	return m;
 }
 
-/* Publish the ranks that @c waits for in cohort_comm_subset(). */
+void join_add_missing(const struct meeting *m, uint64_t *set)
+{
+	int r, i = 0;
+
+	for (r = 0; r < m->size; r++)
+		if (i < m->joined && m->members[i].rank == r)
+			i++;
+		else
+			rank_set_add(set, m->ranks[r]);
+}
+
+/* Publish the ranks that @c waits for in its calls of cohort_comm_subset(). */
 static void publish_awaits_locked(struct cohort_comm *c)
 {
 	uint64_t awaits[COHORT_RANK_WORDS] = { 0 };
 	const struct meeting *m;
-	int i, r;
+	int i;
 
 	for (m = meetings; m; m = m->next) {
 		for (i = 0; i < m->joined && m->members[i].above != c; i++)
 			;
-		if (i == m->joined)
-			continue;
-		for (i = r = 0; r < m->size; r++)
-			if (i < m->joined && m->members[i].rank == r)
-				i++;
-			else
-				rank_set_add(awaits, m->ranks[r]);
+		if (i < m->joined)
+			join_add_missing(m, awaits);
 	}
 	for (i = 0; i < COHORT_RANK_WORDS; i++)
 		atomic_store(&c->subset.awaits[i], awaits[i]);

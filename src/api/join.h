@@ -100,6 +100,9 @@ int join_meet(const struct join_arguments *a, struct cohort_abort *abort,
  * group if there is a parent, otherwise @rank. */
 int join_world(const struct meeting *m, int rank);
 
+/* Add the ranks of the parent that have not joined to @set. */
+void join_add_missing(const struct meeting *m, uint64_t *set);
+
 /* Append the ranks in @set, numbered as by join_world(), followed by @one if
  * there is one rank, otherwise by @several. */
 void join_add_ranks(struct text *t, const uint64_t *set, const char *one,
@@ -109,15 +112,16 @@ void join_add_ranks(struct text *t, const uint64_t *set, const char *one,
 struct subset_caller {
 	struct meeting *m;
 	struct cohort_comm *c;
-	/* Time of the next question to other processes, and the interval. */
-	uint64_t ask_ns, interval_ns;
-	bool was_left; /* the last answer was that a rank has left */
+	uint64_t ask_ns; /* time of the next question to another process */
+	/* Both 1 + a rank of @c's clique, or 0: the rank asked last, and a rank
+	 * that has left according to one answer. */
+	int asked, suspect;
 };
 
 /* Return true if a rank that has not called cohort_comm_subset() has left, so
  * that the others need not wait for their deadline.
  * @of: a struct subset_caller, all zero except its pointers */
-bool subset_is_futile(void *of);
+bool subset_is_futile(void *of, bool is_native);
 
 /* Handle a true result of subset_is_futile(): record for @c which rank is to
  * blame, set the thread's error, and return the status.  Call it with the lock

@@ -93,11 +93,12 @@ static bool find_absent(const struct cohort_comm *c, struct remote_rank *x)
  * cohort_comm_subset(). */
 static void blame_locked(const struct meeting *m, struct cohort_comm *c)
 {
+	uint64_t missed[COHORT_RANK_WORDS] = { 0 };
 	int i;
 
+	join_add_missing(m, missed);
 	for (i = 0; i < COHORT_RANK_WORDS; i++)
-		atomic_store(&c->subset.missed[i],
-		             atomic_load(&c->subset.awaits[i]));
+		atomic_store(&c->subset.missed[i], missed[i]);
 	atomic_store(&c->subset.culprit, m->culprit);
 	atomic_store(&c->subset.kind, m->kind);
 	atomic_store(&c->subset.failed_ns, clock_now());
@@ -130,14 +131,13 @@ void subset_timed_out_locked(struct meeting *m, struct cohort_comm *c)
 	          *m->why ? "; " : "", m->why);
 }
 
-/* Minimum and maximum interval at which a rank in cohort_comm_subset() asks
- * other processes. */
-#define ASK_LEAST_NS (50 * UINT64_C(1000000))
-#define ASK_MOST_NS (2 * UINT64_C(1000000000))
+/* Interval at which a rank in cohort_comm_subset() asks another process. */
+#define ASK_NS (100 * UINT64_C(1000000))
 
 /* Time after which a rank of another process that has left is asked again.  The
- * rank may have called, used the new communicator and left while this rank was
- * still connecting; then this rank connects within this time. */
+ * rank may have called, used the new communicator and left while
+ * ncclCommInitRank() had not returned here yet; then it returns within this
+ * time. */
 #define LEFT_NS (2 * UINT64_C(1000000000))
 
 /* Record that the meeting waits for the rank in @x, which has left. */
@@ -155,79 +155,81 @@ static void look_here_locked(struct meeting *m, uint64_t *far)
 {
 	struct clique *q = m->parent;
 	struct remote_rank x = { .kind = 0 };
-	struct cohort_comm *c;
-	int r, i = 0;
+	uint64_t missing[COHORT_RANK_WORDS] = { 0 };
+	const struct cohort_comm *c;
+	int r;
 
-	for (r = 0; r < m->size; r++) {
-		if (i < m->joined && m->members[i].rank == r) {
-			i++;
-			continue;
-		}
-		for (c = q->comms; c < q->comms + q->size; c++)
-			if (c->rank == m->ranks[r])
-				break;
-		if (c == q->comms + q->size) {
-			rank_set_add(far, m->ranks[r]);
-		} else if (atomic_load(&c->lock.closed) ||
-		           atomic_load(&comm_root(c)->thread.returned)) {
+	join_add_missing(m, missing);
+	for (r = rank_set_next(missing, -1); r >= 0;
+	     r = rank_set_next(missing, r)) {
+		c = clique_rank(q, r);
+		if (!c) {
+			rank_set_add(far, r);
+		} else if (snapshot_has_left(c) &&
+		           !atomic_load(&c->lock.holders)) {
 			x.world = c->world_rank;
-			report_rank(c, &x);
+			report_rank(&q->comms[c - q->comms], &x);
 			set_left_locked(m, &x);
 			return;
 		}
 	}
 }
 
-/* Find a rank in @far, a set of ranks of other processes, that has closed its
- * communicator, and describe it in @x. */
-static bool find_left(const struct cohort_comm *c, const uint64_t *far,
-                      struct remote_rank *x)
+/* Ask the process of one rank in @far, of which each call asks another, whether
+ * the rank has closed its communicator.  Return true if two answers, some time
+ * apart, say so; then @x describes the rank. */
+static bool has_left_far(struct subset_caller *caller, const uint64_t *far,
+                         struct remote_rank *x)
 {
-	const struct clique *q = c->clique;
-	struct missing question;
+	const struct clique *q = caller->m->parent;
 	struct text silent = TEXT_NONE;
-	int r;
+	struct missing question;
+	bool is_left;
+	int r = caller->suspect - 1;
 
-	for (r = rank_set_next(far, -1); r >= 0; r = rank_set_next(far, r)) {
-		question = missing_any(q->identity, r, c->rank, 0);
-		if (q->remote->ask(q->remote, q, &question, x, 1, &silent) ==
-		            1 &&
-		    x->is_closed)
-			return true;
+	if (r < 0 || !rank_set_has(far, r)) {
+		r = rank_set_next(far, caller->asked - 1);
+		r = r < 0 ? rank_set_next(far, -1) : r;
+		caller->asked = r + 1;
+		caller->suspect = 0;
 	}
+	question = missing_any(q->identity, r, caller->c->rank, 0);
+	is_left = q->remote->ask(q->remote, q, &question, x, 1, &silent) == 1 &&
+	          x->is_closed;
+	if (is_left && caller->suspect)
+		return true;
+	caller->suspect = is_left ? r + 1 : 0;
+	caller->ask_ns = clock_deadline(is_left ? LEFT_NS : ASK_NS);
 	return false;
 }
 
-bool subset_is_futile(void *of)
+bool subset_is_futile(void *of, bool is_native)
 {
 	struct subset_caller *caller = of;
 	struct meeting *m = caller->m;
 	const struct clique *q = m->parent;
 	uint64_t far[COHORT_RANK_WORDS] = { 0 };
 	struct remote_rank x;
-	bool found;
+	bool is_left;
 
-	pthread_mutex_lock(&join_lock);
-	if (!m->kind)
-		look_here_locked(m, far);
-	found = m->kind == COHORT_VERDICT_LEFT;
-	pthread_mutex_unlock(&join_lock);
-	if (found || rank_set_is_empty(far) || clock_now() < caller->ask_ns ||
-	    !q->remote->get_state(q, 0).has_closed)
-		return found;
-	found = find_left(caller->c, far, &x);
-	caller->interval_ns =
-		MIN(MAX(2 * caller->interval_ns, ASK_LEAST_NS), ASK_MOST_NS);
-	caller->ask_ns = clock_deadline(found ? LEFT_NS : caller->interval_ns);
-	if (!found || !caller->was_left) {
-		caller->was_left = found;
+	/* NCCL connects no rank before all members have called. */
+	if (is_native)
 		return false;
-	}
 	pthread_mutex_lock(&join_lock);
-	if (!m->kind)
-		set_left_locked(m, &x);
+	if (!m->kind && m->status == COHORT_OK)
+		look_here_locked(m, far);
+	is_left = m->kind == COHORT_VERDICT_LEFT;
 	pthread_mutex_unlock(&join_lock);
-	return true;
+	if (is_left || rank_set_is_empty(far) || clock_now() < caller->ask_ns ||
+	    !q->remote || !q->remote->get_state(q, 0).has_closed ||
+	    !has_left_far(caller, far, &x))
+		return is_left;
+	pthread_mutex_lock(&join_lock);
+	if (!m->kind && m->status == COHORT_OK)
+		set_left_locked(m, &x);
+	is_left = m->kind == COHORT_VERDICT_LEFT;
+	pthread_mutex_unlock(&join_lock);
+	return is_left;
 }
 
 int subset_left_locked(const struct meeting *m, struct cohort_comm *c)

@@ -13,7 +13,8 @@
 #define TYPE_BITS 5
 #define TYPE_LAST COHORT_C128
 
-_Static_assert(TYPE_LAST < 1 << TYPE_BITS, "a type has that many bits");
+/* 1 + the type must fit, too: see core/call_shape.c. */
+_Static_assert(TYPE_LAST + 1 < 1 << TYPE_BITS, "TYPE_BITS is too small");
 
 /* Return true if elements of @type can be added.  NCCL has all these types. */
 static inline bool type_has_arithmetic(int type)

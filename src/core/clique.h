@@ -309,7 +309,7 @@ struct clique_options {
 	 * NULL. */
 	int world;
 	const ncclUniqueId *id;
-	bool (*is_futile)(void *of); /* see struct connect_world */
+	bool (*is_futile)(void *of, bool is_native); /* see connect_world */
 	void *of;
 
 	/* The handle that aborts connecting, or NULL. */

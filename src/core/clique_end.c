@@ -4,13 +4,14 @@
  * callers */
 
 #include <stdarg.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/status.h"
 #include "core/clique.h"
+#include "core/clique_tree.h"
 
 const struct cohort_cause *clique_cause(const struct clique *q)
 {
@@ -205,20 +206,22 @@ static const struct cohort_comm *find_unreported(const struct clique *q,
 	return first;
 }
 
+#define ENDED "; when the group ended:"
 #define UNKNOWN "; no information about "
 
 /* If @text has come from another process, which has described its own ranks,
- * cut off how many ranks it did not describe.  Return that number; or -1 if
- * @text describes no ranks. */
+ * cut off how many ranks it did not describe, and return that number.  Return
+ * -1 if @text describes no ranks of this clique. */
 static int cut_unknown(char *text)
 {
 	char *unknown = strstr(text, UNKNOWN);
-	int count = -1;
 
-	if (!unknown || sscanf(unknown, UNKNOWN "%d", &count) != 1)
+	if (!strstr(text, ENDED) || strstr(text, CLIQUE_ENDED_ABOVE))
 		return -1;
+	if (!unknown)
+		return 0;
 	*unknown = '\0';
-	return count;
+	return (int)strtol(unknown + strlen(UNKNOWN), NULL, 10);
 }
 
 /* Append what the ranks were doing, one entry for each set of ranks that were
@@ -239,7 +242,7 @@ static void add_sides(struct text *t, const struct clique *q, int rank,
 	if (first && is_first && clique_is_child(q))
 		text_add(t, "; when \"%s\" ended:", q->name);
 	else if (first && is_first)
-		text_add(t, "; when the group ended:");
+		text_add(t, ENDED);
 	for (sides = 0; first && sides < MAX_SIDES; sides++) {
 		text_add(t, sides || !is_first ? ";" : "");
 		add_side(t, q, first, reported);

@@ -80,6 +80,7 @@ static int open_in_section(struct connection *c)
 	if (rc != COHORT_OK)
 		return c->split ? rc : connection_error_at(c, 0, rc);
 	rc = call_nccl(c, connection_init);
+	atomic_store(&c->is_native, rc == COHORT_OK);
 	/* NCCL's first call has added the settings from its files to the
 	 * environment. */
 	if (environment_check() != COHORT_OK)
@@ -196,27 +197,25 @@ static int timed_out(const struct connection *c, uint64_t timeout_ns)
  * checks for a reason to stop waiting. */
 #define LOOK_NS (5 * UINT64_C(1000000))
 
-static bool is_futile(const struct connection *c)
-{
-	return c->is_futile && c->is_futile(c->of);
-}
-
 /* Wait for the thread.  Return false on timeout, on abort, or if other ranks
- * will never connect. */
-static bool await(struct connection *c, const struct patience *patience)
+ * will never connect; set @futile in the last case. */
+static bool await(struct connection *c, const struct patience *patience,
+                  bool *futile)
 {
 	const uint64_t deadline = clock_deadline(patience->timeout_ns);
 	struct timespec until;
 	uint64_t look;
-	bool done, futile;
+	bool done;
 
+	*futile = false;
 	pthread_mutex_lock(&c->lock);
 	while (!c->done && !patience_is_aborted(patience) &&
 	       clock_now() < deadline) {
 		pthread_mutex_unlock(&c->lock);
-		futile = is_futile(c);
+		*futile = c->is_futile &&
+		          c->is_futile(c->of, atomic_load(&c->is_native));
 		pthread_mutex_lock(&c->lock);
-		if (c->done || futile)
+		if (c->done || *futile)
 			break;
 		look = c->is_futile || patience->abort ? clock_deadline(LOOK_NS)
 		                                       : deadline;
@@ -273,14 +272,15 @@ static int end(struct connection *c)
 static int connect_by(struct connection *c, const struct patience *patience,
                       struct new_rank *ranks)
 {
+	bool futile;
 	int i, rc = start(c);
 
 	if (rc != COHORT_OK)
 		return rc;
-	if (!await(c, patience)) {
+	if (!await(c, patience, &futile)) {
 		if (patience_is_aborted(patience))
 			rc = patience_error(patience);
-		else if (is_futile(c))
+		else if (futile)
 			rc = error_set(
 				COHORT_PROCESS_EXITED,
 				"a process has exited or given up before its "
@@ -353,7 +353,9 @@ int connect_split(struct clique *parent, const struct split_rank *ranks,
 
 bool connect_is_done(struct connection *c)
 {
-	return await(c, &(struct patience){ .timeout_ns = LOOK_NS });
+	bool futile;
+
+	return await(c, &(struct patience){ .timeout_ns = LOOK_NS }, &futile);
 }
 
 int connect_end(struct connection *c, struct split_rank *ranks)

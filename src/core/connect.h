@@ -44,8 +44,9 @@ struct connect_world {
 	int size; /* number of ranks in all threads and processes */
 
 	/* Returns true if some of the ranks will never connect.  Called with
-	 * @of every few milliseconds.  NULL if this cannot be known. */
-	bool (*is_futile)(void *of);
+	 * @of every few milliseconds; @is_native is true once the native call
+	 * that connects has returned.  NULL if this cannot be known. */
+	bool (*is_futile)(void *of, bool is_native);
 	void *of;
 };
 

@@ -29,8 +29,9 @@ struct connection {
 	size_t words; /* words per rank */
 	/* The ranks that split, or NULL if the connection is not a split. */
 	struct split_rank *split;
-	bool (*is_futile)(void *of); /* see struct connect_world */
+	bool (*is_futile)(void *of, bool is_native); /* see connect_world */
 	void *of;
+	atomic_bool is_native; /* connection_init() has succeeded */
 	/* True if no rank of another thread or process takes part. */
 	bool is_alone;
 	/* The clique that is split, or NULL; this pointer owns a reference. */

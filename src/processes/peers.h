@@ -157,7 +157,7 @@ void peers_give_up(struct peers *peers, uint64_t identity);
 /* Return true if connecting cannot succeed, because a process with ranks has
  * ended, or has given up opening the clique that this process is opening.
  * @peers: a struct peers */
-bool peers_is_futile(void *peers);
+bool peers_is_futile(void *peers, bool is_native);
 
 /* Set the ranks of each process in the next generation.  Reports of the end of
  * a process name them.  @facts must stay valid until the next call. */

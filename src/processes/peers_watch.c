@@ -521,9 +521,10 @@ void peers_give_up(struct peers *p, uint64_t identity)
 	}
 }
 
-bool peers_is_futile(void *peers)
+bool peers_is_futile(void *peers, bool is_native)
 {
 	const struct peers *p = peers;
 
+	(void)is_native;
 	return atomic_load(&p->is_futile);
 }

@@ -153,6 +153,11 @@ static bool has_returned(const struct cohort_comm *c)
 	       !cause_or_closing(c->clique->end);
 }
 
+bool snapshot_has_left(const struct cohort_comm *c)
+{
+	return atomic_load(&c->lock.closed) || has_returned(c);
+}
+
 static void take_rank(struct rank_snapshot *r, const struct cohort_comm *c,
                       const struct rank_snapshot *former)
 {

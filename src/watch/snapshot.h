@@ -418,6 +418,9 @@ uint64_t snapshot_undone(const struct cohort_comm *comm);
 void snapshot_part(struct rank_snapshot *r, const struct cohort_comm *comm,
                    uint64_t front);
 
+/* Return true if the rank of @comm will make no further call. */
+bool snapshot_has_left(const struct cohort_comm *comm);
+
 /* Like snapshot_part(), but also add what the rank's thread is doing and what
  * it waits for.  Does not set the rank's transfers and stack. */
 void snapshot_details(struct rank_snapshot *r, struct cohort_comm *comm,

@@ -229,6 +229,8 @@ Test(mismatch, mismatch_of_lists_names_the_tensor_that_differs)
 	two_sides((struct made){ 5, 100, COHORT_F32, COHORT_SUM, 0 },
 	          usual_list,
 	          ": tensors[2] is 9 float64 on rank 0, missing on rank 1");
+	two_sides((struct made){ 4, 0, COHORT_I8, COHORT_SUM, 0 }, usual_list,
+	          ": tensors[1] is 0 int8 on rank 0, 100 float32 on rank 1");
 	/* The first tensors of both lists are equal, so the error names only
 	 * the calls. */
 	two_sides((struct made){ 4, 100, COHORT_F32, COHORT_MAX, 0 },

@@ -335,6 +335,73 @@ Test(subset, subset_ends_at_once_if_a_members_worker_has_returned)
 	expect_left(&ids, ") has left: its worker returned 0");
 }
 
+/* Wait on rank 2 for rank 0, which calls only after rank 2 has given up and
+ * closed its communicator. */
+static int too_late(struct cohort_comm *c, void *user)
+{
+	static const int ranks[] = { 2, 0 };
+	struct cohort_comm *child;
+
+	(void)user;
+	make_ids(c);
+	if (cohort_comm_rank(c) == 2) {
+		expect(cohort_comm_subset(c, &ids[0], ranks, 2, NULL, &child),
+		       COHORT_INIT_TIMEOUT, "rank 0 has not called ");
+		ranks_must(cohort_comm_close(c), "close");
+	}
+	spread_wait(&barriers[1], 3);
+	if (cohort_comm_rank(c) == 0)
+		expect(cohort_comm_subset(c, &ids[0], ranks, 2, NULL, &child),
+		       COHORT_INIT_TIMEOUT, "rank 0 is too late: ");
+	return 0;
+}
+
+Test(subset, late_member_is_told_so_even_if_another_has_left)
+{
+	struct cohort_group_options o;
+	struct cohort_group *group;
+
+	spread_not("an ended subset is known only in its process");
+	cohort_group_options_init(&o);
+	o.deadlines.init_ns = 2000 * MS;
+	group = ranks_open(3, &o);
+	cr_assert_eq(cohort_group_run(group, too_late, NULL, NULL), COHORT_OK,
+	             "%s", cohort_last_error());
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
+/* Join ranks 0 to 2 by an id, close rank 1, and make a subset of the others. */
+static void *join_and_part(void *arg)
+{
+	const int rank = (int)(intptr_t)arg;
+	struct cohort_comm *c, *child;
+
+	ranks_must(cohort_comm_join(&ids[0], 3, rank, rank, NULL, &c), "join");
+	if (rank != 1) {
+		child = join(c, 1, 0, 2, NULL);
+		must_sum(child, 1, 2);
+		ranks_must(cohort_comm_close(child), "close of the subset");
+	}
+	ranks_must(cohort_comm_close(c), "close");
+	return NULL;
+}
+
+Test(subset, ranks_that_have_joined_by_an_id_can_make_a_subset)
+{
+	pthread_t threads[3];
+	int r;
+
+	place_need(3);
+	for (r = 0; r < 2 && spread_first(3) == 0; r++)
+		ranks_must(cohort_unique_id(place_platform(), &ids[r]), "id");
+	spread_wait(&barriers[0], spread_processes());
+	for (r = spread_first(3); r < spread_end(3); r++)
+		pthread_create(&threads[r], NULL, join_and_part,
+		               (void *)(intptr_t)r);
+	for (r = spread_first(3); r < spread_end(3); r++)
+		pthread_join(threads[r], NULL);
+}
+
 /* ---- verdicts ----------------------------------------------------------- */
 
 /* Hang on rank 3. Rank 0 waits for rank 3 in a subset, and ranks 1 and 2 wait

@@ -8,9 +8,10 @@
 #include "support/expect.h"
 #include "support/ranks.h"
 
-static bool always(void *of)
+static bool always(void *of, bool is_native)
 {
 	(void)of;
+	(void)is_native;
 	return true;
 }
 

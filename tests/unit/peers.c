@@ -840,7 +840,7 @@ Test(peers, process_that_ended_before_it_was_watched_is_noticed)
 	peers_set_ranks(p, facts);
 	cr_assert(peers_has_ended(p, 1),
 	          "a process that does not exist has ended");
-	cr_assert(peers_is_futile(p), "no one can wait for its ranks");
+	cr_assert(peers_is_futile(p, false), "no one can wait for its ranks");
 	await_end(p, 2); /* process 2 is a zombie */
 	cr_assert_not(peers_watches(p, 1));
 	cr_assert_eq(peers_attach(p, other, NULL), COHORT_OK);
@@ -866,7 +866,7 @@ static struct peers *watch_but_2(void)
 	peers_set_ranks(p, facts);
 	cr_assert(peers_watches(p, 1));
 	cr_assert_not(peers_watches(p, 2));
-	cr_assert_not(peers_is_futile(p));
+	cr_assert_not(peers_is_futile(p, false));
 	return p;
 }
 
@@ -876,7 +876,7 @@ Test(peers, end_of_a_process_that_cannot_be_watched_is_noticed)
 
 	kill_child(2);
 	await_end(p, 2);
-	while (!peers_is_futile(p))
+	while (!peers_is_futile(p, false))
 		sched_yield();
 	peers_leave(p);
 }

@@ -219,7 +219,7 @@ Test(peers_far, ended_process_of_another_machine_is_named_with_its_ranks)
 	cr_assert_str_eq(cause->text, "process 1 (host b, pid 4711), which "
 	                              "drove ranks 2-3, is gone");
 	cr_assert(peers_has_ended(parts[0].peers, 1));
-	cr_assert(peers_is_futile(parts[0].peers));
+	cr_assert(peers_is_futile(parts[0].peers, false));
 	close_parts();
 }
 
@@ -230,13 +230,13 @@ Test(peers_far, connecting_cannot_succeed_once_a_process_has_given_up)
 	peers_give_up(parts[1].peers, 6);
 	tell(&parts[1]); /* arrives after process 1 has given up attempt 6 */
 	await_cause(&parts[0]);
-	cr_assert_not(peers_is_futile(parts[0].peers),
+	cr_assert_not(peers_is_futile(parts[0].peers, false),
 	              "it was another attempt");
 	peers_give_up(parts[1].peers, 7);
-	while (!peers_is_futile(parts[0].peers))
+	while (!peers_is_futile(parts[0].peers, false))
 		sched_yield();
 	peers_open(parts[0].peers, 8);
-	cr_assert_not(peers_is_futile(parts[0].peers));
+	cr_assert_not(peers_is_futile(parts[0].peers, false));
 	close_parts();
 }
 

@@ -9,6 +9,7 @@ import contextlib
 import ctypes
 import itertools
 import os
+import re
 import socket
 import threading
 import time
@@ -207,15 +208,17 @@ class CohortBackend(C10DBackend):  # type: ignore[misc]
             return error
         # A missing rank of a subgroup may be waiting for a rank outside of it, unless it has left.
         is_whole = len(ranks) == len((self._world or self)._global_ranks)
-        has_left = " has left" in error.text or " has closed the " in error.text
-        blamed = missing[0] if len(missing) == 1 and (is_whole or has_left) else -1
+        told = re.match(r"[^;]*\brank (\d+)\b[^;]* has (left|closed the)\b", error.text)
+        left = [one for one in missing if told and self._global_ranks[one] == int(told.group(1))]
+        kind = VerdictKind.LEFT if left else VerdictKind.NONE
+        blamed = left[0] if left else missing[0] if len(missing) == 1 and is_whole else -1
         names = ", ".join(str(self._global_ranks[one]) for one in missing)
         text = (f"rank{'s' if len(missing) > 1 else ''} {names} "
                 f"{'have' if len(missing) > 1 else 'has'} not {what}: {error.text}")
         return error_of(error.status, text, Cause(
-            error.status, VerdictKind.LEFT if has_left else VerdictKind.NONE, blamed, 0, 0, 0, 0, 0, time.monotonic_ns(), 0,
-            int(limit * 1e9), frozenset(ranks) - frozenset(missing), frozenset(missing),
-            text, self._global_ranks[blamed] if blamed >= 0 else -1, text))
+            error.status, kind, blamed, 0, 0, 0, 0, 0, time.monotonic_ns(), 0, int(limit * 1e9),
+            frozenset(ranks) - frozenset(missing), frozenset(missing), text,
+            self._global_ranks[blamed] if blamed >= 0 else -1, text))
 
     # ---- life -----------------------------------------------------------------------------
 
