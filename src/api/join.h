@@ -3,7 +3,7 @@
 #define API_JOIN_H
 
 /*
- * Meetings: the ranks of this process that join by one unique ID
+ * Meetings: the ranks of this process that join with the same unique ID
  *
  * join.c implements all of a meeting except the search for a rank that never
  * calls cohort_comm_subset(), which is in subset.c.
@@ -44,7 +44,7 @@ struct join_arguments {
 	const char *name;
 };
 
-/* State of the ranks of this process that join by one ID. */
+/* State of the ranks of this process that join with the same unique ID. */
 struct meeting {
 	/* The following members are constant. */
 	struct join_id id;
@@ -77,7 +77,7 @@ struct meeting {
 };
 
 /* Return NCCL's own ID from @id, and store its platform in @platform, so that
- * the caller can join by plain NCCL calls. */
+ * the caller can join with plain NCCL calls. */
 ncclUniqueId join_native_id(const struct cohort_unique_id *id,
                             const struct platform **platform);
 
@@ -128,8 +128,9 @@ bool subset_is_futile(void *of, bool is_native);
  * held, before fail_locked(), which clears the ranks that @c waits for. */
 int subset_left_locked(const struct meeting *m, struct cohort_comm *c);
 
-/* Like subset_left_locked(), but after a timeout: append to the thread's error
- * what the rank that has not called does.  Releases the lock meanwhile. */
+/* Handle a timeout like subset_left_locked(), but append to the thread's error
+ * what the missing rank is doing, instead of replacing the error.  Drops the
+ * lock while it asks other processes, then takes it again. */
 void subset_timed_out_locked(struct meeting *m, struct cohort_comm *c);
 
 #endif

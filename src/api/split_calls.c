@@ -46,7 +46,7 @@ static int find_members(struct clique *parent, const struct split_rank *ranks,
 	return n;
 }
 
-/* Return an identity for the child.  All processes compute an equal identity,
+/* Return an identity for the child.  All processes compute the same identity,
  * because they have made the same number of splits. */
 static uint64_t identity_of(const struct clique *parent, int color)
 {

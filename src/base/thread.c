@@ -471,8 +471,9 @@ void thread_of_state(int64_t pid, int tid, char state[THREAD_STATE_SIZE])
 		add_call(&t, pid, tid);
 }
 
-/* Return the hexadecimal number after @name, which starts a line anywhere in
- * the file; 0 if there is no such line. */
+/* Find the line that starts with @name, and return the hexadecimal number that
+ * follows, or 0 if there is no such line.  @name includes the newline before
+ * the line. */
 static uint64_t find_mask(int fd, const char *name)
 {
 	enum { LINE = 64 }; /* maximum length of the line */

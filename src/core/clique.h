@@ -79,8 +79,9 @@ enum unused {
 
 /* Number of reports that the watchdog has made about a clique. */
 struct clique_counts {
-	/* Verdicts by kind, without slow operations.  Atomic, relaxed, because
-	 * it is for diagnostics only.  Written by the watchdog. */
+	/* Number of verdicts of each kind, excluding slow operations, which are
+	 * counted in @slow.  Atomic, relaxed, because it is for diagnostics
+	 * only.  Written by the watchdog. */
 	_Atomic uint64_t verdicts[COUNTED_KINDS];
 	_Atomic uint64_t slow;
 	_Atomic uint64_t stops;

@@ -353,9 +353,10 @@ struct cohort_comm {
 
 	struct comm_subset subset;
 
-	/* In a root clique, the cause block of the split clique of this rank
-	 * that most recently ended with a cause and was freed, or NULL.  This
-	 * pointer owns a reference.  Guarded by the lock of clique_tree.c. */
+	/* Of this rank's split cliques that ended with a cause and were freed,
+	 * the latest one's cause block, or NULL if there is none.  Used only in
+	 * a root clique.  Owns a reference.  Guarded by the lock of
+	 * clique_tree.c. */
 	struct cohort_abort *former;
 	int device;
 	ncclComm_t native;

@@ -60,8 +60,9 @@ unsigned launch_lock_sections(void);
 
 /*
  * Open the launch window of @q for a collective that all its ranks have
- * called.  Waits for the clique's turn (F), and until no other side is inside.
- * Any thread; a clique has one window at a time.
+ * called.  Waits for the clique's turn (F), and until no memory section or
+ * connection holds the lock, or until their stays expire (D).  May be called
+ * from any thread.  A clique has one window at a time.
  *
  * Returns:
  *   COHORT_OK   the window is open
@@ -71,13 +72,13 @@ int launch_lock_open(struct clique *q);
 
 /*
  * Close the window of @q, if it is open, and end the clique's turn.  Called by
- * the last rank that has launched, or by the reaper once the abort flags are
- * up.  Any thread.
+ * the last rank that has launched, or by the reaper after it has raised the
+ * abort flags.  May be called from any thread.
  */
 void launch_lock_close(struct clique *q);
 
-/* Begin a memory section of this thread; waits until no other side is inside.
- * Sections nest. */
+/* Begin a memory section of this thread.  Waits until no window or connection
+ * holds the lock, or until their stays expire (D).  Sections nest. */
 void memory_section_begin(void);
 
 /*
@@ -102,13 +103,13 @@ int memory_section_thread(void);
 int memory_section_check(const char *name);
 
 /* Begin a memory section that no thread owns, so that any thread can end it.
- * Waits until no other side is inside.  Return the section's number, which is
- * not 0. */
+ * Waits until no window or connection holds the lock, or until their stays
+ * expire (D).  Return the section's number, which is not 0. */
 unsigned launch_lock_begin_section(void);
 
-/* Begin a connection.  Waits until no window, section or other connection is
- * inside.  Return the connection's number.  Do not call it in a memory
- * section. */
+/* Begin a connection.  Waits until no window, section or other connection holds
+ * the lock, or until their stays expire (D).  Return the connection's number.
+ * Do not call it in a memory section. */
 unsigned launch_lock_begin_connection(void);
 
 /* End section or connection @number.  Does nothing for 0. */

@@ -19,8 +19,8 @@ enum {
 	WORD_OUTCOME,
 };
 
-/* Number of bits for the time in a word of record_times.  The bits above it
- * identify the use of the slot that the time belongs to. */
+/* Number of low bits of a record_times word that hold the time.  The high bits
+ * identify which use of the slot the time belongs to. */
 #define TIME_BITS 48
 #define TIME_MASK ((UINT64_C(1) << TIME_BITS) - 1)
 

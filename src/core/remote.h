@@ -199,10 +199,11 @@ struct remote {
 	 * If @deadline_ns is not 0, also publish that this process has recorded
 	 * its completed operations, and wait until the other processes have
 	 * done so, or until @deadline_ns.  The caller must not raise an abort
-	 * flag before: an aborted NCCL kernel sends whatever data it has, and a
-	 * kernel of another process may then complete with wrong data and no
-	 * error.  If a process is stopped beyond @deadline_ns, it may count
-	 * such an operation as done.
+	 * flag before this function returns, because an aborted NCCL kernel
+	 * sends whatever data it has, and a kernel of another process may then
+	 * complete with wrong data and no error.  A process that is stopped
+	 * when this function returns may later record such an operation as
+	 * done.
 	 */
 	void (*send_cause)(const struct clique *q,
 	                   const struct cohort_cause *cause,

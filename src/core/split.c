@@ -131,8 +131,9 @@ static void fire_failed(struct cohort_comm *c, int status)
 	            cohort_last_error());
 }
 
-/* Return the rank whose call has failed.  If the failed call was for no single
- * rank, return @c, which made all calls. */
+/* Return the rank whose native call failed.  If the failure cannot be
+ * attributed to one rank, return @c, the rank that runs the split for all
+ * ranks. */
 static struct cohort_comm *find_failed(struct cohort_comm *c,
                                        const struct split_rank *ranks)
 {

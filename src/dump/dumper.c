@@ -15,8 +15,8 @@
 #include "dump/trigger.h"
 #include "watch/symbolizer.h"
 
-/* Number of verdicts that get separate files.  Each later verdict replaces the
- * files of the last of them. */
+/* Number of verdicts that get their own files.  Every further verdict
+ * overwrites the last one's files. */
 #define VERDICTS 16
 
 /* A copy of a verdict with its text.  All other pointers of the copy are

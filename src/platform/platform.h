@@ -177,8 +177,9 @@ void gpu_platform_describe(struct cohort_platform_info *info);
 /* Return true if the machine has files of an NVIDIA GPU, or WSL's driver. */
 bool gpu_platform_present(void);
 
-/* Try to open the driver's library, otherwise NCCL.  Return the file of the
- * library, or NULL if neither is installed. */
+/* Return the path of libcuda.so.1.  If that library cannot be opened, return
+ * the path of libnccl, provided that libcudart can also be opened and neither
+ * is a drop-in library.  Return NULL otherwise. */
 const char *gpu_platform_library(void);
 
 #endif

@@ -380,8 +380,8 @@ enum message_kind {
 	MESSAGE_ANSWER,   /* struct answer up to its last rank */
 	MESSAGE_RECORD,   /* contribution of the sender to an exchange */
 	MESSAGE_MEMBER,   /* identity of a clique that the sender has */
-	/* Identity of a clique that the sender has recorded or no longer
-	 * has. */
+	/* Identity of a clique whose completed operations the sender has
+	 * recorded, or which the sender no longer has. */
 	MESSAGE_NOTED,
 	/* Identity of a clique that the sender could not open. */
 	MESSAGE_GAVE_UP,

@@ -82,8 +82,8 @@ static void store_question(struct page *page, const struct message_memory *m)
 	                      memory_order_release);
 }
 
-/* Store an answer on the page.  The ranks after the last one in the message
- * become zero. */
+/* Store an answer on the page.  Zero the entries of ranks beyond the last one
+ * in the message. */
 static void store_answer(struct page *page, const struct message_memory *m,
                          size_t bytes)
 {

@@ -9,11 +9,11 @@
  * cause less traffic, but would not show which process is missing, and PMIx
  * cannot distinguish the fences of two groups.)
  *
- * A key consists of the group's name, the number of the opening, and the round.
- * The value of a key never changes, because servers and clients cache it.  A
- * process that leaves publishes that under another key.  So if a process
- * arrives after others have given up, it gets an error that says to open the
- * group again.
+ * A key consists of the group's name, the number of times that the process has
+ * begun to open a group of that name, and the round.  The value of a key never
+ * changes, because servers and clients cache it.  A process that leaves
+ * publishes that under another key.  So if a process arrives after others have
+ * given up, it gets an error that says to open the group again.
  */
 
 #include <pthread.h>
@@ -47,7 +47,7 @@
 
 struct opening {
 	struct opening *next;
-	unsigned number; /* number of the latest opening with this name */
+	unsigned number; /* number of openings with this name so far */
 	bool is_under_way;
 	char name[64]; /* group name that the opening is for */
 };
@@ -101,8 +101,10 @@ struct pmix_bootstrap {
 	struct pmix_line *line;
 	struct opening *opening;
 	bool has_opened; /* a round was completed, so the group has opened */
-	unsigned number; /* number of the opening */
-	uint64_t round;  /* round of the last request */
+	/* Number of this opening among the process's openings of groups with
+	 * the same name, counted from 1. */
+	unsigned number;
+	uint64_t round; /* round of the last request */
 	size_t bytes;
 	struct request *request; /* the last request, or NULL */
 	void *recv; /* destination of the records of the last request */

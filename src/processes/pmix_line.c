@@ -28,10 +28,10 @@ struct pmix_line {
 	struct peers *peers;
 };
 
-/* Lock held only briefly, while peers handle a message or the end of a
- * process. */
+/* Guards the list of lines.  Held only briefly: while the list changes, and
+ * while messages or ends of processes are passed to struct peers. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct pmix_line *lines; /* guarded by lock */
+static struct pmix_line *lines;
 
 /* Atomic; set of processes that are known to have ended. */
 static _Atomic uint64_t ended[COHORT_RANK_WORDS];

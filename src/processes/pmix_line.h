@@ -3,7 +3,8 @@
 #define PROCESSES_PMIX_LINE_H
 
 /*
- * PMIx as a line between the processes of a group (processes/peers.h)
+ * PMIx as a message channel (a line) between the processes of a group; see
+ * processes/peers.h
  *
  * A process sends a message to the launcher as a job control request.  The
  * launcher forwards it as an event to one process or to all others.  When a
@@ -30,8 +31,8 @@ void pmix_line_stop(void);
  * ended. */
 bool pmix_line_has_ended(int process);
 
-/* Create a line between the processes that pass the same @key.  Return NULL if
- * there is no memory. */
+/* Create a message channel between the processes that pass the same @key.
+ * Return NULL if there is no memory. */
 struct pmix_line *pmix_line_create(const struct pmix_client *client,
                                    const char *key);
 

@@ -44,10 +44,10 @@ struct bucket_limits {
  * of its type does not fit.  Buckets are numbered in the order in which their
  * last items are used, because a bucket is complete then.
  *
- * With @limits->evens every bucket except the first of its type has at most a
- * 16th of all bytes, and at most half of the bytes of its type that are not in
- * earlier buckets (docs/api-rules.md, "Buckets").  But its limit is at least
- * that of the first bucket, because each bucket costs a launch.
+ * If @limits->evens is set, every bucket except the first of its type is
+ * limited to 1/16 of all bytes and to half of the bytes of its type that are
+ * not in earlier buckets (docs/api-rules.md, "Buckets").  This limit is never
+ * below the first bucket's limit, because each bucket costs a launch.
  */
 void bucket_plan(const struct bucket_item *items, size_t n, const uint32_t *use,
                  const struct bucket_limits *limits, struct bucket_plan *plan);

@@ -154,9 +154,11 @@ struct cohort_reducer {
 	bool is_absent;    /* the weight is 0, or the rank has joined */
 	bool is_joined;    /* this rank has no batch left */
 	bool is_cancelled; /* this rank has given up the step */
-	bool is_unready;   /* a finish has refused unready gradients */
-	bool carried_on;   /* carries_on was set in the previous step */
-	void *stream;      /* stream that computes the gradients */
+	/* cohort_reducer_finish() has failed because some gradients were not
+	 * ready */
+	bool is_unready;
+	bool carried_on; /* carries_on was set in the previous step */
+	void *stream;    /* stream that computes the gradients */
 	bool awaits_stream;
 	double weight;
 

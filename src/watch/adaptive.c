@@ -155,8 +155,8 @@ static void add_sample(struct observer *o, const struct snapshot *s,
 	estimate_add(&c->exec, span(&s->stops, last, x->done_ns), s->now_ns);
 }
 
-/* Observe the front of the last sample, which is done now, but whose record was
- * overwritten.  Use the times of that sample instead. */
+/* Observe the previous sample's front, which is now done.  Estimate its times
+ * from that sample, because its record has been overwritten. */
 static void observe_overwritten(struct observer *o, const struct snapshot *s)
 {
 	const struct front *f = &o->front;

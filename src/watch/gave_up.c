@@ -70,7 +70,9 @@ static bool has_witness(const struct cohort_cause *cause, int status)
 	       cause->status != COHORT_WORKER;
 }
 
-/* Return the number in @q of rank @world of the root group, or -1. */
+/* Return the rank in @q of the root group's rank @world.  Return -1 if @q was
+ * split from another clique and the rank is not in @q, or is in another
+ * process. */
 static int rank_of_world(const struct clique *q, int world)
 {
 	const struct cohort_comm *c = clique_rank_of_world(q, world);
@@ -78,8 +80,9 @@ static int rank_of_world(const struct clique *q, int world)
 	return c ? c->rank : clique_is_child(q) ? -1 : world;
 }
 
-/* Change the numbers in @set, of ranks in @from, to the numbers of these ranks
- * in @q.  Empties the set if @from is NULL. */
+/* Replace each rank in @set, a number in @from, by the number of that rank in
+ * @q, or remove the rank if @q does not have it.  Empties the set if @from is
+ * NULL. */
 static void translate(uint64_t *set, const struct clique *from,
                       const struct clique *q)
 {
@@ -96,9 +99,10 @@ static void translate(uint64_t *set, const struct clique *from,
 	memcpy(set, to, sizeof(to));
 }
 
-/* Return the number in @q of the rank that is blamed in @from, a communicator
- * of another group; or -1.  It is the rank for which the same thread calls or,
- * if no thread has called in @from yet, the rank on the same device. */
+/* Return the rank in @q that corresponds to the rank blamed in @from, a
+ * communicator of another group, or -1 if there is none.  It is the rank for
+ * which the same thread calls or, if no thread has called in @from yet, the
+ * rank on the same device. */
 static int rank_of_other(const struct clique *q, const struct clique *from,
                          const struct cohort_cause *cause)
 {

@@ -107,9 +107,10 @@ static bool ends_here(const struct waits *w)
 	       (w->culprits->at.rank >= 0 || !w->culprits->in.identity);
 }
 
-/* Store in @out the waits of a rank of this process that is missing in @m: the
- * first rank whose waits end in this process or, if there is none, the last
- * rank.  Return false if no rank is missing. */
+/* Follow the waits of this process's ranks that are missing in @m.  Store in
+ * @out the first chain that ends in this process or, if none does, the chain of
+ * the last missing rank.  Return false if the stored chain has neither a
+ * culprit nor a cycle. */
 static bool find_local_waits(const struct clique *root, const struct missing *m,
                              bool with_called, struct waits *out)
 {

@@ -328,9 +328,10 @@ static struct node other_half(const struct clique *q, int rank, bool sends,
 		              .sends = !sends };
 }
 
-/* Add the edges of @c in its oldest operation with sends or receives: to ranks
- * of this process if @is_local, otherwise to ranks of other processes.  @number
- * is the oldest collective of @c that is not done. */
+/* Add the wait edges that @c's oldest unfinished operation with sends or
+ * receives creates.  If @is_local, add only edges to ranks of this process,
+ * otherwise only edges to ranks of other processes.  @number is the oldest
+ * collective of @c that is not done. */
 static void add_transfers(struct walk *w, int from, const struct cohort_comm *c,
                           uint64_t number, bool is_local)
 {

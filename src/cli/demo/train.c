@@ -258,8 +258,7 @@ static int train_worker(struct cohort_comm *comm, void *user)
 	return rc;
 }
 
-/* Record the first failure, while ranks still have their numbers of generation
- * 1. */
+/* Record the first failure before a respawn renumbers the ranks. */
 static void record(struct demo *d, const struct cohort_cause *cause)
 {
 	int left[COHORT_MAX_RANKS];

@@ -188,7 +188,7 @@ static const char *why_not(const struct drill_options *options,
 	return options->is_nvidia ? drill_why_not(place, trouble) : NULL;
 }
 
-/* Width of the place, the fault and the verdict in the table */
+/* Total width of the table's place, fault and verdict columns */
 enum { TIMES_COLUMN = 11 + 25 + 31 };
 
 static void print_result(const struct drill_result *result)

@@ -303,7 +303,8 @@ struct drill_rank {
 	 * rank */
 	struct cohort_comm *sibling;
 	void *stream; /* stream of the rank's calls */
-	/* a stream that the calls must refuse at first, or NULL */
+	/* invalid stream on which the call is first tried, and must fail; NULL
+	 * for none */
 	void *bad_stream;
 	float *tensors;
 	pthread_t thread;

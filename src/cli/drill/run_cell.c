@@ -327,8 +327,8 @@ static void check_fires(struct drill_run *run)
 		                   atomic_load(&run->shared->fires));
 }
 
-/* Return whether a process needs no verdict: the fault has struck it, or its
- * open has reported the removed file. */
+/* Return whether a process may end without a verdict, because the fault struck
+ * it or because its open reported the removed file. */
 static bool is_excused(const struct drill_run *run, int process)
 {
 	/* By the time that a stopped process continues, the other processes

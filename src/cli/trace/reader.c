@@ -449,8 +449,8 @@ static void add_no_dump(struct reader *r, bool is_pytorch)
 	                       : "");
 }
 
-/* Read the head, or a whole file. Return false if the rest of the file must not
- * be read. */
+/* Read @o, which is a dump's parsed first line or a whole parsed file. Return
+ * false if the rest of the file is to be ignored. */
 static bool read_head(struct reader *r, object *o)
 {
 	object *facts, *ranks, *one;

@@ -45,7 +45,7 @@ struct trace_stacks {
 /* The contents of all files, merged */
 struct trace {
 	struct flight flight; /* the ranks that were found, in order */
-	bool is_found;        /* at least one file has a rank */
+	bool is_found;        /* at least one file contains a rank's dump */
 	uint64_t missing[COHORT_RANK_WORDS]; /* ranks without a dump */
 
 	struct trace_stacks stacks;
@@ -66,7 +66,7 @@ bool trace_is_able(void);
  * @most: number of last operations of a rank to read from a merged file; 0
  *        reads all
  *
- * Return false if no file has a rank.
+ * Return false if no file contains a rank's dump.
  */
 bool trace_gather(struct trace *trace, char *const *files, int n, size_t most);
 

@@ -31,8 +31,7 @@ int gpu_check_cuda(const struct gpu_libraries *libraries);
  * NCCL. */
 int gpu_check_nccl(const struct gpu_libraries *libraries);
 
-/* Try to open the driver's library, otherwise NCCL.  Return its file, or NULL
- * if there is none. */
+/* Implementation of gpu_platform_library(), called with gpu.c's lock held. */
 const char *gpu_find_library(void);
 
 /* Return notes on the open libraries as sentences, or "" if there are none.

@@ -22,7 +22,8 @@ typedef int (*stream_value_fn)(cudaStream_t stream, unsigned long long address,
 /* Constant once the platform is open. */
 static stream_value_fn write_value, wait_value;
 
-/* A CUresult can be cast to cudaError_t, because shared codes are equal. */
+/* A CUresult can be cast to cudaError_t, because codes that exist in both enums
+ * have the same value. */
 static cudaError_t gpu_mark(cudaStream_t stream, uint32_t *word, uint32_t value)
 {
 	return (cudaError_t)write_value(stream, (uintptr_t)word, value,

@@ -15,17 +15,20 @@
 #define DRIVER_MEMORY(address) ((void *)(uintptr_t)(address))
 
 /* clang-format off */
-/* List name##version, which makes @call. */
+/* Entry for driver function name##version, implemented by the expression
+ * @call. */
 #define CU_VIA(X, since, name, version, form, pairs, call) \
 	X(since, name, name##version, form, FN_PARAMETERS pairs, \
 	  FN_ARGUMENTS pairs, call)
 
-/* List name##version, which calls @runtime with the same arguments. */
+/* Entry for driver function name##version, which calls @runtime with the same
+ * arguments. */
 #define CU_AS(X, since, name, version, form, runtime, pairs) \
 	CU_VIA(X, since, name, version, form, pairs, \
 	       runtime FN_ARGUMENTS pairs)
 
-/* List cu##name, which calls cuda##name with the same arguments. */
+/* Entry for driver function cu##name, which calls cuda##name with the same
+ * arguments. */
 #define CU_SAME(X, since, name, form, pairs) \
 	CU_AS(X, since, cu##name, , form, host_cuda##name, pairs)
 

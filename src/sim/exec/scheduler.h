@@ -58,8 +58,8 @@ enum step stream_wait_step(struct stream *stream, struct work *work,
 bool drive_first(struct stream *stream, struct work *work);
 
 /* Drive @stream if no other thread does.  The caller must not have changed
- * anything that the stream might wait for, because the driver does not check
- * again. */
+ * anything that the stream might wait for, because a thread that already
+ * drives the stream does not check again. */
 void stream_poll(struct stream *stream, const struct drive *drive);
 
 /* Return true if another thread has taken over from this driver. */

@@ -151,7 +151,8 @@ void stream_destroy(struct stream *s)
 	stream_park(s);
 }
 
-/* Return the newest stream.  The list that starts there never changes. */
+/* Return the newest stream.  Its successors never change, because streams are
+ * only added in front. */
 static struct stream *newest(void)
 {
 	SCOPED_LOCK(&table_lock);

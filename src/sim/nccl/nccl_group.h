@@ -57,13 +57,13 @@ bool group_is_open(void);
 struct launch *group_launch(struct ncclComm *comm);
 
 /* Let a rank join at the end of the open group.  Takes ownership of @join and
- * frees it on failure.  The communicators with joins or jobs in one group must
- * be all blocking or all nonblocking. */
+ * frees it on failure.  All communicators for which one group has joins or jobs
+ * must be blocking, or all must be nonblocking. */
 ncclResult_t group_join(struct join *join);
 
-/* Run @fn(@comm) at the end of the open group, after all launches.  The
- * communicators with joins or jobs in one group must be all blocking or all
- * nonblocking. */
+/* Run @fn(@comm) at the end of the open group, after all launches.  All
+ * communicators for which one group has joins or jobs must be blocking, or all
+ * must be nonblocking. */
 ncclResult_t group_job(group_job_fn fn, struct ncclComm *comm);
 
 /* Make the end of the open group wait until all of its work is done, even for

@@ -54,9 +54,11 @@ struct join {
 	 * not end this join. */
 	const atomic_bool *ended;
 
-	/* The end of a scripted fault's delay and the number of the fault's
-	 * script.  Both are 0 if there is no fault. */
+	/* Time at which a scripted fault's delay ends, or 0 if there is no
+	 * delay. */
 	uint64_t until_ns;
+	/* Number of the script that the fault belongs to, or 0 if there is no
+	 * fault. */
 	uint64_t script;
 
 	/* Guarded by meeting.c's lock. */

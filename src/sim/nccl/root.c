@@ -265,9 +265,9 @@ static void seat_guest(struct root *r, struct guest *g)
 /* Timeout for the first message on a new connection. */
 #define HELLO_NS (5 * NS_PER_S)
 
-/* Wait for a message, at most HELLO_NS.  Resume the wait after EINTR, because
- * stopping the process interrupts a poll() with a timeout, even without a
- * signal handler. */
+/* Wait for a message, at most HELLO_NS.  Resume the wait after EINTR.  This
+ * thread blocks the program's signals, but a call of setuid() on another thread
+ * sends it a signal that cannot be blocked. */
 static void await_message(int fd)
 {
 	const uint64_t deadline = clock_deadline(HELLO_NS);
