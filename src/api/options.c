@@ -287,9 +287,10 @@ static int abort_check(const struct cohort_abort *abort)
 		                 "communicator: make one with "
 		                 "cohort_abort_create()");
 	if (atomic_load(&abort->target))
-		return error_set(COHORT_STATE,
-		                 "options->abort is the handle of a group that "
-		                 "was opened before: make one for each");
+		return error_set(
+			COHORT_STATE,
+			"options->abort is already the abort handle of "
+			"another group: create one for each group");
 	return cause_error(cause_peek(abort));
 }
 

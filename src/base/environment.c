@@ -95,8 +95,10 @@ static void add(struct text *t, const char *name, size_t n, const char *end)
 
 	if (environment_is_known(name, n))
 		return;
-	text_add(t, "%.*s is set in the environment but means nothing", (int)n,
-	         name);
+	text_add(t,
+	         "%.*s is set in the environment, but Cohort has no such "
+	         "variable",
+	         (int)n, name);
 	if (meant)
 		text_add(t, "; did you mean %s?%s", meant, end);
 	else

@@ -118,9 +118,9 @@ static int call_check(const struct cohort_comm *c, const struct op *call,
 		                 op_name(call->kind));
 	if (call->kind == OP_COPY || call->kind == OP_SPLIT)
 		return error_set(COHORT_STATE,
-		                 "%s: a batch is open on rank %d, which can "
+		                 "%s: rank %d has an open batch, which can "
 		                 "contain only collectives, sends and "
-		                 "receives",
+		                 "receives: end it first",
 		                 op_name(call->kind), c->rank);
 	return op_check_call(call, c->rank, c->clique->world_size);
 }

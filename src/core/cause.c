@@ -207,9 +207,10 @@ int cause_forward(struct cohort_abort *a, struct cohort_abort *end)
 	if (!atomic_compare_exchange_strong(&a->target, &target, end))
 		cause_put(end);
 	if (target && target != end)
-		return error_set(COHORT_STATE,
-		                 "options->abort is the abort handle of "
-		                 "another group: create one for each group");
+		return error_set(
+			COHORT_STATE,
+			"options->abort is already the abort handle of "
+			"another group: create one for each group");
 	cause = cause_or_closing(a);
 	if (cause)
 		cause_set(end, cause);

@@ -260,8 +260,8 @@ int comm_refuse_detached(const struct cohort_comm *c, int status,
                          const char *what)
 {
 	return error_set(status,
-	                 "%s: ticket %llu of rank %d, a call with host memory "
-	                 "that timed out, is not launched yet",
+	                 "%s: ticket %llu of rank %d (a host-memory call that "
+	                 "timed out) has not been launched yet",
 	                 what, (unsigned long long)c->left.ticket, c->rank);
 }
 

@@ -165,8 +165,8 @@ int cohort_reducer_begin_weighted(struct cohort_reducer *r, double weight,
 			weight);
 	if (!(weight >= 0.0) || !isfinite(weight))
 		return error_set(COHORT_INVALID,
-		                 "weight is %g, not a finite number of 0 or "
-		                 "more",
+		                 "weight is %g, but must be finite and not "
+		                 "negative",
 		                 weight);
 	return begin_step(r, weight, stream);
 }

@@ -258,8 +258,8 @@ static void visit_hold_ended(struct hold *h, const struct clique *other,
 	h->is_opposed = h->exists;
 	if (h->exists)
 		text_add(h->t,
-		         "group \"%s\", which has ended because of the "
-		         "different orders,",
+		         "group \"%s\", which has ended because the ranks "
+		         "called in different orders,",
 		         other->name);
 }
 
@@ -320,8 +320,8 @@ void crossing_add(struct text *t, const struct snapshot *s)
 
 	if (*s->crossing.ended) {
 		text_add(t,
-		         ROW "group \"%s\" has ended because of the different "
-		             "orders: %s",
+		         ROW "group \"%s\" has ended because the ranks called "
+		             "in different orders: %s",
 		         s->crossing.group, s->crossing.ended);
 		return;
 	}

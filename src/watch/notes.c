@@ -98,7 +98,8 @@ static void add_peer(struct text *t, const struct snapshot *s)
 	else if (!other)
 		text_add(t, "\nnote   rank %d is in another process%s", x->peer,
 		         stall_may_connect(x)
-		                 ? ", and the first call waits until it calls"
+		                 ? ", and the first send or receive between "
+		                   "two ranks waits until both have called"
 		                 : "");
 	if (!other && s->silent)
 		text_add(t, "\nnote   no answer from %s", s->silent);

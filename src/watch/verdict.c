@@ -222,7 +222,7 @@ void verdict_wedged(const struct snapshot *s, struct verdict *out)
 	v->kind = kind_of_wedge(s);
 	v->stage = COHORT_STAGE_ENDED;
 	v->deadline_ns = s->abort_ns;
-	text_add(&t, "group \"%s\", generation %d could not be ended within ",
+	text_add(&t, "group \"%s\" (generation %d) could not be ended within ",
 	         s->group, s->generation);
 	describe_time(&t, s->abort_ns);
 	for (i = 0; i < s->size; i++) {

@@ -368,9 +368,8 @@ Test(early_handle, options_abort_handle_serves_only_one_group)
 	cr_assert_eq(open_group(), COHORT_OK, "%s", cohort_last_error());
 	first = group;
 	expect(open_group(), COHORT_STATE,
-	       "options->abort is the handle of a group that was opened "
-	       "before: "
-	       "make one for each");
+	       "options->abort is already the abort handle of another group: "
+	       "create one for each group");
 	cr_assert_null(group);
 	cr_assert_eq(cohort_group_close(first), COHORT_OK);
 }

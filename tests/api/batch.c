@@ -201,7 +201,7 @@ Test(batch, copies_are_refused_in_a_batch, .init = in_turn)
 
 	cr_assert_eq(cohort_batch_begin(c[0]), COHORT_OK);
 	expect(cohort_copy(c[0], &x, &y, sizeof(x), NULL), COHORT_STATE,
-	       "a batch is open on rank 0");
+	       "rank 0 has an open batch");
 	expect(cohort_batch_end(c[0], NULL, NULL), COHORT_STATE,
 	       "batch: call 1: copy");
 	cr_assert_eq(cohort_copy(c[0], &x, &y, sizeof(x), NULL), COHORT_OK);

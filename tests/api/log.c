@@ -17,8 +17,8 @@
 #include "support/ranks.h"
 
 #define MISSPELT                                                               \
-	"cohort: COHORT_PLATFROM is set in the environment but means "         \
-	"nothing; did you mean COHORT_PLATFORM?\n"
+	"cohort: COHORT_PLATFROM is set in the environment, but Cohort has "   \
+	"no such variable; did you mean COHORT_PLATFORM?\n"
 
 /* Ends of a pipe that replaces stderr */
 static int ends[2];
@@ -195,7 +195,8 @@ Test(log, first_join_logs_misspelled_variables)
 	cr_assert_eq(cohort_comm_join(&id, 1, 0, 0, &o, &comm), COHORT_OK, "%s",
 	             cohort_last_error());
 	cr_assert_str_eq(output(), "cohort: COHORT_UNLIKE_ANY_OTHER is set in "
-	                           "the environment but means nothing.\n");
+	                           "the environment, but Cohort has no such "
+	                           "variable.\n");
 	ranks_must(cohort_comm_close(comm), "close");
 }
 

@@ -63,20 +63,22 @@ Test(facts, truncated_probe_notes_end_in_an_ellipsis)
 Test(facts, probe_reports_misspelled_variables)
 {
 	static const char typo[] =
-		"COHORT_PLATFROM is set in the environment but means nothing; "
-		"did you mean COHORT_PLATFORM?";
+		"COHORT_PLATFROM is set in the environment, but Cohort has no "
+		"such variable; did you mean COHORT_PLATFORM?";
 	struct cohort_platform_info info = { .size = sizeof(info) };
 	const char *notes;
 
 	cohort_platform_probe(COHORT_PLATFORM_HOST, &info);
-	cr_assert_null(strstr(info.notes, "means nothing"), "%s", info.notes);
+	cr_assert_null(strstr(info.notes, "no such variable"), "%s",
+	               info.notes);
 	setenv("COHORT_PLATFROM", "gpu", 1);
 	setenv("COHORT_UNLIKE_ANY_OTHER", "", 1);
 	cohort_platform_probe(COHORT_PLATFORM_HOST, &info);
 	notes = info.notes;
 	cr_assert_not_null(strstr(notes, typo), "%s", notes);
 	cr_assert_not_null(strstr(notes, "COHORT_UNLIKE_ANY_OTHER is set in "
-	                                 "the environment but means nothing."),
+	                                 "the environment, but Cohort has no "
+	                                 "such variable."),
 	                   "%s", notes);
 	cohort_platform_probe(COHORT_PLATFORM_GPU, &info);
 	cr_assert_not_null(strstr(info.notes, typo), "%s", info.notes);

@@ -79,7 +79,7 @@ static const char *wedged_text(const char *why)
 	static char text[256];
 
 	snprintf(text, sizeof(text),
-	         "group \"dp\", generation 1 could not be ended within %s%s",
+	         "group \"dp\" (generation 1) could not be ended within %s%s",
 	         limit, why);
 	return text;
 }

@@ -873,7 +873,7 @@ Test(together, alloc_registered_waits_for_a_timed_out_calls_launch)
 
 static void refuse_quietly(int rc)
 {
-	expect(rc, COHORT_STATE, "a call with host memory that timed out");
+	expect(rc, COHORT_STATE, "(a host-memory call that timed out)");
 }
 
 /* The wait would never end, because the launch would wait for the end of the

@@ -795,11 +795,11 @@ Test(watch, push_refuses_deadlines_below_1_ms)
 	o.deadlines.join_ns = SHORT;
 	open_warm(2);
 	expect_refused((struct cohort_deadlines){ .join_ns = 5 },
-	               "deadlines->join_ns is 5 ns: times are nanoseconds, and "
-	               "the shortest is 1000000 (1 ms)");
+	               "deadlines->join_ns is 5 ns, but times are nanoseconds: "
+	               "the least is 1000000 (1 ms)");
 	expect_refused((struct cohort_deadlines){ .exec_ns = MS - 1 },
-	               "deadlines->exec_ns is 999999 ns: times are "
-	               "nanoseconds, and the shortest is 1000000 (1 ms)");
+	               "deadlines->exec_ns is 999999 ns, but times are "
+	               "nanoseconds: the least is 1000000 (1 ms)");
 	cr_assert_eq(cohort_deadline_pop(comms[0]), COHORT_STATE);
 	close_group();
 }
@@ -811,7 +811,8 @@ static void expect_short(size_t offset, const char *name)
 	defaults();
 	*(uint64_t *)((char *)&o.deadlines + offset) = 30;
 	snprintf(text, sizeof(text),
-	         "options->deadlines.%s is 30 ns: times are nanoseconds", name);
+	         "options->deadlines.%s is 30 ns, but times are nanoseconds",
+	         name);
 	expect(cohort_group_open(NULL, 1, &o, &group), COHORT_INVALID, text);
 }
 

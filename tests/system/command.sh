@@ -113,8 +113,8 @@ told()
 ) || failures=$((failures + 1))
 export COHORT_PLATFROM=host COHORT_HOSTDEVICES=2
 run 0 --version
-told 'cohort: COHORT_PLATFROM is set in the environment but means nothing; did you mean COHORT_PLATFORM?'
-told 'cohort: COHORT_HOSTDEVICES is set in the environment but means nothing; did you mean COHORT_HOST_DEVICES?'
+told 'cohort: COHORT_PLATFROM is set in the environment, but Cohort has no such variable; did you mean COHORT_PLATFORM?'
+told 'cohort: COHORT_HOSTDEVICES is set in the environment, but Cohort has no such variable; did you mean COHORT_HOST_DEVICES?'
 run 0 info --json
 told COHORT_PLATFROM
 grep -q '"notes":"[^"]*did you mean COHORT_PLATFORM?' "$dir/out" ||

@@ -1185,7 +1185,7 @@ static void all_idle(int n)
 		ranks[i].idle = true;
 }
 
-#define WEDGED "group \"dp\", generation 1 could not be ended within 10.0 s"
+#define WEDGED "group \"dp\" (generation 1) could not be ended within 10.0 s"
 
 Test(verdict, wedged_verdict_names_a_call_that_does_not_return)
 {
@@ -1574,9 +1574,10 @@ Test(verdict, first_transfer_with_another_process_blames_the_peer)
 	cr_assert_eq(out.v.rank, 3);
 	cr_assert_eq(out.v.missing[0], 8);
 	cr_assert_not_null(strstr(out.text, "is inside the native call"));
-	cr_assert_not_null(strstr(out.text,
-	                          "rank 3 is in another process, and the first "
-	                          "call waits until it calls"));
+	cr_assert_not_null(strstr(
+		out.text, "rank 3 is in another process, and the first "
+			  "send or receive between two ranks waits until "
+			  "both have called"));
 	/* After the first call, the ranks are connected. */
 	x->number = 2;
 	stalled_transfer();
