@@ -31,7 +31,7 @@ struct cohort_comm;
  * cohort_comm_close(), by cohort_group_close() and when a worker of
  * cohort_group_run() returns.  Memory for the calls of the largest batch is
  * kept until the group is closed.  One thread at a time per communicator;
- * blocks no more than a collective.
+ * blocks only as a collective does (cohort_all_reduce()).
  *
  * Returns:
  *   COHORT_OK         a batch is open
@@ -64,8 +64,8 @@ COHORT_API int cohort_batch_begin(struct cohort_comm *comm);
  * Returns: the same as cohort_all_reduce(), and
  *   COHORT_OK     the batch is queued
  *   COHORT_STATE  no batch is open, or the communicator is closed
- *   other codes   a call of the batch was refused; the error text has its
- *                 number
+ *   other codes   a call in the batch was refused; the error text says which
+ *                 one, counted from 1
  */
 COHORT_API int cohort_batch_end(struct cohort_comm *comm, void *stream,
                                 uint64_t *ticket);

@@ -12,8 +12,8 @@
  * *cause* ended the group.
  *
  * Instead of opening a group, each thread or process can *join* a communicator
- * as one rank, by a unique id.  The ranks that a process joins by one id follow
- * the same rules as a group.
+ * as one rank, with a unique id.  The ranks that a process joins with one id
+ * follow the same rules as a group.
  *
  * The *gpu* platform uses NCCL and the CUDA runtime.  The *host* platform has
  * the same functions on CPU threads and host memory, and needs no GPU.
@@ -117,16 +117,16 @@
  * Structs
  *
  * Programs and libraries of different versions work together: structs keep
- * their size, and later versions use reserved words for new fields, which have
+ * their size, and later versions turn reserved fields into new ones, which have
  * no effect if they are 0.
  *
  *  - Options have init functions, which also set their size.  Set every other
  *    struct to 0 first; if it has a size field, set that to sizeof the struct.
- *  - Reserved words of a struct that the library reads must be 0; otherwise the
- *    call returns COHORT_INVALID.  In a struct that the library fills, it sets
+ *  - Reserved fields of a struct that the library reads must be 0; otherwise
+ *    the call returns COHORT_INVALID.  In a struct that the library fills, it sets
  *    them to 0.
  *  - struct cohort_tensor, cohort_parameter, cohort_fault and cohort_unique_id
- *    have no reserved words.  A later version that needs more fields will add
+ *    have no reserved fields.  A later version that needs more fields will add
  *    new functions.
  *
  * Blocking

@@ -3,7 +3,8 @@
 #define COHORT_COHORT_HPP
 
 /*
- * The library from C++17: handles that close themselves, errors as exceptions
+ * C++17 interface to the library, with handles that close themselves and errors
+ * as exceptions
  *
  * This header needs no library of its own.  Each member's comment names the C
  * function that it calls; the comment of that function is the contract for
@@ -61,18 +62,19 @@
  *    synchronize the child first; otherwise the destructor waits for the device
  *    as cudaFree() does, without a limit.
  *  - A batch that was not ended launches none of its calls.
- *  - A reducer calls cohort_reducer_free().  In the middle of a step the rank
- *    fails first, because its gradients may be in use and the other ranks wait
- *    for it; the free then waits up to the abort deadline.  After finish_on()
- *    the destructor waits up to 10 s for the operations that the rank has
- *    submitted, and the rank fails only after that.
+ *  - A reducer calls cohort_reducer_free().  In the middle of a step, the
+ *    destructor first fails the rank (cohort_comm_fail()), because its
+ *    gradients may be in use and the other ranks wait for it; the free then
+ *    waits up to the abort deadline.  After finish_on() the destructor waits
+ *    up to 10 s for the operations that the rank has submitted, and the rank
+ *    fails only after that.
  *
  * Handles can be moved but not copied.  A handle that was moved from, or was
  * closed, is empty, and may only be assigned to or destroyed.
  *
  * The objects do not know whether their group is still open.  Do not use
  * communicators and tickets after their group is closed.  Before the group is
- * closed, destroy, free, end or unbind all memory, reducers, batches and bound
+ * closed, free all memory and reducers, end all batches, and unbind all bound
  * objects.  These rules also apply to the close of a joined or split
  * communicator.  Declare a bound object before memory and reducers, so that
  * they are destroyed while the thread is still bound.

@@ -237,8 +237,8 @@ COHORT_API int cohort_broadcast_many(struct cohort_comm *comm,
 
 /* Location of the scalar of a premultiplied sum; values as in NCCL. */
 enum cohort_scalar {
-	/* Memory of the rank's device, read each time that an operation with
-	 * the sum runs. */
+	/* Memory of the rank's device, read whenever an operation that uses
+	 * this reduction runs. */
 	COHORT_SCALAR_DEVICE = 0,
 	COHORT_SCALAR_HOST = 1, /* memory of the host, read by the call */
 };

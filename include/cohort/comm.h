@@ -6,7 +6,7 @@
  * Communicators: the object with which one rank calls collectives
  *
  * A communicator comes from splitting or running a group (cohort/group.h), from
- * joining by a unique id, or from splitting another communicator.  After some
+ * joining with a unique id, or from splitting another communicator.  After some
  * respawns a communicator is *forgotten* (cohort_group_respawn()).
  */
 
@@ -18,7 +18,7 @@ extern "C" {
 
 struct cohort_comm;
 
-/* An id that ranks join by: bytes that can be sent to other processes. */
+/* An id that ranks join with: bytes that can be sent to other processes. */
 struct cohort_unique_id {
 	unsigned char bytes[192];
 };
@@ -46,7 +46,7 @@ struct cohort_unique_id {
 COHORT_API int cohort_unique_id(int platform, struct cohort_unique_id *id);
 
 /*
- * cohort_comm_join - become one rank of a communicator, by an id
+ * cohort_comm_join - join a communicator as one of its ranks, with a shared id
  * @id:      the same for all ranks
  * @nranks:  number of ranks, 1 to COHORT_MAX_RANKS, the same for all ranks
  * @rank:    0 to @nranks - 1, different for each rank
@@ -59,17 +59,17 @@ COHORT_API int cohort_unique_id(int platform, struct cohort_unique_id *id);
  * Every rank must join, each on its own thread.  May be called from any
  * thread; blocks until all ranks have joined, or the init deadline has passed.
  *
- * The ranks that a process joins by one id belong together like the ranks of a
- * group: an abort handle of one rank ends all, their calls are compared, and
+ * The ranks that a process joins with one id belong together like the ranks of
+ * a group: an abort handle of one rank ends all, their calls are compared, and
  * the watchdog sees all of them.  The watchdog does not see ranks of other
  * processes, and verdicts say so.  Joined ranks cannot be run or respawned.
  * Bind each rank to its thread (cohort_comm_bind()).  After a cause, close all
- * joined ranks and join again by a new id.  When the process closes its last
+ * joined ranks and join again with a new id.  When the process closes its last
  * joined rank, the communicator ends as in cohort_group_close(), and no call
  * may use it afterwards.
  *
- * On error no rank of this process has joined, and those that join by @id later
- * get an error, too: use a new id.
+ * On an error, no rank of this process has joined, and any rank that later
+ * joins with @id also gets an error.  Use a new id.
  *
  * Returns: the same as cohort_group_open(), and
  *   COHORT_OK            this rank has joined
@@ -283,7 +283,7 @@ COHORT_API int cohort_tag(struct cohort_comm *comm, const char *text);
  * child by cohort_comm_close() on each of its ranks: the last close in this
  * process ends it, and no call may use it afterwards.  A child that is not
  * closed is closed with the parent's group, or with the parent if the parent's
- * ranks have joined by an id.
+ * ranks have joined with an id.
  *
  * COHORT_MISMATCH, COHORT_STALLED, COHORT_INIT_TIMEOUT, COHORT_NCCL,
  * COHORT_CUDA, COHORT_NO_MEMORY and COHORT_SYSTEM end this communicator,

@@ -88,8 +88,8 @@ COHORT_API int cohort_free(struct cohort_comm *comm, void *memory);
  * calls return COHORT_STATE inside a section, and have no effect: collectives,
  * cohort_comm_split(), cohort_comm_join(), cohort_comm_close(),
  * cohort_group_open(), cohort_group_run(), cohort_group_respawn(),
- * cohort_group_close(), calls that wait for an earlier call with host memory
- * that has timed out, and, after an abort, cohort_deregister() and
+ * cohort_group_close(), calls that must wait for an earlier host-memory call
+ * that timed out, and, after an abort, cohort_deregister() and
  * cohort_free() of registered memory.
  *
  * May be called from any thread.  Blocks briefly while a collective is being
@@ -116,10 +116,10 @@ COHORT_API int cohort_quiet_end(void);
  * @bytes:  size, 1 or more
  * @memory: set to the memory, to be freed by cohort_free()
  *
- * Collectives on registered memory may avoid copies.  The memory is from
- * ncclMemAlloc(), which is the kind that is safe to register (docs/gpu.md,
- * "Registered memory").  An abort deregisters it.  One thread at a time per
- * communicator; blocks only as cudaMalloc() may.
+ * Collectives on registered memory may avoid copies.  The memory is allocated
+ * with ncclMemAlloc(), because only such memory is safe to register
+ * (docs/gpu.md, "Registered memory").  An abort deregisters it.  One thread at
+ * a time per communicator; blocks only as cudaMalloc() may.
  *
  * Returns: the same as cohort_alloc(), and
  *   COHORT_NCCL       a call of NCCL failed; nothing has changed

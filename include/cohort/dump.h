@@ -34,8 +34,8 @@ struct cohort_group;
  *
  * A later dump replaces each file atomically, but never a file that a verdict
  * wrote.  Up to 256 communicators that were split from the group have their own
- * files.  Ranks that have joined by an id are dumped only with a verdict or for
- * a signal.  See docs/dumps.md for the contents and the names, and for
+ * files.  Ranks that have joined with an id are dumped only with a verdict or
+ * for a signal.  See docs/dumps.md for the contents and the names, and for
  * temporary files.
  *
  * Other ranks need not do anything.  May be called from any thread; takes no

@@ -188,7 +188,7 @@ COHORT_API int cohort_group_run(struct cohort_group *group,
  * @group:      a group that has a cause
  * @lost_ranks: the @n ranks to leave out, numbered as in the ended generation,
  *              of this or other processes; NULL if @n is 0
- * @n:          0 to the number of all ranks - 1
+ * @n:          number of lost ranks; at least one rank of the group must remain
  *
  * Opens new communicators over the remaining devices, with the ranks renumbered
  * in the old order (cohort_comm_origin()).  The group can then be split or run
@@ -313,9 +313,10 @@ COHORT_API int cohort_group_abandoned(const struct cohort_group *group,
  * Pass these ranks to cohort_group_respawn():
  *
  *  - the rank that the cause blames;
- *  - the missing ranks of the cause, unless they are more than half of all;
+ *  - the ranks that the cause lists as missing, unless they are more than half
+ *    of all ranks;
  *  - the ranks whose workers were abandoned, unless they are more than half of
- *    all, another rank is to blame, and the abort has finished.
+ *    all ranks, another rank is to blame, and the abort has finished.
  *
  * If this would be every rank, the function returns none.  May be called from
  * any thread; does not block.
@@ -395,8 +396,9 @@ COHORT_API int cohort_group_alloc(struct cohort_group *group, size_t bytes,
  * Works before and after the split.  After an error, the memory of each pointer
  * that is not NULL remains allocated; call again.  After a respawn @memory must
  * have one pointer for each rank of the new generation.  To free the memory of
- * a lost rank, make one more call with its pointer, at any rank, and NULL for
- * all others.  One thread at a time per group; blocks as cohort_free() does.
+ * a lost rank, make one more call, with its pointer in any one element of
+ * @memory and NULL in all others.  One thread at a time per group; blocks as
+ * cohort_free() does.
  *
  * Returns: the same as cohort_free()
  */

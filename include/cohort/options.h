@@ -3,7 +3,7 @@
 #define COHORT_OPTIONS_H
 
 /*
- * Options of a group, and of ranks that join by id
+ * Options of a group, and of ranks that join with an id
  */
 
 #include <stddef.h>
@@ -31,16 +31,17 @@ enum cohort_stack {
 
 /* Ways to launch a list of tensors (cohort_all_reduce_many() and the like). */
 enum cohort_many {
-	/* On the host platform, as COHORT_MANY_GROUP.  On the gpu platform,
-	 * tensors of less than 64 KiB are packed as by COHORT_MANY_FLAT, if the
-	 * list has at least 32 of them; other tensors are launched in native
-	 * groups of at most 64 tensors. */
+	/* On the host platform, the same as COHORT_MANY_GROUP.  On the gpu
+	 * platform, tensors of less than 64 KiB are packed as by
+	 * COHORT_MANY_FLAT, if the list has at least 32 of them; other tensors
+	 * are launched in native groups of at most 64 tensors. */
 	COHORT_MANY_AUTO = 0,
 	COHORT_MANY_GROUP = 1, /* in one native group */
 
-	/* Packed into a buffer by copies in stream order, and launched from
-	 * there: up to 25 MiB of tensors of one type at a time.  Calls that are
-	 * captured into graphs are launched in native groups. */
+	/* Copy the tensors into a buffer, in stream order, and launch one call
+	 * per buffer of at most 25 MiB of one type; a larger tensor is alone in
+	 * its buffer.  Calls that are captured into graphs are launched in
+	 * native groups. */
 	COHORT_MANY_FLAT = 2,
 };
 
@@ -107,8 +108,8 @@ struct cohort_group_options {
 	size_t size; /* set by cohort_group_options_init() */
 
 	/* Name of the group in texts and, truncated to about 8 bytes, in the
-	 * names of threads; default "cohort".  The name is truncated to 63
-	 * bytes, between characters of UTF-8; "?" replaces control
+	 * names of threads; default "cohort".  The name is truncated to at
+	 * most 63 bytes, on a UTF-8 character boundary; "?" replaces control
 	 * characters. */
 	const char *name;
 	int platform; /* enum cohort_platform, default COHORT_PLATFORM_AUTO */
@@ -193,13 +194,13 @@ struct cohort_group_options {
 	int connect; /* enum cohort_connect, the same on all ranks */
 
 	/* Method by which this process finds the other processes of the group
-	 * (cohort/bootstrap.h); copied; default none.  Not for
+	 * (cohort/bootstrap.h); copied; default none.  Must be NULL for
 	 * cohort_comm_join(). */
 	const struct cohort_bootstrap *bootstrap;
 
 	/* Handle from cohort_abort_create(), for one group, or for ranks that
-	 * join by one id; default none.  Firing it ends an open or join that is
-	 * waiting (COHORT_ABORTED), and later the group, until the group's
+	 * join with one id; default none.  Firing it ends an open or join that
+	 * is waiting (COHORT_ABORTED), and later the group, until the group's
 	 * first respawn.  Borrowed for the call. */
 	struct cohort_abort *abort;
 

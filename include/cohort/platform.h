@@ -19,8 +19,8 @@ extern "C" {
 /* Platform that a group runs on. */
 enum cohort_platform {
 	/* The platform that COHORT_PLATFORM in the environment names ("gpu" or
-	 * "host").  If it is not set, gpu if the machine has a GPU, and host
-	 * otherwise. */
+	 * "host").  If the variable is not set, the gpu platform is used if the
+	 * machine has a GPU, otherwise the host platform. */
 	COHORT_PLATFORM_AUTO = 0,
 	COHORT_PLATFORM_GPU = 1,  /* NCCL and CUDA, opened at run time */
 	COHORT_PLATFORM_HOST = 2, /* CPU threads and host memory, built in */
@@ -67,7 +67,7 @@ struct cohort_platform_info {
  *            for the platform of a group whose options do not choose one
  * @info:     filled up to its size, which the caller has set
  *
- * A platform that is not installed is no error: @info->status is then
+ * It is not an error if the platform is not installed: @info->status is then
  * COHORT_NO_LIBRARY, COHORT_NO_SYMBOL, COHORT_NO_DEVICE, COHORT_CUDA or
  * COHORT_UNSUPPORTED (too old, or not NCCL), and @info->reason names what is
  * missing.  The status of the host platform may be COHORT_INVALID if an

@@ -94,10 +94,10 @@ struct cohort_reducer_options {
 	int find_unused;
 	int keep_plan; /* 1 to keep the first plan of the buckets */
 
-	/* 1 if helpers, like the owner, launch the buckets that they complete.
-	 * Then no other thread may call on the communicator during a step.  Set
-	 * it if the owner waits for its helpers outside of the library, as
-	 * PyTorch does on GPUs. */
+	/* 1 if helper threads, and not only the owner, launch the buckets that
+	 * they complete.  Then no other thread may call on the communicator
+	 * during a step.  Set it if the owner waits for its helpers outside of
+	 * the library, as PyTorch does on GPUs. */
 	int helpers_launch;
 	int sharded; /* 1 if each rank gets only its shard of each gradient */
 
@@ -210,8 +210,8 @@ COHORT_API int cohort_reducer_begin(struct cohort_reducer *reducer,
  * @stream: as for cohort_reducer_begin()
  *
  * If the weights of all ranks are 0, cohort_reducer_finish() returns
- * COHORT_SKIP and leaves the gradients unchanged.  Blocks no more than a
- * collective.  Otherwise as cohort_reducer_begin().
+ * COHORT_SKIP and leaves the gradients unchanged.  Blocks only as a
+ * collective does (cohort_all_reduce()).  Otherwise as cohort_reducer_begin().
  *
  * Returns: the same as cohort_reducer_begin(), and
  *   COHORT_INVALID  an argument is wrong, or the reducer is not weighted

@@ -122,16 +122,18 @@ enum cohort_fault_kind {
 	 * reach each other.  @rank and @operation are the device numbers, in
 	 * any order, not -1.  If @value is 0, copies between the devices never
 	 * finish, and the rank on the device @operation never arrives.
-	 * Otherwise copies fail with cudaError_t @value, and a call makes that
-	 * rank's device fail, as COHORT_FAULT_DEVICE does.  A copy whose error
-	 * is sticky also makes the device fail.
+	 * Otherwise copies fail with cudaError_t @value, and a communicator
+	 * call makes device @operation fail, as COHORT_FAULT_DEVICE does.  A
+	 * copy whose error is sticky also makes the device fail.
 	 *
-	 * Until cohort_sim_faults_clear(), the fault affects plain copies over
-	 * the path, but not copies of rows.  It also affects calls of a
-	 * communicator that has both devices, unless NCCL_P2P_DISABLE is 1 in
-	 * the environment.  If both numbers are the same device, the fault
-	 * affects copies from, to and within its memory, and its calls.  If
-	 * NVIDIA's NCCL runs on the simulator, only copies are affected.
+	 * Until cohort_sim_faults_clear(), the fault affects one-dimensional
+	 * copies over the path, but not two-dimensional ones
+	 * (cudaMemcpy2DAsync()).  It also affects calls of a communicator that
+	 * has both devices, unless NCCL_P2P_DISABLE is 1 in the environment.
+	 * If both numbers name the same device, the fault affects copies within
+	 * its memory and between its memory and the host's, and the
+	 * communicator calls of its rank.  If NVIDIA's NCCL runs on the
+	 * simulator, only copies are affected.
 	 */
 	COHORT_FAULT_PATH = 13,
 

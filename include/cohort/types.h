@@ -34,9 +34,9 @@ extern "C" {
  *
  * The 8-bit floats are the OCP formats.  E4M3 has no infinity.  Results beyond
  * the range of either format, including infinities, saturate to its largest
- * finite value.  On the gpu platform NCCL and the devices define the 8-bit
- * floats, and a call with a type that they refuse ends the group with
- * COHORT_NCCL.
+ * finite value.  On the gpu platform, NCCL and the device determine which
+ * 8-bit floats are supported and how they round; a call with an unsupported
+ * type ends the group with COHORT_NCCL.
  */
 #define COHORT_TYPE_LIST(X)                                                    \
 	X(COHORT_I8, 0, 1, "int8")                                             \

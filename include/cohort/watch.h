@@ -202,7 +202,7 @@ struct cohort_rank_report {
 	uint64_t reserved[3];
 };
 
-/* Progress of the event that a verdict reports. */
+/* How far the problem that a verdict reports has gone. */
 enum cohort_stage {
 	COHORT_STAGE_SLOW = 0,    /* options.slow_ns have passed */
 	COHORT_STAGE_WARNING = 1, /* for PROBER_STUCK only */
