@@ -303,7 +303,8 @@ Test(join, host_platform_joins_only_ranks_of_one_process)
 	struct joiner j = { .id = &id, .size = 2 };
 
 	place_need_one_process("joins of one process alone");
-	/* like the id of an earlier process with the same pid */
+	/* Make the id look like one from an earlier process with the same
+	 * pid. */
 	id.bytes[16] ^= 1;
 	refused(&j, COHORT_UNSUPPORTED, "ranks of one process");
 }

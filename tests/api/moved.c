@@ -45,8 +45,8 @@ static void fill(int rank)
 	memset(memory[rank].recv, 0, sizeof(memory->recv));
 }
 
-/* Check that block @block of @bytes that @rank received is block @at of rank
- * @from's data, and fill the buffers again. */
+/* Check that the @block-th block that @rank received equals the @at-th block of
+ * rank @from's data. A block has @bytes bytes. */
 static void check_block(int rank, int block, int from, int at, size_t bytes)
 {
 	const unsigned char *got = memory[rank].recv + (size_t)block * bytes;

@@ -153,8 +153,8 @@ static size_t count_of(int i)
 	return counts[i % 7];
 }
 
-/* Return the number of elements per block if call @i is a collective of
- * blocks. */
+/* Return the block size, in elements, to use if call @i is an all-gather or a
+ * reduce-scatter. */
 static size_t block_of(const struct ranker *x, int i)
 {
 	const size_t most = MOST / (size_t)x->c->n, count = count_of(i);

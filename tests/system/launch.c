@@ -248,7 +248,7 @@ static void test_abort(void)
 	leave("abort");
 }
 
-/* ---- lives ------------------------------------------------------------- */
+/* ---- lives: processes that continue to run ----------------------------- */
 
 static const char *folder;
 

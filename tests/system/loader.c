@@ -85,7 +85,7 @@ const char *cudaGetErrorString(cudaError_t error)
 	return error_text((int)error);
 }
 
-/* Return success. Stands for all functions of the driver. */
+/* Return success. Stands in for every driver function. */
 static int answer_success(void)
 {
 	return 0;

@@ -99,7 +99,8 @@ static void abort_by_threads(struct stage *g)
 	each(g, abort_by_thread_part);
 }
 
-/* Call after an abort that has freed nothing, because one rank still exists. */
+/* Make calls on a communicator that was aborted but not freed, because another
+ * rank still exists. */
 static void call_after_abort(struct stage *g)
 {
 	struct actor *m = &g->main, *a = &g->actors[0];

@@ -41,9 +41,8 @@ static int step(struct cohort_reducer *r, struct cohort_comm *comm, int k)
 	return rc == COHORT_OK ? cohort_reducer_finish(r, RANKS_SOON) : rc;
 }
 
-/*
- * Run a step with all options: ranks have a batch, join, or skip parameters.
- */
+/* Run a weighted step in which some ranks join without data, and odd ranks
+ * leave parameter 0 unused. */
 static int full_step(struct cohort_reducer *r, struct cohort_comm *comm, int k)
 {
 	int i, rc, rank = cohort_comm_rank(comm);

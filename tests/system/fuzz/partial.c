@@ -9,7 +9,7 @@
 
 static ncclComm_t comm_of(struct family *f, int rank)
 {
-	/* Acquire pairs with the release of the host platform's store. */
+	/* This acquire pairs with the host platform's release store. */
 	return __atomic_load_n(&f->comm[rank], __ATOMIC_ACQUIRE);
 }
 
@@ -41,8 +41,8 @@ void partial_abort(struct family *f)
 }
 
 /*
- * End a partial family. If no rank has joined, its id is still unused, and the
- * join of a single rank uses it up.
+ * End a partial family. If no rank has joined, its id is still unused, so let
+ * one rank join with it to consume it.
  */
 void partial_end(struct family *f)
 {

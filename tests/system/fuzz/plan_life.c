@@ -366,8 +366,8 @@ bool plan_abort(struct program *p, struct step *s)
 }
 
 /*
- * Plan a fault. In strict mode, a rank must not continue after its call was
- * refused, because that refuses the call's whole group.
+ * Plan a fault. In strict mode, plan no fault that makes a call fail: the
+ * failure would fail the whole native group, and the rank must not continue.
  */
 bool plan_fault(struct program *p, struct step *s)
 {

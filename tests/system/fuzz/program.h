@@ -97,7 +97,9 @@ enum { STEP_BYTES_USED = 0 STEP_LIST(STEP_WEIGHT) };
 struct part {
 	struct program *program;
 	struct step *step;
-	struct part *next; /* the owner's next part that was not checked */
+	/* next part in the same list of the owner (pending, parts or
+	 * checked) */
+	struct part *next;
 	int rank;
 	ncclResult_t called;
 	bool queued;  /* the call has taken effect */

@@ -6,8 +6,8 @@
  *
  *  fuzz [ROUNDS [SEED]]
  *
- * Integers must be exact. Floats must be as close as any order of additions
- * makes them. A failure is reported with its round and seed.
+ * Integers must be exact. Floats may differ by at most the rounding error of
+ * any order of additions. A failure is reported with its round and seed.
  */
 
 #include <math.h>

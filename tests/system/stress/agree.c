@@ -6,8 +6,8 @@
  * In every round, one of three ranks makes a different call at a random place
  * of a sequence. Each rank runs at its own pace. Checks that every rank gets an
  * error and none hangs, that the earlier sums are right, and that each native
- * communicator was released once. The cause must name the odd rank, or no rank
- * if too few had called for a majority.
+ * communicator was released once. The cause must name the rank that differs,
+ * or no rank if too few had called for a majority.
  */
 
 #include <stdatomic.h>

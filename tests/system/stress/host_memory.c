@@ -44,7 +44,7 @@ static size_t random_count(uint64_t *seed)
 	return 1 + stress_random(seed) % most[stress_random(seed) % 4];
 }
 
-/* Return no timeout or a random one, from 0 ns to 0.3 ms. */
+/* Return COHORT_FOREVER, or a random timeout below 0.3 ms. */
 static uint64_t random_timeout(uint64_t *seed)
 {
 	static const uint64_t most[] = { 1, 10000, 300000 };

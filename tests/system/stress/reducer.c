@@ -303,8 +303,9 @@ static int step(struct rank *rank)
 	abort_if(rank, false);
 	/*
 	 * Wait for the helpers before a cancel, and before a finish that finds
-	 * unused gradients. No thread marks those, so nothing else shows that
-	 * no helper is still in ready.
+	 * unused gradients. Unused gradients are never marked, so the reducer's
+	 * progress cannot show that every helper has returned from
+	 * cohort_reducer_ready().
 	 */
 	if (counts || rank->fails_at >= 0)
 		await_helpers(rank);

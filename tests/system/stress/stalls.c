@@ -99,7 +99,8 @@ static void aborter_main(void *arg, int i)
 	contest_fire(&round->contest, i);
 }
 
-/* Let only an expired deadline count. Runs on the notifier's thread. */
+/* End the group only for an expired deadline. Called on the notifier's
+ * thread. */
 static int on_verdict(const struct cohort_verdict *verdict, void *user)
 {
 	(void)user;

@@ -8,8 +8,8 @@
  * from stream to stream: work on one stream reads the token, adds one and
  * writes it, and the next stream waits for this work by an event or a mark. At
  * the end the token must equal the number of hops. One of the streams is the
- * thread's own default stream. Some hops are a graph with a fork and a join,
- * which count two.
+ * thread's own default stream. Some hops are queued as graphs with a fork
+ * and a join, each of which counts as two hops.
  */
 
 #include <pthread.h>
