@@ -441,18 +441,18 @@ static struct cohort_cause be_late(cohort_worker_fn worker, int connect)
 	return cause;
 }
 
-Test(connect, first_collective_has_exec_ns_if_ranks_are_connected)
+Test(connect, first_collective_gets_exec_ns_if_ranks_are_connected)
 {
 	cr_assert_eq(be_late(sum_twice, COHORT_CONNECT_COLLECTIVES).collective,
 	             1);
 }
 
-Test(connect, first_collective_has_init_ns_if_it_connects_the_ranks)
+Test(connect, first_collective_gets_init_ns_if_it_connects_the_ranks)
 {
 	cr_assert_eq(be_late(sum_twice, COHORT_CONNECT_NONE).collective, 2);
 }
 
-Test(connect, first_message_has_exec_ns_if_the_pair_is_connected)
+Test(connect, first_message_gets_exec_ns_if_the_pair_is_connected)
 {
 	const struct cohort_cause cause =
 		be_late(send_twice, COHORT_CONNECT_ALL);
@@ -461,7 +461,7 @@ Test(connect, first_message_has_exec_ns_if_the_pair_is_connected)
 	                   cause.text);
 }
 
-Test(connect, first_message_has_init_ns_if_it_connects_the_pair)
+Test(connect, first_message_gets_init_ns_if_it_connects_the_pair)
 {
 	const struct cohort_cause cause =
 		be_late(send_twice, COHORT_CONNECT_COLLECTIVES);

@@ -811,7 +811,7 @@ Test(dump, dump_signal_with_a_handler_of_the_program_is_left_alone)
 }
 
 /* A handler of a fault cannot return: the fault would occur again. */
-Test(dump, open_refuses_dump_signals_of_faults_and_of_the_system)
+Test(dump, open_refuses_fault_and_reserved_signals_as_dump_signal)
 {
 	static const int refused[] = { SIGSEGV, SIGBUS, SIGFPE,  SIGILL,
 		                       SIGTRAP, SIGSYS, SIGABRT, SIGCHLD,

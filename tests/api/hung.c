@@ -170,7 +170,7 @@ static void *keep_child(void *comm)
 	return NULL;
 }
 
-Test(hung, child_of_an_aborted_group_has_its_cause_after_the_close)
+Test(hung, child_keeps_the_cause_of_its_aborted_group_after_close)
 {
 	int i;
 

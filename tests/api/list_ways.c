@@ -158,7 +158,7 @@ Test(list_ways, lists_are_launched_in_the_platforms_way_by_default)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(list_ways, list_can_be_one_native_group)
+Test(list_ways, list_can_be_launched_in_one_native_group)
 {
 	o.many = COHORT_MANY_GROUP;
 	open_all();
@@ -166,7 +166,7 @@ Test(list_ways, list_can_be_one_native_group)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(list_ways, list_can_be_native_groups_of_limited_size)
+Test(list_ways, list_can_be_launched_in_native_groups_of_limited_size)
 {
 	failing_limit_lists(&small_groups);
 	open_all();

@@ -844,7 +844,7 @@ static void says(const char *text)
 	          cause.text);
 }
 
-Test(p2p, send_without_its_receive_names_both_ranks)
+Test(p2p, verdict_on_an_unmatched_send_names_both_ranks)
 {
 	int sends = 1;
 
@@ -863,7 +863,7 @@ Test(p2p, send_without_its_receive_names_both_ranks)
 	says_at_length("its last call was barrier, ");
 }
 
-Test(p2p, receive_without_its_send_names_both_ranks)
+Test(p2p, verdict_on_an_unmatched_receive_names_both_ranks)
 {
 	int sends = 0;
 

@@ -209,7 +209,7 @@ Test(run, cause_has_the_text_of_the_error_that_a_worker_returned)
 	             "root is 9, not 0 to 1");
 }
 
-Test(run, cause_has_no_text_of_an_error_that_a_worker_handled)
+Test(run, cause_text_omits_an_error_that_the_worker_handled)
 {
 	spread_not(
 		"a process's run may be over before another's worker returns");

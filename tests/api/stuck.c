@@ -274,7 +274,7 @@ Test(stuck, close_names_the_probers_first_call_if_it_hangs)
 	stuck_release();
 }
 
-Test(stuck, close_names_the_prober_that_hangs_at_the_next_device)
+Test(stuck, close_reports_a_prober_stuck_at_a_later_rank)
 {
 	const struct cohort_verdict *v;
 	uint64_t t;

@@ -510,7 +510,7 @@ Test(watch, rank_with_a_busy_stream_is_not_named_without_start_marks)
  * the call waits for the late rank only after the end of the first call. This
  * must hold even if the watchdog checks between the two calls.
  */
-Test(watch, deadline_of_a_queued_call_starts_after_the_call_before)
+Test(watch, deadline_of_a_queued_call_starts_when_the_one_ahead_is_done)
 {
 	const uint64_t late = 1700 * MS;
 	static int32_t second = 0;
@@ -957,7 +957,7 @@ Test(watch, closed_rank_is_no_longer_paused)
 	close_group();
 }
 
-Test(watch, verdict_after_a_pause_counts_from_its_end)
+Test(watch, verdict_measures_time_from_the_end_of_a_pause)
 {
 	const struct cohort_verdict *v;
 	uint64_t before;
@@ -1113,7 +1113,7 @@ static void expect_told(int kind, int rank, const char *text)
 	cr_assert_str_eq(recorded_verdicts.seen[0].line, text);
 }
 
-Test(watch, end_by_a_deadline_is_reported_once)
+Test(watch, group_ended_by_a_deadline_is_reported_once)
 {
 	struct cohort_cause cause;
 	uint64_t t;

@@ -160,7 +160,7 @@ Test(fault, fault_does_not_strike_after_it_was_cleared, .timeout = 10)
 
 /* ---- never ------------------------------------------------------------ */
 
-Test(fault, never_fault_blocks_every_rank_until_the_abort, .timeout = 10)
+Test(fault, COHORT_FAULT_NEVER_blocks_all_ranks_until_the_abort, .timeout = 10)
 {
 	const struct platform *p = native_open(3);
 	struct native_clique clique;
@@ -182,7 +182,7 @@ Test(fault, never_fault_blocks_every_rank_until_the_abort, .timeout = 10)
 	cr_assert_eq(p->ncclGroupEnd(), ncclSuccess);
 }
 
-Test(fault, never_fault_strikes_only_one_communicator, .timeout = 10)
+Test(fault, COHORT_FAULT_NEVER_strikes_only_one_communicator, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique struck;

@@ -329,7 +329,7 @@ Test(neighbours, ranks_may_group_adjacent_calls_differently, .timeout = 30)
 
 /* All ranks make the same calls in groups of one size. Only the size of the
  * first group differs between ranks. */
-Test(neighbours, adjacent_calls_work_if_first_groups_differ_in_size,
+Test(neighbours, back_to_back_calls_work_if_first_groups_differ_in_size,
      .timeout = 30)
 {
 	static const struct shape shapes[] = {

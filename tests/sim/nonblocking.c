@@ -471,7 +471,7 @@ Test(nonblocking, nonblocking_finalize_can_be_awaited)
 }
 
 /* A finalize that waits for work is in progress until an abort. */
-Test(nonblocking, nonblocking_finalize_of_a_hang_can_be_aborted)
+Test(nonblocking, nonblocking_finalize_that_hangs_can_be_aborted)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique c;

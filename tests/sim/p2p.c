@@ -438,7 +438,7 @@ Test(p2p, unmatched_message_to_itself_drops_the_group)
 	native_clique_destroy(&c);
 }
 
-Test(p2p, ungrouped_message_to_itself_is_invalid)
+Test(p2p, ungrouped_send_to_self_is_invalid)
 {
 	struct native_clique c;
 	int32_t x = 7;

@@ -95,7 +95,7 @@ Test(stream, host_function_blocks_later_work_but_not_its_caller)
 	cr_assert_eq(p->cudaStreamQuery(stream), cudaSuccess);
 }
 
-Test(stream, host_function_runs_although_no_thread_waits)
+Test(stream, host_function_runs_even_if_no_thread_waits)
 {
 	sem_t ran;
 

@@ -40,7 +40,7 @@ static void act_with_a_graph(struct native_clique *clique)
 	native_clique_destroy(clique);
 }
 
-Test(strict, strict_mode_names_a_graph_that_outlives_its_communicator,
+Test(strict, strict_mode_reports_a_graph_that_outlives_its_communicator,
      .timeout = 10)
 {
 	doomed_expect(
@@ -77,28 +77,28 @@ static void abort_after_destroy(struct native_clique *c)
 	c->p->ncclCommAbort(c->comm[2]);
 }
 
-Test(strict, strict_mode_names_a_second_abort, .timeout = 10)
+Test(strict, strict_mode_reports_a_second_abort, .timeout = 10)
 {
 	doomed_expect(abort_twice,
 	              "ncclCommAbort: rank 0, device 0, communicator 0: "
 	              "already released by ncclCommAbort");
 }
 
-Test(strict, strict_mode_names_a_second_destroy, .timeout = 10)
+Test(strict, strict_mode_reports_a_second_destroy, .timeout = 10)
 {
 	doomed_expect(destroy_twice,
 	              "ncclCommDestroy: rank 1, device 1, communicator 0: "
 	              "already released by ncclCommDestroy");
 }
 
-Test(strict, strict_mode_names_a_destroy_after_the_abort, .timeout = 10)
+Test(strict, strict_mode_reports_a_destroy_after_an_abort, .timeout = 10)
 {
 	doomed_expect(destroy_after_abort,
 	              "ncclCommDestroy: rank 1, device 1, communicator 0: "
 	              "already released by ncclCommAbort");
 }
 
-Test(strict, strict_mode_names_an_abort_after_the_destroy, .timeout = 10)
+Test(strict, strict_mode_reports_an_abort_after_a_destroy, .timeout = 10)
 {
 	doomed_expect(abort_after_destroy,
 	              "ncclCommAbort: rank 2, device 2, communicator 0: "
@@ -153,14 +153,14 @@ static void ask_error_of_freed(struct native_clique *c)
 	c->p->ncclGetLastError(c->comm[1]);
 }
 
-Test(strict, strict_mode_names_a_collective_on_a_freed_communicator,
+Test(strict, strict_mode_reports_a_collective_on_a_freed_communicator,
      .timeout = 10)
 {
 	doomed_expect(sum_freed, "ncclAllReduce: rank 2, device 2, "
 	                         "communicator 1: used after it was freed");
 }
 
-Test(strict, strict_mode_names_a_query_of_a_freed_communicator, .timeout = 10)
+Test(strict, strict_mode_reports_a_query_of_a_freed_communicator, .timeout = 10)
 {
 	doomed_expect(ask_freed, "ncclCommGetAsyncError: rank 0, device 0, "
 	                         "communicator 1: used after it was freed");
@@ -169,7 +169,8 @@ Test(strict, strict_mode_names_a_query_of_a_freed_communicator, .timeout = 10)
 	              "used after it was freed");
 }
 
-Test(strict, strict_mode_names_a_release_of_a_freed_communicator, .timeout = 10)
+Test(strict, strict_mode_reports_a_release_of_a_freed_communicator,
+     .timeout = 10)
 {
 	doomed_expect(abort_freed, "ncclCommAbort: rank 1, device 1, "
 	                           "communicator 1: used after it was freed");
@@ -231,7 +232,7 @@ static void finalize_beside_group(struct native_clique *c)
 	c->p->ncclCommFinalize(c->comm[1]);
 }
 
-Test(strict, strict_mode_names_a_collective_during_a_threads_group,
+Test(strict, strict_mode_reports_a_call_while_another_thread_has_a_group,
      .timeout = 10)
 {
 	doomed_expect(
@@ -240,7 +241,8 @@ Test(strict, strict_mode_names_a_collective_during_a_threads_group,
 		"thread is using the communicator, in ncclAllReduce");
 }
 
-Test(strict, strict_mode_names_a_destroy_during_a_threads_group, .timeout = 10)
+Test(strict, strict_mode_rejects_destroy_while_another_thread_has_a_group,
+     .timeout = 10)
 {
 	doomed_expect(
 		destroy_beside_group,
@@ -287,7 +289,7 @@ static void free_after_death_inside(struct native_clique *c)
 	abort_all(c);
 }
 
-Test(strict, strict_mode_names_a_free_while_a_thread_is_inside, .timeout = 10)
+Test(strict, strict_mode_reports_a_free_while_a_thread_is_inside, .timeout = 10)
 {
 	doomed_expect(free_beside_group,
 	              "ncclCommAbort: rank 1, device 1, communicator 0: freed "
@@ -295,7 +297,8 @@ Test(strict, strict_mode_names_a_free_while_a_thread_is_inside, .timeout = 10)
 }
 
 /* A thread that has ended inside a call counts as inside. */
-Test(strict, strict_mode_names_a_free_after_a_thread_died_inside, .timeout = 10)
+Test(strict, strict_mode_reports_a_free_if_a_thread_exited_inside,
+     .timeout = 10)
 {
 	doomed_expect(free_after_death_inside,
 	              "ncclCommAbort: rank 2, device 2, communicator 0: freed "
@@ -367,7 +370,7 @@ static void free_children_last(struct native_clique *c)
 		            "cudaStreamDestroy");
 }
 
-Test(strict, strict_mode_names_a_failed_child_freed_before_its_parent,
+Test(strict, strict_mode_reports_a_failed_child_freed_before_its_parent,
      .timeout = 10)
 {
 	doomed_expect(free_children_first,
@@ -396,7 +399,7 @@ static void shrink_busy(struct native_clique *c)
 	c->p->ncclCommShrink(c->comm[2], list, 2, &child, NULL, 0);
 }
 
-Test(strict, strict_mode_names_a_split_or_shrink_of_a_busy_parent,
+Test(strict, strict_mode_reports_a_split_or_shrink_of_a_busy_parent,
      .timeout = 10)
 {
 	doomed_expect(split_busy,
@@ -455,7 +458,8 @@ static void abort_then_destroy_busy(struct native_clique *c)
 	c->p->ncclCommDestroy(c->comm[2]);
 }
 
-Test(strict, strict_mode_names_a_destroy_while_a_peer_is_aborted, .timeout = 10)
+Test(strict, strict_mode_reports_a_destroy_while_a_peer_is_aborted,
+     .timeout = 10)
 {
 	doomed_expect(destroy_busy_then_abort,
 	              "ncclCommAbort: rank 1, device 1, communicator 0: a rank "
@@ -528,7 +532,7 @@ static void end_with_group_of_sum(struct native_clique *c)
 	pthread_join(thread, NULL);
 }
 
-Test(strict, strict_mode_names_a_group_that_is_left_open, .timeout = 10)
+Test(strict, strict_mode_reports_a_group_that_is_left_open, .timeout = 10)
 {
 	doomed_expect(end_with_group,
 	              "ncclGroupStart: the thread ends with an open group");

@@ -107,7 +107,7 @@ static void differ_later(struct native_clique *c)
 	c->p->ncclGroupEnd();
 }
 
-Test(strict_calls, strict_mode_names_collectives_that_differ)
+Test(strict_calls, strict_mode_reports_collectives_that_differ)
 {
 	doomed_expect(
 		differ_in_count,
@@ -175,7 +175,7 @@ static void equal_messages(struct native_clique *c)
 	message(c, 0, 0, ncclInt32);
 }
 
-Test(strict_calls, strict_mode_names_messages_that_differ)
+Test(strict_calls, strict_mode_reports_messages_that_differ)
 {
 	doomed_expect(differ_in_length,
 	              "ncclSend: rank 0, device 0, communicator 0: "
@@ -489,7 +489,7 @@ static void chain(struct native_clique *c)
 	c->p->cudaStreamSynchronize(c->stream[1]);
 }
 
-Test(strict_calls, strict_mode_names_a_cycle_of_waiting_ranks)
+Test(strict_calls, strict_mode_reports_a_cycle_of_waiting_ranks)
 {
 	place_skip_if_shared("cycles are not looked for");
 	doomed_expect(send_to_each_other,
@@ -584,7 +584,7 @@ static void wait_for_a_late_rank(struct native_clique *c)
 	sum_all_then_wait(c);
 }
 
-Test(strict_calls, strict_mode_names_a_thread_that_waits_for_itself)
+Test(strict_calls, strict_mode_reports_a_thread_that_waits_for_itself)
 {
 	place_skip_if_shared(
 		"threads that wait for themselves are not looked for");

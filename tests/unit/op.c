@@ -100,7 +100,7 @@ Test(op, gather_and_scatter_need_both_buffers_only_on_the_root)
 	cr_assert_eq(check(OP_SCATTER, tensor(&byte, NULL), 0), COHORT_INVALID);
 }
 
-Test(op, send_and_recv_take_only_their_own_buffer)
+Test(op, send_needs_a_send_buffer_and_recv_a_recv_buffer)
 {
 	cr_assert_eq(check(OP_SEND, tensor(&byte, NULL), 0), COHORT_OK);
 	cr_assert_eq(check(OP_SEND, tensor(NULL, &byte), 0), COHORT_INVALID);

@@ -741,7 +741,7 @@ Test(peers, exchange_omits_a_process_that_has_ended)
 
 /* Data that a process contributed before it ended counts in every other
  * process. */
-Test(peers, exchange_includes_data_given_before_the_end_of_a_process)
+Test(peers, exchange_includes_data_of_a_process_that_has_exited)
 {
 	uint64_t came[COHORT_RANK_WORDS];
 	char all[PROCESSES * BYTES] = "";

@@ -349,7 +349,7 @@ Test(peers_far, processes_say_what_their_ranks_do_and_on_which_host)
 	close_parts();
 }
 
-Test(peers_far, remote_process_reports_a_rank_that_misses_a_transfer)
+Test(peers_far, remote_process_reports_a_rank_that_has_not_joined_a_transfer)
 {
 	struct missing question = {
 		.number = 1,

@@ -128,7 +128,7 @@ Test(top, top_distinguishes_waiting_ranks_from_missing_ranks)
 	cr_assert_eq(sample.ranks[2].state, TOP_BETWEEN);
 }
 
-Test(top, top_calls_no_rank_late_because_its_process_dumped_first)
+Test(top, rank_whose_process_dumped_first_is_not_shown_as_late)
 {
 	struct made *a = make(0, 1, 7, 10 * S), *b = make(1, 2, 8, 11 * S);
 	uint64_t i;

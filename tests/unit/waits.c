@@ -567,7 +567,7 @@ Test(waits, rank_inside_a_call_of_a_child_is_not_called_busy)
 
 /* All ranks have called in the first child, in which rank 1 has not started,
  * because its stream waits in the second child for rank 2. */
-Test(waits, stream_that_waits_in_another_communicator_is_followed)
+Test(waits, blame_follows_a_stream_that_waits_in_another_communicator)
 {
 	static const int all[] = { 0, 1, 2 };
 	struct clique *root = make(NULL, NULL, 3);

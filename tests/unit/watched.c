@@ -967,7 +967,7 @@ Test(watched, nonblocking_creation_waits_only_for_missing_ranks)
 	cr_assert_eq(judge(), FOUND_NOTHING);
 }
 
-Test(watched, rank_of_an_ended_process_waits_for_no_creation)
+Test(watched, rank_of_an_ended_process_is_not_shown_as_waiting_in_init)
 {
 	const pid_t child = fork_ended(0);
 

@@ -191,7 +191,7 @@ Test(window, memory_section_can_be_nested_while_a_window_waits)
 	free_clique(q);
 }
 
-Test(window, launch_window_that_gives_up_after_a_cause_admits_others)
+Test(window, others_enter_after_a_launch_window_gives_up_for_a_cause)
 {
 	struct clique *q = make_clique();
 	struct visit window = { .q = q, .opens = true };
