@@ -24,7 +24,7 @@ Each function has a comment of its own, in this order:
 
 A result that needs no list is a sentence, "Returns: text", which a list may follow.  If the
 sentence starts with "the same as cohort_other()", or if a comment without "Returns:" ends in
-"Otherwise as cohort_other().", the function has the results of the other function.
+"Otherwise the same as cohort_other().", the function has the results of the other function.
 """
 
 import os
@@ -162,7 +162,7 @@ class Entry:
         if start is not None:
             function.results = Results([lines[start][8:]] + lines[start + 1:])
             lines = lines[:start]
-        like = re.search(r"[Oo]therwise\s+as\s+(\w+\(\))\.$", "\n".join(lines).rstrip())
+        like = re.search(r"[Oo]therwise\s+the\s+same\s+as\s+(\w+\(\))\.$", "\n".join(lines).rstrip())
         if like and not function.results:
             function.results = Results(["the same as " + like[1]])
         if function.is_void() == (function.results is not None):

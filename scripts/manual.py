@@ -274,7 +274,7 @@ def function_page(page, header, entry, functions, examples):
         page.add(".Pp", "The arguments are:")
         page.blocks(arguments)
     page.blocks(rest)
-    if not re.search(r"thread|block|otherwise as", str(entry.events), flags=re.I):
+    if not re.search(r"thread|block|otherwise the same as", str(entry.events), flags=re.I):
         page.add(".Pp")
         page.text("May be called from any thread; does not block.")
     return_values(page, function, functions)

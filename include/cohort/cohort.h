@@ -123,8 +123,8 @@
  *  - Options have init functions, which also set their size.  Set every other
  *    struct to 0 first; if it has a size field, set that to sizeof the struct.
  *  - Reserved fields of a struct that the library reads must be 0; otherwise
- *    the call returns COHORT_INVALID.  In a struct that the library fills, it sets
- *    them to 0.
+ *    the call returns COHORT_INVALID.  In a struct that the library fills, it
+ *    sets them to 0.
  *  - struct cohort_tensor, cohort_parameter, cohort_fault and cohort_unique_id
  *    have no reserved fields.  A later version that needs more fields will add
  *    new functions.

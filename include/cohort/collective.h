@@ -92,7 +92,7 @@ COHORT_API int cohort_all_reduce(struct cohort_comm *comm, const void *send,
  * @recv: @count elements of @type, written; may equal @send
  * @root: rank that sends, the same on all ranks
  *
- * Otherwise as cohort_all_reduce().
+ * Otherwise the same as cohort_all_reduce().
  */
 COHORT_API int cohort_broadcast(struct cohort_comm *comm, const void *send,
                                 void *recv, size_t count, int type, int root,
@@ -105,7 +105,7 @@ COHORT_API int cohort_broadcast(struct cohort_comm *comm, const void *send,
  *        may equal @send
  * @root: rank that gets the result, the same on all ranks
  *
- * Otherwise as cohort_all_reduce().
+ * Otherwise the same as cohort_all_reduce().
  */
 COHORT_API int cohort_reduce(struct cohort_comm *comm, const void *send,
                              void *recv, size_t count, int type, int op,
@@ -117,7 +117,7 @@ COHORT_API int cohort_reduce(struct cohort_comm *comm, const void *send,
  * @recv: size * @count elements, written in rank order; in place if @send is
  *        @recv + rank * @count elements
  *
- * Otherwise as cohort_all_reduce().
+ * Otherwise the same as cohort_all_reduce().
  */
 COHORT_API int cohort_all_gather(struct cohort_comm *comm, const void *send,
                                  void *recv, size_t count, int type,
@@ -129,7 +129,7 @@ COHORT_API int cohort_all_gather(struct cohort_comm *comm, const void *send,
  * @recv: @count elements, written with this rank's block of the result; in
  *        place if @recv is @send + rank * @count elements
  *
- * Otherwise as cohort_all_reduce().
+ * Otherwise the same as cohort_all_reduce().
  */
 COHORT_API int cohort_reduce_scatter(struct cohort_comm *comm, const void *send,
                                      void *recv, size_t count, int type, int op,
@@ -142,7 +142,7 @@ COHORT_API int cohort_reduce_scatter(struct cohort_comm *comm, const void *send,
  *        other ranks; in place if @send is @recv + rank * @count elements
  * @root: rank that receives, the same on all ranks
  *
- * Otherwise as cohort_all_reduce().
+ * Otherwise the same as cohort_all_reduce().
  */
 COHORT_API int cohort_gather(struct cohort_comm *comm, const void *send,
                              void *recv, size_t count, int type, int root,
@@ -156,7 +156,7 @@ COHORT_API int cohort_gather(struct cohort_comm *comm, const void *send,
  *        elements
  * @root: rank that sends, the same on all ranks
  *
- * Otherwise as cohort_all_reduce().
+ * Otherwise the same as cohort_all_reduce().
  */
 COHORT_API int cohort_scatter(struct cohort_comm *comm, const void *send,
                               void *recv, size_t count, int type, int root,
@@ -168,7 +168,7 @@ COHORT_API int cohort_scatter(struct cohort_comm *comm, const void *send,
  * @recv: size * @count elements, written: block r is from rank r; must not
  *        overlap @send
  *
- * Otherwise as cohort_all_reduce().
+ * Otherwise the same as cohort_all_reduce().
  */
 COHORT_API int cohort_all_to_all(struct cohort_comm *comm, const void *send,
                                  void *recv, size_t count, int type,
@@ -179,7 +179,8 @@ COHORT_API int cohort_all_to_all(struct cohort_comm *comm, const void *send,
  *
  * Work that is queued on @stream after this call starts only when every rank's
  * stream has reached its barrier.  The thread itself does not wait; to make it
- * wait, call cohort_wait() with the ticket.  Otherwise as cohort_all_reduce().
+ * wait, call cohort_wait() with the ticket.  Otherwise the same as
+ * cohort_all_reduce().
  */
 COHORT_API int cohort_barrier(struct cohort_comm *comm, void *stream,
                               uint64_t *ticket);
@@ -217,7 +218,7 @@ struct cohort_tensor {
  * an unchanged list again.  So if every step uses the same list, keep its array
  * at the same address and do not change it, not even its padding.
  *
- * Otherwise as cohort_all_reduce().
+ * Otherwise the same as cohort_all_reduce().
  */
 COHORT_API int cohort_all_reduce_many(struct cohort_comm *comm,
                                       const struct cohort_tensor *tensors,
@@ -228,7 +229,7 @@ COHORT_API int cohort_all_reduce_many(struct cohort_comm *comm,
  * cohort_broadcast_many - broadcast a list of tensors as one operation
  * @tensors: @n tensors, each treated as by cohort_broadcast()
  *
- * Otherwise as cohort_all_reduce_many().
+ * Otherwise the same as cohort_all_reduce_many().
  */
 COHORT_API int cohort_broadcast_many(struct cohort_comm *comm,
                                      const struct cohort_tensor *tensors,

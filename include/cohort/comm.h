@@ -315,10 +315,10 @@ COHORT_API int cohort_comm_split(struct cohort_comm *comm, int color, int key,
  *
  * Every member must call this, each on its own thread.  Blocks until all
  * members have called, one has left, or the init deadline has passed.  A member
- * has left if its worker has returned in this process, or if it was closed in
- * a process of this machine.  Until then, other threads may make calls on
- * @comm, but not close it (COHORT_BUSY) or its group (COHORT_STATE).  On an error @comm continues, and @id should not
- * be used again.
+ * has left if its worker has returned in this process, or if it was closed in a
+ * process of this machine.  Until then, other threads may make calls on @comm,
+ * but not close it (COHORT_BUSY) or its group (COHORT_STATE).  On an error
+ * @comm continues, and @id should not be used again.
  *
  * The new communicator is like one from cohort_comm_split(): it ends with
  * @comm, and verdicts show which rank of @comm each member is.

@@ -342,7 +342,7 @@ COHORT_API int cohort_group_lost(const struct cohort_group *group, int *ranks,
  * Queues the operation on every rank in one native group, or on no rank.  Never
  * waits for other calls, because this call is for all ranks.  After
  * COHORT_STATE, COHORT_NO_MEMORY and COHORT_UNSUPPORTED nothing is queued.  One
- * thread at a time per group.  Otherwise as cohort_all_reduce().
+ * thread at a time per group.  Otherwise the same as cohort_all_reduce().
  *
  * Returns: the same as cohort_all_reduce(), and
  *   COHORT_STATE        the group was split or run
@@ -364,7 +364,7 @@ COHORT_API int cohort_group_all_reduce(struct cohort_group *group,
  *        recv[@root] may equal send[@root]
  * @root: rank that sends
  *
- * Otherwise as cohort_group_all_reduce().
+ * Otherwise the same as cohort_group_all_reduce().
  */
 COHORT_API int cohort_group_broadcast(struct cohort_group *group,
                                       const void *const send[],
@@ -445,7 +445,7 @@ COHORT_API void *cohort_group_stream(const struct cohort_group *group,
  * @timeout_ns: how long to wait, in nanoseconds; 0 only checks, COHORT_FOREVER
  *              waits without limit
  *
- * Otherwise as cohort_wait().
+ * Otherwise the same as cohort_wait().
  */
 COHORT_API int cohort_group_wait(struct cohort_group *group, uint64_t ticket,
                                  uint64_t timeout_ns);

@@ -76,7 +76,7 @@ COHORT_API int cohort_all_reduce_host(struct cohort_comm *comm, void *data,
  * cohort_broadcast_host - broadcast a buffer in host memory
  * @data: @count elements of @type, read on rank @root and written on others
  *
- * Otherwise as cohort_all_reduce_host().
+ * Otherwise the same as cohort_all_reduce_host().
  */
 COHORT_API int cohort_broadcast_host(struct cohort_comm *comm, void *data,
                                      size_t count, int type, int root,
@@ -86,7 +86,7 @@ COHORT_API int cohort_broadcast_host(struct cohort_comm *comm, void *data,
  * cohort_reduce_host - reduce a buffer in host memory to rank @root
  * @data: @count elements of @type, read; on rank @root also written
  *
- * Otherwise as cohort_all_reduce_host().
+ * Otherwise the same as cohort_all_reduce_host().
  */
 COHORT_API int cohort_reduce_host(struct cohort_comm *comm, void *data,
                                   size_t count, int type, int op, int root,
@@ -95,7 +95,7 @@ COHORT_API int cohort_reduce_host(struct cohort_comm *comm, void *data,
 /*
  * cohort_all_gather_host - collect every rank's host buffer on every rank
  *
- * Buffers are as for cohort_all_gather(); otherwise as
+ * Buffers are as for cohort_all_gather(); otherwise the same as
  * cohort_all_reduce_host().
  */
 COHORT_API int cohort_all_gather_host(struct cohort_comm *comm,
@@ -106,7 +106,7 @@ COHORT_API int cohort_all_gather_host(struct cohort_comm *comm,
 /*
  * cohort_reduce_scatter_host - combine host buffers, one block for each rank
  *
- * Buffers are as for cohort_reduce_scatter(); otherwise as
+ * Buffers are as for cohort_reduce_scatter(); otherwise the same as
  * cohort_all_reduce_host().
  */
 COHORT_API int cohort_reduce_scatter_host(struct cohort_comm *comm,
@@ -117,7 +117,8 @@ COHORT_API int cohort_reduce_scatter_host(struct cohort_comm *comm,
 /*
  * cohort_gather_host - collect every rank's host buffer on rank @root
  *
- * Buffers are as for cohort_gather(); otherwise as cohort_all_reduce_host().
+ * Buffers are as for cohort_gather(); otherwise the same as
+ * cohort_all_reduce_host().
  */
 COHORT_API int cohort_gather_host(struct cohort_comm *comm, const void *send,
                                   void *recv, size_t count, int type, int root,
@@ -126,7 +127,8 @@ COHORT_API int cohort_gather_host(struct cohort_comm *comm, const void *send,
 /*
  * cohort_scatter_host - give every rank its block of rank @root's host buffer
  *
- * Buffers are as for cohort_scatter(); otherwise as cohort_all_reduce_host().
+ * Buffers are as for cohort_scatter(); otherwise the same as
+ * cohort_all_reduce_host().
  */
 COHORT_API int cohort_scatter_host(struct cohort_comm *comm, const void *send,
                                    void *recv, size_t count, int type, int root,
@@ -135,7 +137,7 @@ COHORT_API int cohort_scatter_host(struct cohort_comm *comm, const void *send,
 /*
  * cohort_all_to_all_host - exchange one block between every pair of ranks
  *
- * Buffers are as for cohort_all_to_all(); otherwise as
+ * Buffers are as for cohort_all_to_all(); otherwise the same as
  * cohort_all_reduce_host().
  */
 COHORT_API int cohort_all_to_all_host(struct cohort_comm *comm,
@@ -148,7 +150,7 @@ COHORT_API int cohort_all_to_all_host(struct cohort_comm *comm,
  * @peer: a rank that must call cohort_recv_host() with the same @count and
  *        @type
  *
- * Buffers and pairing are as for cohort_send(); otherwise as
+ * Buffers and pairing are as for cohort_send(); otherwise the same as
  * cohort_all_reduce_host().
  */
 COHORT_API int cohort_send_host(struct cohort_comm *comm, const void *send,
@@ -160,7 +162,7 @@ COHORT_API int cohort_send_host(struct cohort_comm *comm, const void *send,
  * @peer: a rank that must call cohort_send_host() with the same @count and
  *        @type
  *
- * Buffers and pairing are as for cohort_recv(); otherwise as
+ * Buffers and pairing are as for cohort_recv(); otherwise the same as
  * cohort_all_reduce_host().
  */
 COHORT_API int cohort_recv_host(struct cohort_comm *comm, void *recv,

@@ -43,7 +43,7 @@ struct cohort_comm;
  * The first transfer of two ranks may block until both have called
  * (docs/gpu.md, "Connections").  A transfer has the deadlines of a collective
  * between the two ranks; in a batch, of a collective between the rank and all
- * its peers.  Otherwise as cohort_all_reduce().
+ * its peers.  Otherwise the same as cohort_all_reduce().
  */
 COHORT_API int cohort_send(struct cohort_comm *comm, const void *send,
                            size_t count, int type, int peer, void *stream,
@@ -55,7 +55,8 @@ COHORT_API int cohort_send(struct cohort_comm *comm, const void *send,
  * @peer: a rank that must send the same @count and @type.  The peer may be this
  *        rank itself only if the send is in the same batch
  *
- * A receive without a matching send stalls.  Otherwise as cohort_send().
+ * A receive without a matching send stalls.  Otherwise the same as
+ * cohort_send().
  */
 COHORT_API int cohort_recv(struct cohort_comm *comm, void *recv, size_t count,
                            int type, int peer, void *stream, uint64_t *ticket);

@@ -210,8 +210,8 @@ COHORT_API int cohort_reducer_begin(struct cohort_reducer *reducer,
  * @stream: as for cohort_reducer_begin()
  *
  * If the weights of all ranks are 0, cohort_reducer_finish() returns
- * COHORT_SKIP and leaves the gradients unchanged.  Blocks only as a
- * collective does (cohort_all_reduce()).  Otherwise as cohort_reducer_begin().
+ * COHORT_SKIP and leaves the gradients unchanged.  Blocks only as a collective
+ * does (cohort_all_reduce()).  Otherwise the same as cohort_reducer_begin().
  *
  * Returns: the same as cohort_reducer_begin(), and
  *   COHORT_INVALID  an argument is wrong, or the reducer is not weighted
@@ -226,7 +226,7 @@ COHORT_API int cohort_reducer_begin_weighted(struct cohort_reducer *reducer,
  * without communication, cohort_reducer_ready() launches nothing, and
  * cohort_reducer_finish() returns at once.  The program adds up the gradients;
  * the reducer does not zero them.  Ranks may make different numbers of these
- * passes.  Otherwise as cohort_reducer_begin().
+ * passes.  Otherwise the same as cohort_reducer_begin().
  */
 COHORT_API int cohort_reducer_accumulate(struct cohort_reducer *reducer);
 

@@ -366,7 +366,7 @@ COHORT_API int cohort_group_snapshot(struct cohort_group *group,
  * @room:      number of elements of @ranks; cohort_comm_size() is always enough
  * @rank_size: sizeof(struct cohort_rank_report)
  *
- * Otherwise as cohort_group_snapshot().
+ * Otherwise the same as cohort_group_snapshot().
  */
 COHORT_API int cohort_comm_snapshot(struct cohort_comm *comm,
                                     struct cohort_rank_report *ranks, int room,
