@@ -85,6 +85,7 @@ struct failure {
 	struct join_id id;
 	int status;
 	char error[512];
+	struct subset_blame blame;
 };
 
 /* Ring buffer of the last failures.  Guarded by join_lock. */
@@ -199,6 +200,11 @@ static struct meeting *create_locked(const struct join_arguments *a)
 		m->status = earlier->status;
 		text_set(m->error, sizeof(m->error), "rank %d is too late: %s",
 		         join_world(m, a->rank), earlier->error);
+		/* If the earlier meeting waited for another rank that has left,
+		 * so would this one. */
+		if (earlier->blame.is_left &&
+		    earlier->blame.left != join_world(m, a->rank))
+			m->blame = earlier->blame;
 	} else {
 		list_add(meetings, m, next);
 	}
@@ -317,6 +323,7 @@ static void fail_locked(struct meeting *m, int status)
 	failure = &failures[failure_count++ % ARRAY_SIZE(failures)];
 	failure->id = m->id;
 	failure->status = status;
+	failure->blame = m->blame;
 	memcpy(failure->error, m->error, sizeof(m->error));
 	remove_locked(m);
 	pthread_cond_broadcast(&m->changed);
@@ -486,7 +493,8 @@ static int connect_rank(struct meeting *m, const struct join_arguments *a,
 		add_absent_locked(m, patience.timeout_ns);
 	if (rc == COHORT_INIT_TIMEOUT && a->above)
 		subset_timed_out_locked(m, a->above);
-	if (rc == COHORT_PROCESS_EXITED)
+	/* A handle that was fired may have the same status. */
+	if (rc == COHORT_PROCESS_EXITED && m->blame.is_left)
 		rc = subset_left_locked(m, a->above);
 	if (rc == COHORT_OK)
 		connected_locked(m, a->rank, &own.connected);

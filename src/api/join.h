@@ -44,6 +44,15 @@ struct join_arguments {
 	const char *name;
 };
 
+/* Why cohort_comm_subset() has failed.  Ranks are numbered in the root group. */
+struct subset_blame {
+	int culprit;   /* the rank at fault, or -1 */
+	int kind;      /* enum cohort_verdict_kind, or 0 if unknown */
+	char why[400]; /* what the rank that has not called does */
+	bool is_left;  /* that rank, @left, has left */
+	int left;
+};
+
 /* State of the ranks of this process that join with the same unique ID. */
 struct meeting {
 	/* The following members are constant. */
@@ -68,11 +77,7 @@ struct meeting {
 	struct generation *generation;
 	int status; /* reason why no rank can join, or COHORT_OK */
 	char error[512];
-	/* Reason why a subset has failed: the rank at fault (its number in the
-	 * root group), or -1; an enum cohort_verdict_kind, or 0 if unknown; and
-	 * a text about the rank that has not called. */
-	int culprit, kind;
-	char why[400];
+	struct subset_blame blame;
 	struct new_rank members[];
 };
 

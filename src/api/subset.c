@@ -49,7 +49,10 @@ static void report_rank(struct cohort_comm *c, struct remote_rank *out)
 	     link++)
 		;
 	describe_name_of(&t, &s, &r);
-	text_add(&t, " waits in %s", link->call);
+	text_add(&t,
+	         snapshot_has_left(c) ? " has left; it waited in %s"
+	                              : " waits in %s",
+	         link->call);
 	if (link->for_world >= 0)
 		text_add(&t, " for rank %d", link->for_world);
 }
@@ -59,19 +62,17 @@ static bool waits_in_subset(const struct remote_rank *x)
 	return x->waits && strncmp(x->in, SUBSET, strlen(SUBSET)) == 0;
 }
 
-/* Find a rank that @c waits for in cohort_comm_subset() and that has not called
- * it, and describe the rank in @x.  Return false if no such rank is known. */
-static bool find_absent(const struct cohort_comm *c, struct remote_rank *x)
+/* Find a rank in @set, which the subset of @c waits for, that has not called,
+ * and describe the rank in @x.  Return false if no such rank is known. */
+static bool find_absent(const struct cohort_comm *c, const uint64_t *set,
+                        struct remote_rank *x)
 {
 	struct clique *q = c->clique;
 	const struct remote *remote = q->remote;
-	uint64_t set[COHORT_RANK_WORDS];
 	struct missing question;
 	struct text silent = TEXT_NONE;
 	int i, r;
 
-	for (i = 0; i < COHORT_RANK_WORDS; i++)
-		set[i] = atomic_load(&c->subset.awaits[i]);
 	for (i = 0; i < q->size; i++) {
 		*x = (struct remote_rank){ .world = q->comms[i].world_rank };
 		if (!rank_set_has(set, q->comms[i].rank))
@@ -99,36 +100,39 @@ static void blame_locked(const struct meeting *m, struct cohort_comm *c)
 	join_add_missing(m, missed);
 	for (i = 0; i < COHORT_RANK_WORDS; i++)
 		atomic_store(&c->subset.missed[i], missed[i]);
-	atomic_store(&c->subset.culprit, m->culprit);
-	atomic_store(&c->subset.kind, m->kind);
+	atomic_store(&c->subset.culprit, m->blame.culprit);
+	atomic_store(&c->subset.kind, m->blame.kind);
 	atomic_store(&c->subset.failed_ns, clock_now());
 }
 
 void subset_timed_out_locked(struct meeting *m, struct cohort_comm *c)
 {
+	uint64_t missing[COHORT_RANK_WORDS] = { 0 };
 	struct remote_rank x;
 	bool is_found;
 	int i;
 
+	join_add_missing(m, missing);
 	/* Other processes may take a second to answer. */
 	pthread_mutex_unlock(&join_lock);
-	is_found = find_absent(c, &x);
+	is_found = find_absent(c, missing, &x);
 	pthread_mutex_lock(&join_lock);
-	if (!m->kind && is_found) {
-		m->culprit = x.waits ? x.end : x.world;
-		m->kind = x.waits ? x.end_kind : x.kind;
+	if (!m->blame.kind && is_found) {
+		m->blame.culprit = x.waits ? x.end : x.world;
+		m->blame.kind = x.waits ? x.end_kind : x.kind;
 		for (i = 0; i < m->joined; i++)
-			if (m->members[i].above->world_rank == m->culprit)
+			if (m->members[i].above->world_rank == m->blame.culprit)
 				x.in_cycle = true;
 		if (x.in_cycle) {
-			m->culprit = -1;
-			m->kind = COHORT_VERDICT_CYCLE;
+			m->blame.culprit = -1;
+			m->blame.kind = COHORT_VERDICT_CYCLE;
 		}
-		text_set(m->why, sizeof(m->why), "%s", remote_words(&x));
+		text_set(m->blame.why, sizeof(m->blame.why), "%s",
+		         remote_words(&x));
 	}
 	blame_locked(m, c);
 	error_set(COHORT_INIT_TIMEOUT, "%s%s%s", cohort_last_error(),
-	          *m->why ? "; " : "", m->why);
+	          *m->blame.why ? "; " : "", m->blame.why);
 }
 
 /* Interval at which a rank in cohort_comm_subset() asks another process. */
@@ -140,21 +144,13 @@ void subset_timed_out_locked(struct meeting *m, struct cohort_comm *c)
  * time. */
 #define LEFT_NS (2 * UINT64_C(1000000000))
 
-/* Record that the meeting waits for the rank in @x, which has left. */
-static void set_left_locked(struct meeting *m, const struct remote_rank *x)
-{
-	m->culprit = x->world;
-	m->kind = COHORT_VERDICT_LEFT;
-	text_set(m->why, sizeof(m->why), "%s", remote_words(x));
-}
-
-/* Add the ranks of other processes that the meeting waits for to @far.  If the
- * meeting waits for a rank of this process that has left, record that
- * instead. */
-static void look_here_locked(struct meeting *m, uint64_t *far)
+/* Return a rank of this process that the meeting waits for and that has left,
+ * or NULL.  Add the ranks of other processes that the meeting waits for to
+ * @far. */
+static struct cohort_comm *find_left_locked(const struct meeting *m,
+                                            uint64_t *far)
 {
 	struct clique *q = m->parent;
-	struct remote_rank x = { .kind = 0 };
 	uint64_t missing[COHORT_RANK_WORDS] = { 0 };
 	const struct cohort_comm *c;
 	int r;
@@ -163,39 +159,40 @@ static void look_here_locked(struct meeting *m, uint64_t *far)
 	for (r = rank_set_next(missing, -1); r >= 0;
 	     r = rank_set_next(missing, r)) {
 		c = clique_rank(q, r);
-		if (!c) {
+		if (!c)
 			rank_set_add(far, r);
-		} else if (snapshot_has_left(c) &&
-		           !atomic_load(&c->lock.holders)) {
-			x.world = c->world_rank;
-			report_rank(&q->comms[c - q->comms], &x);
-			set_left_locked(m, &x);
-			return;
-		}
+		else if (snapshot_has_left(c) && !atomic_load(&c->lock.holders))
+			return &q->comms[c - q->comms];
 	}
+	return NULL;
 }
 
 /* Ask the process of one rank in @far, of which each call asks another, whether
  * the rank has closed its communicator.  Return true if two answers, some time
  * apart, say so; then @x describes the rank. */
-static bool has_left_far(struct subset_caller *caller, const uint64_t *far,
-                         struct remote_rank *x)
+static bool find_left_far(struct subset_caller *caller, const uint64_t *far,
+                          struct remote_rank *x)
 {
 	const struct clique *q = caller->m->parent;
+	const struct remote *remote = q->remote;
 	struct text silent = TEXT_NONE;
 	struct missing question;
 	bool is_left;
 	int r = caller->suspect - 1;
 
-	if (r < 0 || !rank_set_has(far, r)) {
+	if (!remote || rank_set_is_empty(far) || clock_now() < caller->ask_ns ||
+	    !remote->get_state(q, 0).has_closed)
+		return false;
+	if (r < 0) {
 		r = rank_set_next(far, caller->asked - 1);
 		r = r < 0 ? rank_set_next(far, -1) : r;
 		caller->asked = r + 1;
-		caller->suspect = 0;
 	}
 	question = missing_any(q->identity, r, caller->c->rank, 0);
-	is_left = q->remote->ask(q->remote, q, &question, x, 1, &silent) == 1 &&
+	is_left = remote->ask(remote, q, &question, x, 1, &silent) == 1 &&
 	          x->is_closed;
+	if (x->world < 0)
+		x->world = remote->world(q, r);
 	if (is_left && caller->suspect)
 		return true;
 	caller->suspect = is_left ? r + 1 : 0;
@@ -207,27 +204,35 @@ bool subset_is_futile(void *of, bool is_native)
 {
 	struct subset_caller *caller = of;
 	struct meeting *m = caller->m;
-	const struct clique *q = m->parent;
 	uint64_t far[COHORT_RANK_WORDS] = { 0 };
-	struct remote_rank x;
+	struct remote_rank x = { .kind = 0 };
+	struct cohort_comm *c = NULL;
 	bool is_left;
 
 	/* NCCL connects no rank before all members have called. */
 	if (is_native)
 		return false;
 	pthread_mutex_lock(&join_lock);
-	if (!m->kind && m->status == COHORT_OK)
-		look_here_locked(m, far);
-	is_left = m->kind == COHORT_VERDICT_LEFT;
+	if (m->status == COHORT_OK)
+		c = find_left_locked(m, far);
+	is_left = m->blame.is_left;
 	pthread_mutex_unlock(&join_lock);
-	if (is_left || rank_set_is_empty(far) || clock_now() < caller->ask_ns ||
-	    !q->remote || !q->remote->get_state(q, 0).has_closed ||
-	    !has_left_far(caller, far, &x))
+	if (c) {
+		x.world = c->world_rank;
+		report_rank(c, &x);
+	}
+	if (is_left || (!c && !find_left_far(caller, far, &x)))
 		return is_left;
 	pthread_mutex_lock(&join_lock);
-	if (!m->kind && m->status == COHORT_OK)
-		set_left_locked(m, &x);
-	is_left = m->kind == COHORT_VERDICT_LEFT;
+	if (m->status == COHORT_OK && !m->blame.is_left) {
+		m->blame.is_left = true;
+		m->blame.left = x.world;
+		m->blame.culprit = x.waits ? x.end : x.world;
+		m->blame.kind = x.waits ? x.end_kind : COHORT_VERDICT_LEFT;
+		text_set(m->blame.why, sizeof(m->blame.why), "%s",
+		         remote_words(&x));
+	}
+	is_left = m->blame.is_left;
 	pthread_mutex_unlock(&join_lock);
 	return is_left;
 }
@@ -244,7 +249,7 @@ int subset_left_locked(const struct meeting *m, struct cohort_comm *c)
 	join_add_ranks(&t, here, " waits", " wait");
 	blame_locked(m, c);
 	return error_set(COHORT_INIT_TIMEOUT, "%s; %s in " SUBSET " for \"%s\"",
-	                 m->why, list, m->name);
+	                 m->blame.why, list, m->name);
 }
 
 /* ---- subsets ---------------------------------------------------------- */

@@ -11,7 +11,6 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "core/clique.h"
-#include "core/clique_tree.h"
 
 const struct cohort_cause *clique_cause(const struct clique *q)
 {
@@ -206,17 +205,29 @@ static const struct cohort_comm *find_unreported(const struct clique *q,
 	return first;
 }
 
-#define ENDED "; when the group ended:"
 #define UNKNOWN "; no information about "
 
-/* If @text has come from another process, which has described its own ranks,
- * cut off how many ranks it did not describe, and return that number.  Return
- * -1 if @text describes no ranks of this clique. */
-static int cut_unknown(char *text)
+/* Start of the description of @q's ranks in a cause's text. */
+static void write_heading(const struct clique *q, char *out, size_t size)
 {
+	struct text t = { out, size };
+
+	if (clique_is_child(q))
+		text_add(&t, "; when \"%s\" ended:", q->name);
+	else
+		text_add(&t, "; when the group ended:");
+}
+
+/* If @text has come from another process, which has described its own ranks of
+ * @q, cut off how many ranks it did not describe, and return that number.
+ * Return -1 if @text describes no ranks of @q. */
+static int cut_unknown(const struct clique *q, char *text)
+{
+	char heading[sizeof(q->name) + 32] = "";
 	char *unknown = strstr(text, UNKNOWN);
 
-	if (!strstr(text, ENDED) || strstr(text, CLIQUE_ENDED_ABOVE))
+	write_heading(q, heading, sizeof(heading));
+	if (!strstr(text, heading))
 		return -1;
 	if (!unknown)
 		return 0;
@@ -235,14 +246,15 @@ static void add_sides(struct text *t, const struct clique *q, int rank,
 	uint64_t reported[COHORT_RANK_WORDS] = { 0 };
 	const struct cohort_comm *first = clique_rank(q, rank);
 	const bool is_first = others < 0;
+	char heading[sizeof(q->name) + 32] = "";
 	int sides;
 
 	if (!first)
 		first = find_unreported(q, reported);
-	if (first && is_first && clique_is_child(q))
-		text_add(t, "; when \"%s\" ended:", q->name);
-	else if (first && is_first)
-		text_add(t, ENDED);
+	if (first && is_first) {
+		write_heading(q, heading, sizeof(heading));
+		text_add(t, "%s", heading);
+	}
 	for (sides = 0; first && sides < MAX_SIDES; sides++) {
 		text_add(t, sides || !is_first ? ";" : "");
 		add_side(t, q, first, reported);
@@ -277,7 +289,7 @@ static void explain(struct clique *q)
 	    (cause->ticket && cause->kind != COHORT_VERDICT_ABORTED))
 		return;
 	end->explained = *cause;
-	others = cut_unknown(end->explained.text);
+	others = cut_unknown(q, end->explained.text);
 	used = strlen(end->explained.text);
 	add_sides(&(struct text){ end->explained.text + used,
 	                          sizeof(end->explained.text) - used },

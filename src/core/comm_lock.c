@@ -178,10 +178,13 @@ static int check_entry(struct cohort_comm *c, enum purpose purpose)
 	rc = check_open(c, purpose);
 	if (rc != COHORT_OK || purpose != TO_CLOSE)
 		return rc;
-	atomic_store(&c->lock.closing, true);
-	if (!atomic_load(&c->lock.holders))
-		return COHORT_OK;
-	atomic_store(&c->lock.closing, false);
+	/* Checked first, because a hold is refused while @closing is set. */
+	if (!atomic_load(&c->lock.holders)) {
+		atomic_store(&c->lock.closing, true);
+		if (!atomic_load(&c->lock.holders))
+			return COHORT_OK;
+		atomic_store(&c->lock.closing, false);
+	}
 	return error_set(COHORT_BUSY,
 	                 "rank %d: another thread is inside a call", c->rank);
 }

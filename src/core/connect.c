@@ -80,7 +80,6 @@ static int open_in_section(struct connection *c)
 	if (rc != COHORT_OK)
 		return c->split ? rc : connection_error_at(c, 0, rc);
 	rc = call_nccl(c, connection_init);
-	atomic_store(&c->is_native, rc == COHORT_OK);
 	/* NCCL's first call has added the settings from its files to the
 	 * environment. */
 	if (environment_check() != COHORT_OK)

@@ -45,7 +45,7 @@ struct connect_world {
 
 	/* Returns true if some of the ranks will never connect.  Called with
 	 * @of every few milliseconds; @is_native is true once the native call
-	 * that connects has returned.  NULL if this cannot be known. */
+	 * that connects has succeeded.  NULL if this cannot be known. */
 	bool (*is_futile)(void *of, bool is_native);
 	void *of;
 };

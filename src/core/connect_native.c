@@ -203,7 +203,7 @@ static int all_at_once(struct connection *c)
 	return rc;
 }
 
-int connection_init(struct connection *c)
+static int init(struct connection *c)
 {
 	int rc;
 
@@ -216,4 +216,13 @@ int connection_init(struct connection *c)
 	if (c->size || !config_is_default(&c->config))
 		return init_group(c);
 	return all_at_once(c);
+}
+
+int connection_init(struct connection *c)
+{
+	const int rc = init(c);
+
+	/* Stored here, because the caller may now wait for the launch lock. */
+	atomic_store(&c->is_native, rc == COHORT_OK);
+	return rc;
 }

@@ -31,12 +31,13 @@ struct connection {
 	struct split_rank *split;
 	bool (*is_futile)(void *of, bool is_native); /* see connect_world */
 	void *of;
-	atomic_bool is_native; /* connection_init() has succeeded */
 	/* True if no rank of another thread or process takes part. */
 	bool is_alone;
 	/* The clique that is split, or NULL; this pointer owns a reference. */
 	struct clique *parent;
 	pthread_t thread;
+
+	atomic_bool is_native; /* connection_init() has succeeded */
 
 	/* Atomic; thread ID, or 0 before the thread has started.  Relaxed,
 	 * because it is for diagnostics only. */

@@ -370,6 +370,41 @@ Test(subset, late_member_is_told_so_even_if_another_has_left)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
+/* Close rank 2; then call on rank 0, and on rank 1 after rank 0 has failed. */
+static int third(struct cohort_comm *c, void *user)
+{
+	static const int ranks[] = { 0, 1, 2 };
+	const int rank = cohort_comm_rank(c);
+	struct cohort_comm *child;
+
+	(void)user;
+	make_ids(c);
+	if (rank == 2)
+		ranks_must(cohort_comm_close(c), "close");
+	if (rank == 1)
+		spread_wait(&barriers[1], 2);
+	if (rank < 2)
+		expect(cohort_comm_subset(c, &ids[0], ranks, 3, NULL, &child),
+		       COHORT_INIT_TIMEOUT, "has left with");
+	if (rank == 0)
+		spread_wait(&barriers[1], 2);
+	return 0;
+}
+
+Test(subset, late_member_does_not_wait_for_one_that_has_left)
+{
+	struct cohort_group_options o;
+	struct cohort_group *group;
+
+	spread_not("an ended subset is known only in its process");
+	cohort_group_options_init(&o);
+	o.deadlines.init_ns = 600000 * MS;
+	group = ranks_open(3, &o);
+	cr_assert_eq(cohort_group_run(group, third, NULL, NULL), COHORT_OK,
+	             "%s", cohort_last_error());
+	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+}
+
 /* Join ranks 0 to 2 by an id, close rank 1, and make a subset of the others. */
 static void *join_and_part(void *arg)
 {

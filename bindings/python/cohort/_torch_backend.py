@@ -208,8 +208,10 @@ class CohortBackend(C10DBackend):  # type: ignore[misc]
             return error
         # A missing rank of a subgroup may be waiting for a rank outside of it, unless it has left.
         is_whole = len(ranks) == len((self._world or self)._global_ranks)
-        told = re.match(r"[^;]*\brank (\d+)\b[^;]* has (left|closed the)\b", error.text)
-        left = [one for one in missing if told and self._global_ranks[one] == int(told.group(1))]
+        told = re.match(r"[^;]*?\brank (\d+)\b[^;]* has (left|closed the)\b", error.text)
+        # The text has the numbers of the world, if this is a part of one.
+        left = [one for one in missing if told
+                and (self._global_ranks[one] if self._world else one) == int(told.group(1))]
         kind = VerdictKind.LEFT if left else VerdictKind.NONE
         blamed = left[0] if left else missing[0] if len(missing) == 1 and is_whole else -1
         names = ", ".join(str(self._global_ranks[one]) for one in missing)
