@@ -24,7 +24,9 @@ int call_shapes_init(struct call_shapes *o, unsigned slots)
 	o->words = pages_alloc(o->room * sizeof(*o->words));
 	return o->words ? COHORT_OK
 	                : error_set(COHORT_NO_MEMORY,
-	                            "no memory for shapes of %u calls", slots);
+	                            "out of memory: cannot allocate the "
+	                            "shapes of %u calls",
+	                            slots);
 }
 
 void call_shapes_fini(struct call_shapes *o)

@@ -59,8 +59,8 @@ int comm_refuse_owner(const struct cohort_comm *c)
 	thread_lives(tid, name);
 	return error_set(
 		COHORT_OWNER,
-		"rank %d is bound to thread %d \"%s\", which alone may "
-		"call until it calls cohort_comm_unbind()",
+		"rank %d is bound to thread %d \"%s\": only that thread may "
+		"use it until it calls cohort_comm_unbind()",
 		c->rank, tid, name);
 }
 
@@ -247,7 +247,7 @@ int comm_hold(struct cohort_comm *c)
 	if (rc == COHORT_OK && atomic_load(&c->lock.closing))
 		rc = error_set(
 			COHORT_BUSY,
-			"rank %d: another thread closes the communicator",
+			"rank %d: another thread is closing the communicator",
 			c->rank);
 	if (rc != COHORT_OK)
 		comm_release(c);
@@ -280,8 +280,8 @@ int comm_await_detached(struct cohort_comm *c)
 		if (memory_section_is_open())
 			return comm_refuse_detached(
 				c, COHORT_STATE,
-				"the call is between cohort_quiet_begin() and "
-				"cohort_quiet_end()");
+				"the call was made between "
+				"cohort_quiet_begin() and cohort_quiet_end()");
 		backoff_wait(&b, UINT64_MAX);
 	}
 	return COHORT_OK;

@@ -157,7 +157,7 @@ Test(comm, refusal_names_the_thread_that_a_communicator_is_bound_to)
 	pthread_create(&thread, NULL, bind_and_wait, &owner);
 	sem_wait(&owner.has_bound);
 	snprintf(bound, sizeof(bound),
-	         "rank 0 is bound to thread %d \"dp/0\", ", owner.tid);
+	         "rank 0 is bound to thread %d \"dp/0\": ", owner.tid);
 	expect(cohort_barrier(comms[0], NULL, NULL), COHORT_OWNER, bound);
 	sem_post(&owner.may_exit);
 	pthread_join(thread, NULL);
