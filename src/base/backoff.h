@@ -32,7 +32,8 @@ struct backoff {
  * they outnumber the cores, it yields from the start instead of spinning. */
 struct backoff backoff_among(int threads);
 
-/* Return the number of cores that the first caller's thread could use. */
+/* Return the number of cores in the affinity mask of the thread that called
+ * this first. */
 int cpu_count(void);
 
 static inline void cpu_pause(void)

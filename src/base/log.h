@@ -53,9 +53,9 @@ void log_line(const struct log *log, const char *format, ...)
 /*
  * log_verdict - write a verdict with its reports on ranks, as several lines
  *
- * Does nothing unless the log takes verdicts.  May block while a disk hangs, or
- * for a second if stderr is a full pipe, so the watchdog's own thread must not
- * call it.
+ * Does nothing unless log_wants_verdicts() returns true.  May block while a
+ * disk hangs, or for a second if stderr is a full pipe, so the watchdog's own
+ * thread must not call it.
  */
 void log_verdict(const struct log *log, const struct cohort_verdict *verdict);
 

@@ -36,8 +36,8 @@ void outfile_put(struct outfile *file, const char *bytes, size_t n);
  * any: the disk then writes them together. */
 void outfile_send(struct outfile *file);
 
-/* Discard the file instead of ending it, so that nothing changes.  Return 0 or
- * the first errno. */
+/* Discard the new contents (call this instead of outfile_end()); an existing
+ * file of that name keeps its old contents.  Return 0 or the first errno. */
 int outfile_discard(struct outfile *file);
 
 /* Finish the file.  Return 0, or the first errno if nothing has changed.  After

@@ -246,8 +246,9 @@ static bool end_connecting(struct connection *c)
 	return is_aborted;
 }
 
-/* Connect the communicators that a split has created.  During this the parent's
- * reaper owns them, and aborts them if the parent ends. */
+/* Connect the communicators that a split has created.  Until they are
+ * connected, the parent's reaper owns them, and aborts them if the parent
+ * ends. */
 static int connect_children(struct connection *c)
 {
 	ncclComm_t *natives = c->native;

@@ -44,7 +44,8 @@ struct submission {
 	bool ended;  /* the operation has failed and ended the clique */
 };
 
-/* Choose how to launch @ops, one operation for each of @n neighboring ranks. */
+/* Choose how to launch @ops, one operation for each of the @n consecutive ranks
+ * that start at @comms. */
 enum plan launch_plan(const struct cohort_comm *comms, int n,
                       const struct op *ops, bool captured);
 

@@ -41,7 +41,8 @@ struct cohort_comm;
 
 /*
  * Wait until all ranks of the process have called collective @number.
- * @comms, @n:  neighboring ranks that have called the collective
+ * @comms, @n:  @n consecutive ranks, starting at @comms, that have called the
+ *              collective
  * @arrives_last: true if these ranks were counted last; they then open the
  *              collective
  * @deadline_ns: COHORT_FOREVER, except in a call with host memory

@@ -16,13 +16,14 @@
 #include "core/clique.h"
 
 /* One side of the lock.  A thread waits only while another side is occupied or
- * has waiting threads.  On the side of connections, it also waits while a
- * connection lasts. */
+ * has waiting threads.  A thread that connects ranks also waits while another
+ * thread is connecting ranks.  A stay lasts from the time a thread is admitted
+ * to a side until it leaves. */
 struct side {
 	unsigned inside;  /* number of threads on this side */
 	unsigned waiting; /* number of threads that wait to enter it */
-	/* Number that all current stays on this side have, and that no other
-	 * side uses.  Stays with other numbers have expired (D). */
+	/* Number shared by all current stays on this side, and used by no other
+	 * side.  Stays with other numbers have expired (D). */
 	unsigned newest;
 	uint64_t entered_ns; /* time at which a thread last entered */
 	/* Number of times that waiting threads were admitted.  Written with the
@@ -200,7 +201,8 @@ static void expire_locked(struct side *s)
 
 /* ---- waiting ---------------------------------------------------------- */
 
-/* Expire the stays that have blocked side @s for longer than the limit. */
+/* If threads wait for side @s, and no thread has entered the side that blocks
+ * them within the limit, expire all stays on that side (D). */
 static void expire_stays(const struct side *s)
 {
 	const uint64_t limit = atomic_load(&launch_lock_limit_ns);
@@ -330,8 +332,10 @@ static void thread_exits(void *unused)
 	depth = 0;
 }
 
-/* Constant after the first wait or section.  A thread sets a value for the key
- * only to make the destructor run. */
+/* Key whose destructor, thread_exits(), makes an exiting thread release the
+ * lock.  Created by the first thread that enters the lock or waits for it, and
+ * constant from then on.  The value does not matter, but the destructor runs
+ * only if it is not NULL. */
 static pthread_key_t key;
 static bool key_is_made;
 

@@ -212,8 +212,8 @@ static int open_directory(const char *path)
 	return err ? -err : -errno;
 }
 
-/* Return the start of a number that ends the @n bytes at @text and follows the
- * character @before; 0 if there is none. */
+/* Return the offset of the decimal number at the end of the @n bytes at @text,
+ * or 0 if no digits are there or they do not follow the character @before. */
 static size_t number_at_end(const char *text, size_t n, char before)
 {
 	size_t at = n;

@@ -92,12 +92,12 @@ struct platform {
 	cudaError_t (*await_mark)(cudaStream_t stream, uint32_t *word,
 	                          uint32_t value);
 	/*
-	 * On the calling thread, run the work of @stream that is ready, and if
-	 * the stream is waiting, poll for a few microseconds.  A default stream
-	 * belongs to @device.  The caller waits until (int32_t)(*@word -
-	 * @value) >= 0, or until the time @until_ns.  If @until_ns is 0, run
-	 * only cheap work.  Does nothing on a GPU.  @stream may be destroyed at
-	 * the same time.
+	 * Run the ready work of @stream on the calling thread.  If the stream
+	 * is waiting, poll for a few microseconds.  A default stream belongs to
+	 * @device.  @word, @value and @until_ns describe what the caller is
+	 * waiting for: (int32_t)(*@word - @value) >= 0, or the time @until_ns.
+	 * If @until_ns is 0, run only cheap work.  Does nothing on a GPU.
+	 * @stream may be destroyed at the same time.
 	 */
 	void (*progress)(int device, cudaStream_t stream, const uint32_t *word,
 	                 uint32_t value, uint64_t until_ns);

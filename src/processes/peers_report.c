@@ -244,8 +244,8 @@ void peers_answer(struct peers *p, int i)
 
 /* ---- asking ----------------------------------------------------------- */
 
-/* Return true for the kinds of verdict that an answer may contain: a rank has
- * not called, has not started, waits elsewhere, or has left. */
+/* Return true if @kind is a kind of verdict that another process's answer may
+ * contain. */
 static bool is_kind(int kind)
 {
 	return (kind >= COHORT_VERDICT_NEVER_CALLED &&

@@ -21,8 +21,8 @@
 #include "core/owner.h"
 #include "reducer/reducer.h"
 
-/* Store r->factor as an element of the type with index @k, see
- * reducer_float(). */
+/* Store r->factor as an element of the type with index @k (see
+ * reducer_float()). */
 static void set_scalar(struct cohort_reducer *r, unsigned k)
 {
 	double *at = &r->host.scalars[k];

@@ -151,7 +151,7 @@ struct cohort_reducer {
 	uintptr_t owner;
 	uint64_t steps;    /* number of steps that have begun */
 	bool is_local;     /* the step launches nothing */
-	bool is_absent;    /* the weight is 0, or the rank has joined */
+	bool is_absent;    /* the weight is 0, or is_joined is set */
 	bool is_joined;    /* this rank has no batch left */
 	bool is_cancelled; /* this rank has given up the step */
 	/* cohort_reducer_finish() has failed because some gradients were not

@@ -121,7 +121,8 @@ static uint64_t first_arrival(const struct snapshot *s)
 	return first;
 }
 
-/* Return true if a crossing has ended @q, and not the end of its parent. */
+/* Return true if @q was ended by a crossing of its own, not by a crossing that
+ * ended its parent. */
 static bool is_crossing_end(const struct clique *q,
                             const struct cohort_cause *cause)
 {

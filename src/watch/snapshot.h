@@ -198,9 +198,11 @@ enum wait_way {
 struct crossing_side {
 	int rank;  /* the rank's number in this communicator */
 	int there; /* the rank's number in the other communicator, or -1 */
-	/* Time of the rank's call here, 0 if not called. */
+	/* Time at which the rank called in this ("here") communicator, or 0 if
+	 * it has not called. */
 	uint64_t here_ns;
-	/* Time of the rank's call there, 0 if not called. */
+	/* Time at which the rank called in the other ("there") communicator,
+	 * or 0 if it has not called. */
 	uint64_t there_ns;
 	/* True if one thread calls in both communicators, and waits for the
 	 * rank's call here (there) or for a later one. */

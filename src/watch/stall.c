@@ -6,7 +6,7 @@
 
 #include "watch/symbolizer.h"
 
-/* ---- for the front and transfers --------------------------------------- */
+/* ---- kinds of verdict (front and transfers) ---------------------------- */
 
 int stall_kind_of_absence(const struct rank_snapshot *r)
 {

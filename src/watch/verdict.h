@@ -44,7 +44,7 @@ void verdict_stalled(const struct snapshot *s, const struct expiry *due,
 void verdict_ended(const struct snapshot *s, const struct cohort_cause *cause,
                    struct verdict *out);
 
-/* Make the verdict on the reason why the clique's end does not complete. */
+/* Make the verdict on why the teardown of the clique has not completed. */
 void verdict_wedged(const struct snapshot *s, struct verdict *out);
 
 /* Make the verdict on a prober that has not returned from its native call. */

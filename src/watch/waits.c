@@ -15,7 +15,8 @@
 /* Maximum number of nodes of a walk.  Further ranks are ignored. */
 #define MAX_NODES COHORT_MAX_RANKS
 
-/* A rank, as seen in the communicator in which another rank waits for it. */
+/* A rank that another rank waits for, and the communicator in which it is
+ * awaited. */
 struct node {
 	const struct clique *q;
 	/* The rank's number in q; -1 for an unknown rank of another process. */

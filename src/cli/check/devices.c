@@ -322,9 +322,9 @@ struct slot {
 struct field {
 	struct check *c;
 	int n;
-	/* for each index: the device failed or was not tried */
+	/* for each index: true if the device failed or was not tried */
 	bool is_bad[COHORT_MAX_RANKS];
-	/* for each index: a job uses the device */
+	/* for each index: true if a job is using the device */
 	bool is_busy[COHORT_MAX_RANKS];
 	struct job *jobs;
 	size_t count;
