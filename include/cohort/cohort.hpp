@@ -579,8 +579,8 @@ view<const T> device(const memory<T> &elements)
 	return { elements.data(), elements.size() };
 }
 
-/* Return a view of contiguous elements, such as a vector, an array or a
- * view. */
+/* Return a view of a contiguous container, such as a std::vector, an array or
+ * another view. */
 template <class Elements>
 auto contiguous(Elements &elements)
 {
@@ -786,8 +786,8 @@ protected:
 		return cohort_comm_rank(comm()) == rank;
 	}
 
-	/* Throw if @what does not have @wanted elements.  In a batch, first
-	 * make its end fail, so that nothing is launched. */
+	/* Throw if @what does not have @wanted elements.  If this is a batch,
+	 * first mark it so that its end() fails and nothing is launched. */
 	void want(const char *what, std::size_t size, std::size_t wanted)
 	{
 		if (size != wanted)
@@ -925,8 +925,8 @@ public:
 			comm_ = nullptr;
 			is_owned_ = false;
 		}
-		/* Do not pass comm to check(): it may be freed, with its
-		 * cause. */
+		/* Do not pass comm to check(): the communicator and its cause
+		 * may already be freed. */
 		check(rc);
 		return true;
 	}

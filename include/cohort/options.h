@@ -46,7 +46,7 @@ enum cohort_many {
 };
 
 /*
- * Time at which a rank's part of a collective is launched
+ * When a rank's part of a collective is launched
  *
  * A rank that launches while another rank's thread is in a memory operation
  * (allocating, freeing, pinning, a pageable copy, the first launch of a kernel)

@@ -119,12 +119,13 @@ enum cohort_fault_kind {
 
 	/*
 	 * The path between two devices is dead, although CUDA says that they
-	 * reach each other.  @rank and @operation are the device numbers, in
-	 * any order, not -1.  If @value is 0, copies between the devices never
-	 * finish, and the rank on the device @operation never arrives.
-	 * Otherwise copies fail with cudaError_t @value, and a communicator
-	 * call makes device @operation fail, as COHORT_FAULT_DEVICE does.  A
-	 * copy whose error is sticky also makes the device fail.
+	 * reach each other.  @rank and @operation are the device numbers, not
+	 * -1; for copies, in any order.  If @value is 0, copies between the
+	 * devices never finish, and the rank on the device @operation never
+	 * arrives.  Otherwise copies fail with cudaError_t @value, and a call
+	 * of the rank on the device @operation, on a communicator that has both
+	 * devices, makes that device fail, as with COHORT_FAULT_DEVICE.  A copy
+	 * whose error is sticky also makes the device fail.
 	 *
 	 * Until cohort_sim_faults_clear(), the fault affects one-dimensional
 	 * copies over the path, but not two-dimensional ones

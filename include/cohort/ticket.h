@@ -83,8 +83,8 @@ COHORT_API int cohort_stream_after(struct cohort_comm *comm, uint64_t ticket,
 /*
  * cohort_after_stream - make the communicator's own stream wait for a stream
  * @stream: stream of the rank's device.  Work that is queued on
- *          cohort_comm_stream() after this call starts when the work that was
- *          queued on @stream before it is done
+ *          cohort_comm_stream() after this call does not start until all work
+ *          that was queued on @stream before this call is done
  *
  * One thread at a time per communicator; does not block.
  *
