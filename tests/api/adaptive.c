@@ -18,7 +18,8 @@
 #include "support/verdicts.h"
 
 #define MS UINT64_C(1000000)
-/* lowest adaptive limit, longer than a busy machine delays a thread */
+/* lowest adaptive limit; long enough that a delay of a thread on a busy machine
+ * does not exceed it */
 #define FLOOR (1000 * MS)
 #define FACTOR 4
 #define WARMUP 20

@@ -199,7 +199,7 @@ Test(calls, zero_count_collectives_do_not_wait_but_messages_do)
 	native_clique_destroy(&pair.c);
 }
 
-Test(calls, one_rank_collectives_run_at_once_even_in_a_group)
+Test(calls, one_rank_collectives_do_not_wait_for_ncclGroupEnd)
 {
 	struct native_clique c;
 	enum call_name name;

@@ -302,7 +302,7 @@ Test(capture, capture_ends_only_on_its_own_thread)
 	host_cudaGraphDestroy(end());
 }
 
-Test(capture, relaxed_capture_ends_on_any_thread)
+Test(capture, relaxed_capture_can_be_ended_by_any_thread)
 {
 	begin_mode(cudaStreamCaptureModeRelaxed);
 	cr_assert_eq(by_another_thread(end_elsewhere), cudaSuccess);

@@ -106,7 +106,7 @@ Test(fault, fault_strikes_only_the_given_rank, .timeout = 10)
 	native_clique_abort(&clique);
 }
 
-Test(fault, fault_of_any_rank_strikes_the_first_rank_that_calls, .timeout = 10)
+Test(fault, fault_for_any_rank_hits_the_first_rank_that_calls, .timeout = 10)
 {
 	const struct platform *p = native_open(2);
 	struct native_clique clique;

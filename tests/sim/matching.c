@@ -162,7 +162,7 @@ static size_t block_of(const struct ranker *x, int i)
 	return count < most ? count : most;
 }
 
-/* Make call @i, which is equal on all ranks. */
+/* Make call @i, which is the same on all ranks. */
 static void call(struct ranker *x, int i)
 {
 	struct native_clique *c = x->c;

@@ -289,7 +289,8 @@ static void free_after_death_inside(struct native_clique *c)
 	abort_all(c);
 }
 
-Test(strict, strict_mode_reports_a_free_while_a_thread_is_inside, .timeout = 10)
+Test(strict, strict_mode_reports_a_free_while_a_thread_is_inside_a_call,
+     .timeout = 10)
 {
 	doomed_expect(free_beside_group,
 	              "ncclCommAbort: rank 1, device 1, communicator 0: freed "
@@ -297,7 +298,7 @@ Test(strict, strict_mode_reports_a_free_while_a_thread_is_inside, .timeout = 10)
 }
 
 /* A thread that has ended inside a call counts as inside. */
-Test(strict, strict_mode_reports_a_free_if_a_thread_exited_inside,
+Test(strict, strict_mode_reports_a_free_after_a_thread_exited_in_a_call,
      .timeout = 10)
 {
 	doomed_expect(free_after_death_inside,

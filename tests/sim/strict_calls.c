@@ -187,7 +187,7 @@ Test(strict_calls, strict_mode_reports_messages_that_differ)
 	              "ncclRecv(count 3, float32, from 0) of rank 1, device 1");
 }
 
-Test(strict_calls, strict_mode_accepts_equal_messages)
+Test(strict_calls, strict_mode_accepts_matching_messages)
 {
 	doomed_expect_legal(equal_messages);
 }
@@ -421,7 +421,7 @@ Test(strict_calls, strict_mode_names_overlapping_buffers)
 	              "of ncclSend(count 4, int32, to 0) in the same group");
 }
 
-Test(strict_calls, strict_mode_accepts_buffers_in_place)
+Test(strict_calls, strict_mode_accepts_in_place_buffers)
 {
 	doomed_expect_legal(legal_overlaps);
 }

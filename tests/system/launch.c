@@ -146,8 +146,8 @@ static void init(void)
 	                              size_t))(&own, NULL, 0) == 0);
 }
 
-/* Exit with success. exit() writes buffered output without a lock, so the
- * output would appear twice if on_event() is writing it. */
+/* Exit with status 0, by _exit() because exit() flushes stdout without a lock:
+ * output that on_event() is writing at that moment would appear twice. */
 static void leave(const char *test)
 {
 	printf("process %d of %d: %s\n", number, count, test);

@@ -568,7 +568,8 @@ static void stop_child(int i)
 	waitpid(children[i], &status, WUNTRACED);
 }
 
-/* Check the answer about @rank of process 1, which is stopped as @how says. */
+/* Check that the answer about @rank says that process 1 is stopped, in the
+ * words of @how. */
 static void expect_stopped(const struct remote_rank *x, int rank,
                            const char *how)
 {

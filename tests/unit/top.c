@@ -383,7 +383,7 @@ Test(top, top_fills_empty_rows_with_a_history)
 	expect_fits();
 	for (i = 0; strcmp(page.lines[i].text, "HISTORY") != 0;)
 		cr_assert_lt(++i, page.n);
-	/* The first line has the newest of 103 seconds of history. */
+	/* 103 seconds were recorded; the first line shows the newest. */
 	cr_assert(strstr(page.lines[i + 1].text, ":01:42 "));
 	cr_assert(strstr(page.lines[i + 1].text,
 	                 " bytes/s  rank 1: outside, 1 behind, in the "

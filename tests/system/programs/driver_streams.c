@@ -525,7 +525,7 @@ static void modes(void)
 
 /* ---- main ------------------------------------------------------------- */
 
-/* Run all tests on @stream, for which @same is another name. */
+/* Run all tests on @stream; @same is another handle of the same stream. */
 static void all(CUstream stream, CUstream same, const struct memory *m)
 {
 	CUstream other;

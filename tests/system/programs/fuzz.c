@@ -293,7 +293,8 @@ static void allocate(struct call *c, int r)
 
 static ncclRedOp_t reduction(struct call *c, int r)
 {
-	/* A factor of 3, or of one half in each type of float */
+	/* Factor of the scaled sum: 3 for integer types, one half for
+	 * floating-point types */
 	uint64_t scalar = 3;
 	const struct type *t = &types[c->type];
 

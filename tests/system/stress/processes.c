@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Races processes that watch each other with the ends of their groups
+ * Stresses processes that watch each other while their groups end
  *
  * Three threads stand for processes, each with two ranks of one group. In every
  * generation they sum until one or two of them abort the group, fail a rank, or
- * fall silent. In the last case the others stall and query the silent one. Then
- * all respawn. Checks that all processes have a cause, that only those that
- * ended the group have their own cause, that every respawn succeeds, and that
- * every generation computes right sums.
+ * fall silent. If one falls silent, the others stall and query it. Then all
+ * respawn. Checks that all processes have a cause, that only those that ended
+ * the group have their own cause, that every respawn succeeds, and that every
+ * generation computes right sums.
  */
 
 #include <sched.h>
