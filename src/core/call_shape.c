@@ -24,8 +24,7 @@ int call_shapes_init(struct call_shapes *o, unsigned slots)
 	o->words = pages_alloc(o->room * sizeof(*o->words));
 	return o->words ? COHORT_OK
 	                : error_set(COHORT_NO_MEMORY,
-	                            "out of memory: cannot allocate the "
-	                            "shapes of %u calls",
+	                            "no memory for the shapes of %u calls",
 	                            slots);
 }
 
