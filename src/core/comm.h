@@ -84,8 +84,8 @@ struct comm_lock {
 
 	atomic_bool closed;
 
-	/* True from before a close looks at @holders.  seq_cst: either the close
-	 * sees a holder, or the holder sees this. */
+	/* Set by a close before its last look at @holders.  seq_cst: either the
+	 * close sees a holder, or the holder sees this. */
 	atomic_bool closing;
 
 	/* True while a library thread must launch a call whose caller has timed
