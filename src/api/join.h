@@ -44,7 +44,7 @@ struct join_arguments {
 	const char *name;
 };
 
-/* Why cohort_comm_subset() has failed.  Ranks are numbered in the root group. */
+/* Why cohort_comm_subset() failed.  Ranks are numbered in the root group. */
 struct subset_blame {
 	int culprit;   /* the rank at fault, or -1 */
 	int kind;      /* enum cohort_verdict_kind, or 0 if unknown */
