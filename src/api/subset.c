@@ -57,6 +57,17 @@ static void report_rank(struct cohort_comm *c, struct remote_rank *out)
 		text_add(&t, " for rank %d", link->for_world);
 }
 
+/* Ask the other processes what rank @r of the clique of @c does.  Return false
+ * if none of them says so in @x. */
+static bool ask_about(const struct cohort_comm *c, int r, struct remote_rank *x)
+{
+	const struct clique *q = c->clique;
+	const struct missing question = missing_any(q->identity, r, c->rank, 0);
+	struct text silent = TEXT_NONE;
+
+	return q->remote->ask(q->remote, q, &question, x, 1, &silent) == 1;
+}
+
 static bool waits_in_subset(const struct remote_rank *x)
 {
 	return x->waits && strncmp(x->in, SUBSET, strlen(SUBSET)) == 0;
@@ -68,9 +79,6 @@ static bool find_absent(const struct cohort_comm *c, const uint64_t *set,
                         struct remote_rank *x)
 {
 	struct clique *q = c->clique;
-	const struct remote *remote = q->remote;
-	struct missing question;
-	struct text silent = TEXT_NONE;
 	int i, r;
 
 	for (i = 0; i < q->size; i++) {
@@ -80,13 +88,10 @@ static bool find_absent(const struct cohort_comm *c, const uint64_t *set,
 		report_rank(&q->comms[i], x);
 		return true;
 	}
-	for (r = rank_set_next(set, -1); r >= 0 && remote;
-	     r = rank_set_next(set, r)) {
-		question = missing_any(q->identity, r, c->rank, 0);
-		if (remote->ask(remote, q, &question, x, 1, &silent) == 1 &&
-		    !waits_in_subset(x))
+	for (r = rank_set_next(set, -1); r >= 0 && q->remote;
+	     r = rank_set_next(set, r))
+		if (ask_about(c, r, x) && !waits_in_subset(x))
 			return true;
-	}
 	return false;
 }
 
@@ -105,6 +110,15 @@ static void blame_locked(const struct meeting *m, struct cohort_comm *c)
 	atomic_store(&c->subset.failed_ns, clock_now());
 }
 
+/* Blame the rank that @x waits for, or else @x itself, as @kind. */
+static void set_blame_locked(struct meeting *m, const struct remote_rank *x,
+                             int kind)
+{
+	m->blame.culprit = x->waits ? x->end : x->world;
+	m->blame.kind = x->waits ? x->end_kind : kind;
+	text_set(m->blame.why, sizeof(m->blame.why), "%s", remote_words(x));
+}
+
 void subset_timed_out_locked(struct meeting *m, struct cohort_comm *c)
 {
 	uint64_t missing[COHORT_RANK_WORDS] = { 0 };
@@ -118,8 +132,7 @@ void subset_timed_out_locked(struct meeting *m, struct cohort_comm *c)
 	is_found = find_absent(c, missing, &x);
 	pthread_mutex_lock(&join_lock);
 	if (!m->blame.kind && is_found) {
-		m->blame.culprit = x.waits ? x.end : x.world;
-		m->blame.kind = x.waits ? x.end_kind : x.kind;
+		set_blame_locked(m, &x, x.kind);
 		for (i = 0; i < m->joined; i++)
 			if (m->members[i].above->world_rank == m->blame.culprit)
 				x.in_cycle = true;
@@ -127,8 +140,6 @@ void subset_timed_out_locked(struct meeting *m, struct cohort_comm *c)
 			m->blame.culprit = -1;
 			m->blame.kind = COHORT_VERDICT_CYCLE;
 		}
-		text_set(m->blame.why, sizeof(m->blame.why), "%s",
-		         remote_words(&x));
 	}
 	blame_locked(m, c);
 	error_set(COHORT_INIT_TIMEOUT, "%s%s%s", cohort_last_error(),
@@ -174,25 +185,21 @@ static bool find_left_far(struct subset_caller *caller, const uint64_t *far,
                           struct remote_rank *x)
 {
 	const struct clique *q = caller->m->parent;
-	const struct remote *remote = q->remote;
-	struct text silent = TEXT_NONE;
-	struct missing question;
 	bool is_left;
 	int r = caller->suspect - 1;
 
-	if (!remote || rank_set_is_empty(far) || clock_now() < caller->ask_ns ||
-	    !remote->get_state(q, 0).has_closed)
+	if (!q->remote || rank_set_is_empty(far) ||
+	    clock_now() < caller->ask_ns ||
+	    !q->remote->get_state(q, 0).has_closed)
 		return false;
 	if (r < 0) {
 		r = rank_set_next(far, caller->asked - 1);
 		r = r < 0 ? rank_set_next(far, -1) : r;
 		caller->asked = r + 1;
 	}
-	question = missing_any(q->identity, r, caller->c->rank, 0);
-	is_left = remote->ask(remote, q, &question, x, 1, &silent) == 1 &&
-	          x->is_closed;
+	is_left = ask_about(caller->c, r, x) && x->is_closed;
 	if (x->world < 0)
-		x->world = remote->world(q, r);
+		x->world = q->remote->world(q, r);
 	if (is_left && caller->suspect)
 		return true;
 	caller->suspect = is_left ? r + 1 : 0;
@@ -227,10 +234,7 @@ bool subset_is_futile(void *of, bool is_native)
 	if (m->status == COHORT_OK && !m->blame.is_left) {
 		m->blame.is_left = true;
 		m->blame.left = x.world;
-		m->blame.culprit = x.waits ? x.end : x.world;
-		m->blame.kind = x.waits ? x.end_kind : COHORT_VERDICT_LEFT;
-		text_set(m->blame.why, sizeof(m->blame.why), "%s",
-		         remote_words(&x));
+		set_blame_locked(m, &x, COHORT_VERDICT_LEFT);
 	}
 	is_left = m->blame.is_left;
 	pthread_mutex_unlock(&join_lock);
