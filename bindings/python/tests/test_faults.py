@@ -479,17 +479,17 @@ class Ranks(Case):
                     said.append(error)
                 return
             comm.barrier().wait()
+        self.abandon_rank_1(worker, release)
+        self.assertIsInstance(said[0], cohort.Stale)
+
+    def abandon_rank_1(self, worker, release):
+        """Run worker, which hangs on rank 1; then release it, and wait until it has returned."""
         deadlines = cohort.Deadlines(join=1.0, abort=2.0, close=20.0)
         with opened(2, deadlines=deadlines) as group:
             with self.assertRaises(cohort.Stalled):
                 group.run(worker)
             self.assertEqual(group.abandoned, [1])
         release.set()
-        self.await_runs()
-        self.assertIsInstance(said[0], cohort.Stale)
-
-    def await_runs(self):
-        """Wait until all abandoned workers have returned."""
         end = time.monotonic() + support.sure()
         from cohort import _group
         while _group._runs and time.monotonic() < end:
@@ -505,13 +505,7 @@ class Ranks(Case):
             if comm.rank:
                 comm._inside_of(lambda: release.wait(support.sure()))
             comm.barrier().wait()
-        deadlines = cohort.Deadlines(join=1.0, abort=2.0, close=20.0)
-        with opened(2, deadlines=deadlines) as group:
-            with self.assertRaises(cohort.Stalled):
-                group.run(worker)
-            self.assertEqual(group.abandoned, [1])
-        release.set()
-        self.await_runs()
+        self.abandon_rank_1(worker, release)
 
     def test_wait_raises_timed_out_and_can_be_repeated(self):
         with opened(2) as group:
