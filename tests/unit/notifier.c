@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "support/bare_clique.h"
 #include "watch/notifier.h"
 
 #define S UINT64_C(1000000000)
@@ -35,13 +36,10 @@ Test(notifier, on_verdict_is_not_asked_again_after_it_ended_the_group)
 		.policy = COHORT_POLICY_ASK,
 		.on_verdict = ask_again_and_end,
 	};
-	struct clique *q = aligned_alloc(_Alignof(struct clique), sizeof(*q));
+	struct clique *q = make_clique();
 
-	cr_assert(q);
-	memset(q, 0, sizeof(*q));
 	q->size = 1;
-	q->end = cause_create();
-	cr_assert(q->end && verdict_init(&question, 1));
+	cr_assert(verdict_init(&question, 1));
 	question.v.stage = COHORT_STAGE_EXPIRED;
 	question.v.kind = COHORT_VERDICT_OUTSIDE;
 	cr_assert_eq(crew_get(), COHORT_OK);
@@ -52,6 +50,5 @@ Test(notifier, on_verdict_is_not_asked_again_after_it_ended_the_group)
 	cr_assert_eq(cause_peek(q->end)->kind, COHORT_VERDICT_OUTSIDE);
 	crew_put();
 	verdict_fini(&question);
-	cause_put(q->end);
-	free(q);
+	free_clique(q);
 }

@@ -7,24 +7,19 @@
  * other
  */
 
-#include <criterion/criterion.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/clique.h"
 #include "processes/peer_page.h"
 #include "processes/remote_agreement.h"
+#include "support/bare_clique.h"
 
-static inline struct clique *make_clique(uint64_t identity)
+static inline struct clique *make_peer_clique(uint64_t identity)
 {
-	const size_t bytes = sizeof(struct clique) + sizeof(struct cohort_comm);
-	struct clique *c = aligned_alloc(_Alignof(struct clique), bytes);
+	struct clique *c = make_clique();
 
-	cr_assert(c);
-	memset(c, 0, bytes);
 	c->world_size = 5;
 	c->identity = identity;
-	c->end = cause_create();
 	return c;
 }
 
@@ -47,7 +42,7 @@ static inline void give_rank(struct clique *of, int rank)
 	of->size = 1;
 }
 
-static inline void free_clique(struct clique *c)
+static inline void free_peer_clique(struct clique *c)
 {
 	free(c->comms[0].tickets.done);
 	free(c->comms[0].tickets.started);
@@ -56,8 +51,7 @@ static inline void free_clique(struct clique *c)
 	if (c->remote)
 		c->remote->release(c);
 	free(c->agreed);
-	cause_put(c->end);
-	free(c);
+	free_clique(c);
 }
 
 /* Return whether @process has contributed data to exchange @number, counted

@@ -83,7 +83,7 @@ static bool take_part(int process)
 	for (i = 0; i < PROCESSES; i++)
 		all &= peers_watches(peers, i);
 	peers_set_ranks(peers, facts);
-	q = make_clique(IDENTITY);
+	q = make_peer_clique(IDENTITY);
 	if (process)
 		give_rank(q, process + 1);
 	if (peers_attach(peers, q, NULL) != COHORT_OK)
@@ -96,7 +96,7 @@ static void leave(void)
 {
 	peers_detach(peers, q);
 	peers_leave(peers);
-	free_clique(q);
+	free_peer_clique(q);
 }
 
 static int gather(uint64_t *came, char *out)
@@ -130,21 +130,21 @@ static void tell(const struct clique *c, int kind)
 /* Attach another clique, and store the text of its cause in shared->text. */
 static void attach_another(void)
 {
-	struct clique *c = make_clique(shared->identity);
+	struct clique *c = make_peer_clique(shared->identity);
 
 	peers_attach(peers, c, NULL);
 	if (cause_peek(c->end))
 		snprintf(shared->text, sizeof(shared->text), "%.100s",
 		         cause_peek(c->end)->text);
 	peers_detach(peers, c);
-	free_clique(c);
+	free_peer_clique(c);
 }
 
 /* Attach a clique that was split from q. Its rank 4 is the group's rank 3, and
  * publishes its calls. */
 static void attach_split(void)
 {
-	struct clique *c = make_clique(SPLIT);
+	struct clique *c = make_peer_clique(SPLIT);
 
 	give_rank(c, 4);
 	c->comms[0].world_rank = 3;
@@ -284,7 +284,7 @@ Test(peers, killed_process_is_named_with_its_ranks)
 
 Test(peers, clique_attached_after_an_exit_names_the_exited_process)
 {
-	struct clique *next = make_clique(8);
+	struct clique *next = make_peer_clique(8);
 	char text[128];
 
 	tell_to(2, 'e');
@@ -296,7 +296,7 @@ Test(peers, clique_attached_after_an_exit_names_the_exited_process)
 	         children[2]);
 	cr_assert_str_eq(cause_peek(next->end)->text, text);
 	peers_detach(peers, next);
-	free_clique(next);
+	free_peer_clique(next);
 }
 
 Test(peers, process_that_executes_another_program_counts_as_ended)
@@ -340,14 +340,14 @@ Test(peers, cause_names_the_process_that_it_comes_from)
 
 Test(peers, cause_does_not_affect_another_clique)
 {
-	struct clique *other = make_clique(9);
+	struct clique *other = make_peer_clique(9);
 
 	cr_assert_eq(peers_attach(peers, other, NULL), COHORT_OK);
 	tell_to(1, 't');
 	await_cause(q);
 	cr_assert_null(cause_peek(other->end));
 	peers_detach(peers, other);
-	free_clique(other);
+	free_peer_clique(other);
 }
 
 /* An unknown kind would be an index beyond the array of counters. */
@@ -395,7 +395,8 @@ Test(peers, cause_of_another_process_is_not_passed_on)
  * the group. */
 Test(peers, cause_of_a_split_is_not_sent_once_its_group_has_ended)
 {
-	struct clique *child = make_clique(9), *other = make_clique(10);
+	struct clique *child = make_peer_clique(9),
+		      *other = make_peer_clique(10);
 
 	cr_assert_eq(peers_attach(peers, child, q->end), COHORT_OK);
 	cr_assert_eq(peers_attach(peers, other, q->end), COHORT_OK);
@@ -406,8 +407,8 @@ Test(peers, cause_of_a_split_is_not_sent_once_its_group_has_ended)
 	cr_assert_eq(strncmp(told_to_2(10), "process 0 ", 10), 0);
 	peers_detach(peers, child);
 	peers_detach(peers, other);
-	free_clique(child);
-	free_clique(other);
+	free_peer_clique(child);
+	free_peer_clique(other);
 }
 
 /* The kernel does not let a thread poll more descriptors than RLIMIT_NOFILE. */
@@ -429,7 +430,7 @@ Test(peers, processes_are_watched_if_poll_cannot_wait_for_all)
 
 Test(peers, processes_are_not_watched_if_no_thread_can_be_started)
 {
-	struct clique *other = make_clique(IDENTITY);
+	struct clique *other = make_peer_clique(IDENTITY);
 	struct peer_address all[PROCESSES];
 	pthread_attr_t usual, huge;
 	struct peers *p;
@@ -449,7 +450,7 @@ Test(peers, processes_are_not_watched_if_no_thread_can_be_started)
 	peers_await_noted(p, other, clock_deadline(SOON));
 	peers_detach(p, other);
 	peers_leave(p);
-	free_clique(other);
+	free_peer_clique(other);
 	pthread_attr_destroy(&usual);
 	pthread_attr_destroy(&huge);
 }
@@ -554,10 +555,10 @@ Test(peers, process_says_what_a_rank_does_about_a_transfer)
 
 Test(peers, processes_report_nothing_about_an_unknown_clique)
 {
-	struct clique *other = make_clique(9);
+	struct clique *other = make_peer_clique(9);
 
 	cr_assert_eq(ask(other, SOON), 0);
-	free_clique(other);
+	free_peer_clique(other);
 }
 
 static void stop_child(int i)
@@ -653,7 +654,7 @@ Test(peers, process_stopped_by_a_debugger_is_recognized)
  * Return the number of answers. */
 static int ask_for_split(void)
 {
-	struct clique *c = make_clique(SPLIT);
+	struct clique *c = make_peer_clique(SPLIT);
 	int n;
 
 	c->slots = SLOTS;
@@ -661,7 +662,7 @@ static int ask_for_split(void)
 	stop_child(1);
 	n = ask(c, SOON);
 	peers_detach(peers, c);
-	free_clique(c);
+	free_peer_clique(c);
 	return n;
 }
 
@@ -823,7 +824,7 @@ static void await_end(const struct peers *p, int i)
 Test(peers, process_that_ended_before_it_was_watched_is_noticed)
 {
 	struct peer_address all[PROCESSES];
-	struct clique *other = make_clique(IDENTITY);
+	struct clique *other = make_peer_clique(IDENTITY);
 	const struct cohort_cause *cause;
 	struct peers *p;
 	char text[128];
@@ -850,7 +851,7 @@ Test(peers, process_that_ended_before_it_was_watched_is_noticed)
 	cr_assert_str_eq(cause->text, text);
 	peers_detach(p, other);
 	peers_leave(p);
-	free_clique(other);
+	free_peer_clique(other);
 }
 
 /* Watch the other processes, with an address that makes process 2's page

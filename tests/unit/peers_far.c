@@ -113,7 +113,7 @@ static void open_on(const int machines[PROCESSES])
 	for (i = 0, part = parts; i < PROCESSES; i++, part++) {
 		peers_connect(part->peers, all, &part->line);
 		peers_set_ranks(part->peers, facts);
-		part->q = make_clique(IDENTITY);
+		part->q = make_peer_clique(IDENTITY);
 		give_rank(part->q, facts[i].first_rank);
 		cr_assert_eq(peers_attach(part->peers, part->q, NULL),
 		             COHORT_OK);
@@ -129,7 +129,7 @@ static void leave(struct part *part)
 {
 	peers_detach(part->peers, part->q);
 	peers_leave(part->peers);
-	free_clique(part->q);
+	free_peer_clique(part->q);
 	part->peers = NULL;
 }
 

@@ -26,7 +26,7 @@ static struct clique *q[PROCESSES];
  * clique is not attached yet. */
 static struct clique *make(int process, uint64_t identity, unsigned slots)
 {
-	struct clique *c = make_clique(identity);
+	struct clique *c = make_peer_clique(identity);
 
 	give_rank(c, process);
 	c->world_size = PROCESSES;
@@ -43,7 +43,7 @@ static void attach(int process, struct clique *c)
 static void detach(int process, struct clique *c)
 {
 	peers_detach(parts[process], c);
-	free_clique(c);
+	free_peer_clique(c);
 }
 
 static void open_parts(void)
@@ -68,7 +68,7 @@ static void close_parts(void)
 	for (i = 0; i < PROCESSES; i++) {
 		peers_detach(parts[i], q[i]);
 		peers_leave(parts[i]);
-		free_clique(q[i]);
+		free_peer_clique(q[i]);
 	}
 }
 
@@ -315,8 +315,8 @@ Test(remote_agreement, process_that_has_left_is_not_paused_and_keeps_its_calls)
 	cr_assert(has_left(q[1], 2));
 	peers_detach(parts[1], q[1]);
 	peers_leave(parts[1]);
-	free_clique(q[0]);
-	free_clique(q[1]);
+	free_peer_clique(q[0]);
+	free_peer_clique(q[1]);
 }
 
 /* A process that has closed its group may have made calls that other processes

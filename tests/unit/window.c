@@ -14,26 +14,9 @@
 
 #include "core/clique.h"
 #include "core/launch_lock.h"
+#include "support/bare_clique.h"
 
 TestSuite(window, .timeout = 60);
-
-/* Create a clique that has no ranks and no watchdog. */
-static struct clique *make_clique(void)
-{
-	struct clique *q = aligned_alloc(_Alignof(struct clique), sizeof(*q));
-
-	cr_assert(q);
-	memset(q, 0, sizeof(*q));
-	q->end = cause_create();
-	cr_assert(q->end);
-	return q;
-}
-
-static void free_clique(struct clique *q)
-{
-	cause_put(q->end);
-	free(q);
-}
 
 /* A thread that opens a window, connects, or begins a memory section */
 struct visit {

@@ -19,6 +19,7 @@
 
 #include "core/clique.h"
 #include "core/launch_lock.h"
+#include "support/bare_clique.h"
 #include "support/stress.h"
 
 #define CLIQUES 3
@@ -29,25 +30,6 @@ static struct clique *cliques[CLIQUES];
 static atomic_bool launches[CLIQUES]; /* whether the window is open */
 static atomic_int sections;           /* number of open sections */
 static atomic_ulong opened, ended, begun;
-
-static struct clique *make_clique(void)
-{
-	struct clique *q = aligned_alloc(_Alignof(struct clique), sizeof(*q));
-
-	if (!q)
-		stress_fail("no memory");
-	memset(q, 0, sizeof(*q));
-	q->end = cause_create();
-	if (!q->end)
-		stress_fail("no memory");
-	return q;
-}
-
-static void free_clique(struct clique *q)
-{
-	cause_put(q->end);
-	free(q);
-}
 
 static void look_at_neighbours(size_t k)
 {
