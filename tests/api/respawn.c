@@ -753,7 +753,8 @@ static bool is_exiting(const char *task)
 	return flags & PF_EXITING;
 }
 
-static int count_threads(void)
+/* Count once.  While threads exit, readdir() may skip others. */
+static int list_threads(void)
 {
 	DIR *tasks = opendir("/proc/self/task");
 	const struct dirent *entry;
@@ -766,15 +767,29 @@ static int count_threads(void)
 	return n;
 }
 
+static int count_threads(void)
+{
+	int before, n = list_threads();
+
+	do {
+		before = n;
+		n = list_threads();
+	} while (n != before);
+	return n;
+}
+
 /* Wait until the process has @n threads. /proc may still list a thread that was
  * just joined. */
 static void has_threads(int n)
 {
 	uint64_t deadline = test_deadline(RANKS_SOON);
+	int found = count_threads();
 
-	while (count_threads() != n && test_now() < deadline)
+	while (found != n && test_now() < deadline) {
 		sched_yield();
-	cr_assert_eq(count_threads(), n);
+		found = count_threads();
+	}
+	cr_assert_eq(found, n, "%d threads, not %d", found, n);
 }
 
 static int split_and_fail(struct cohort_comm *c, void *user)
