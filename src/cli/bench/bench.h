@@ -9,8 +9,9 @@
  * An operation is what the command measures: collectives (sweep.c), the
  * gradients of cohort bench average (average.c), or the steps of cohort bench
  * overlap (overlap.c). bench_options.c reads the options, from which an
- * operation makes a list of cases. The ranks' threads measure all cases in
- * every round (rounds.c). results.c writes the results.
+ * operation makes a list of cases, in sets that are compared. The ranks'
+ * threads measure one set after another, all of its cases in every round
+ * (rounds.c). results.c writes the results of a set when it is finished.
  */
 
 #include <stdatomic.h>
@@ -142,6 +143,8 @@ struct bench_options {
 struct bench_case {
 	const char *title;
 	char mode[32]; /* name of the case in the table */
+	/* number of its set; the cases of a set are next to each other */
+	size_t set;
 	bool rewrites;
 	bool is_checked;
 	size_t bytes; /* bytes of data, counted as in nccl-tests */
@@ -287,10 +290,6 @@ struct row;
 struct bench_operation {
 	double round_ns;      /* intended time of a case in a round */
 	uint64_t least, most; /* limits on the number of operations per round */
-	/* Number of cases in a set whose first case changes from round to
-	 * round, or 0 if all cases are one set. The rows of a set are printed
-	 * together. */
-	size_t turn;
 	size_t row;         /* number of cases in a row of the report */
 	const char *legend; /* explanation of the table, or NULL */
 

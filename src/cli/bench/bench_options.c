@@ -55,7 +55,7 @@ static const char help_collectives[] =
 	"  -r RANK         root (default 0)\n"
 	"  -n N            operations per round (default: as many as take 5 ms)\n"
 	"  -w N            operations before those, which are not timed (default 2)\n"
-	"  --rounds N      number of rounds; each measures everything (default 21)\n"
+	"  --rounds N      rounds of each size; each measures all modes (default 21)\n"
 	"\n"
 	"How to run the operations; if several ways are given, each is measured:\n"
 	"  --loop          run one operation, wait for it, and repeat (default)\n"

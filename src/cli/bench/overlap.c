@@ -53,6 +53,7 @@ static int plan(struct bench *b)
 	for (size_t i = 0; i < o->length_count * PARTS; i++) {
 		struct bench_case c = {
 			.title = "overlap",
+			.set = i / PARTS,
 			.is_checked = i % PARTS == PART_STEP,
 			.bytes = b->shapes.values * size,
 			.variant = (int)(i % PARTS),
@@ -237,7 +238,6 @@ static void report(struct row *row, const struct bench *b,
 }
 
 const struct bench_operation bench_overlap = {
-	.turn = PARTS,
 	.row = PARTS,
 	.most = MOST_OFTEN,
 	.plan = plan,

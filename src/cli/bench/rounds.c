@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The measurement: one thread per rank, all cases in every round
+ * The measurement: one thread per rank, set after set, all cases of a set in
+ * every round
  *
  * The timed part contains only the operations: the clock is read once before
  * and once after them, and the barriers are outside. The time of a case in a
@@ -289,8 +290,10 @@ static bool allocate(struct lane *l)
 	return ok || lane_fail(l, what, "out of memory");
 }
 
-static void draw_bar(struct bench *b, const struct bench_case *c,
-                     uint64_t round, size_t nth)
+/* Draw how much is done before case @nth of @n in @round of the set that starts
+ * with case @first. */
+static void draw_bar(struct bench *b, const struct bench_case *c, size_t first,
+                     size_t n, uint64_t round, size_t nth)
 {
 	const uint64_t rounds = b->options->rounds;
 	char bar[] = "....................", line[160];
@@ -299,7 +302,8 @@ static void draw_bar(struct bench *b, const struct bench_case *c,
 		return;
 	b->drawn_ns = clock_now();
 	memset(bar, '#',
-	       (round * b->count + nth) * strlen(bar) / (rounds * b->count));
+	       (first * rounds + round * n + nth) * strlen(bar) /
+	               (rounds * b->count));
 	snprintf(line, sizeof(line), "[%s] round %llu/%llu  %s, %zu bytes, %s",
 	         bar, (unsigned long long)round + 1, (unsigned long long)rounds,
 	         c->title, c->bytes, c->mode);
@@ -312,28 +316,39 @@ static void clear_bar(const struct bench *b)
 		fprintf(stderr, "\r%*s\r", b->bar_width, "");
 }
 
-static bool run_rounds(struct lane *l)
+/* Measure the set of @n cases that starts with @first.  Each round starts with
+ * another case. */
+static bool run_set(struct lane *l, size_t first, size_t n)
 {
 	struct bench *b = l->bench;
-	const uint64_t rounds = b->options->rounds;
-	const bool shows = l->rank == 0 && !b->options->json;
-	size_t turn = b->operation->turn ? b->operation->turn : b->count;
 
-	for (uint64_t round = 0; round < rounds; round++)
-		for (size_t i = 0; i < b->count; i++) {
-			size_t first = i - i % turn;
-
-			l->c = &b->cases[first + (round + i) % turn];
+	for (uint64_t round = 0; round < b->options->rounds; round++)
+		for (size_t i = 0; i < n; i++) {
+			l->c = &b->cases[first + (round + i) % n];
 			if (l->rank == 0)
-				draw_bar(b, l->c, round, i);
+				draw_bar(b, l->c, first, n, round, i);
 			if (!run_case(l, round))
 				return false;
-			if (!shows || round + 1 < rounds ||
-			    i + 1 < first + turn)
-				continue;
-			clear_bar(b);
-			bench_print_rows(b, first, turn);
 		}
+	return true;
+}
+
+static bool run_sets(struct lane *l)
+{
+	struct bench *b = l->bench;
+	const bool shows = l->rank == 0 && !b->options->json;
+
+	for (size_t first = 0, n; first < b->count; first += n) {
+		for (n = 1; first + n < b->count; n++)
+			if (b->cases[first + n].set != b->cases[first].set)
+				break;
+		if (!run_set(l, first, n))
+			return false;
+		if (!shows)
+			continue;
+		clear_bar(b);
+		bench_print_rows(b, first, n);
+	}
 	return true;
 }
 
@@ -347,7 +362,7 @@ static int worker(struct cohort_comm *comm, void *user)
 	if (b->options->pin)
 		pin(l);
 	ok = allocate(l) && (!b->operation->open || b->operation->open(l)) &&
-	     run_rounds(l);
+	     run_sets(l);
 	if (b->operation->close)
 		b->operation->close(l);
 	/* After a failure other ranks may still use this rank's memory. */

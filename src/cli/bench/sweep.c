@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* The operation of cohort bench for collectives: a case for each chosen
- * collective, type, reduction, mode and size, in this order */
+ * collective, type, reduction, size and mode, in this order. The modes of a size
+ * are a set */
 
 #include <stdio.h>
 #include <string.h>
@@ -106,18 +107,22 @@ static bool is_wanted(const struct bench_options *o, const struct bench_case *c)
 	return c->in_place ? o->in_place && can : o->out_of_place || !can;
 }
 
-static void add_modes(struct bench *b, struct bench_case like)
+static void add_modes(struct bench *b, struct bench_case like, size_t bytes)
 {
-	const struct bench_options *o = b->options;
-
+	like.set = b->count;
 	for (int mode = 0; mode < 2 * BENCH_PATHS * 2; mode++) {
 		like.rewrites = mode / 2 / BENCH_PATHS;
 		like.path = (enum bench_path)(mode / 2 % BENCH_PATHS);
 		like.in_place = mode % 2 == 0;
-		for (size_t i = 0; i < o->size_count; i++)
-			if (is_wanted(o, &like))
-				add_case(b, like, o->sizes[i]);
+		if (is_wanted(b->options, &like))
+			add_case(b, like, bytes);
 	}
+}
+
+static void add_sizes(struct bench *b, struct bench_case like)
+{
+	for (size_t i = 0; i < b->options->size_count; i++)
+		add_modes(b, like, b->options->sizes[i]);
 }
 
 static void add_ops(struct bench *b, struct bench_case like)
@@ -126,12 +131,12 @@ static void add_ops(struct bench *b, struct bench_case like)
 
 	if (!op_has_redop(like.collective->kind)) {
 		like.op = -1;
-		add_modes(b, like);
+		add_sizes(b, like);
 		return;
 	}
 	for (like.op = COHORT_SUM; like.op <= COHORT_AVG; like.op++)
 		if (o->op < 0 || like.op == o->op)
-			add_modes(b, like);
+			add_sizes(b, like);
 }
 
 static int plan(struct bench *b)
@@ -438,7 +443,6 @@ const struct bench_operation bench_collectives = {
 	.round_ns = 5e6,
 	.least = 2,
 	.most = 10000,
-	.turn = 1,
 	.row = 1,
 	.plan = plan,
 	.enter = enter_native,
