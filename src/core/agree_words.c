@@ -14,15 +14,16 @@
 #include "core/remote.h"
 
 /* A rank's own word has the digest in its low 32 bits and the low 32 bits of
- * the call number in its high bits.  These bits identify the call, because all
- * numbers that can be in a slot at the same time are close together. */
+ * the call number in its high bits.  The truncated number identifies the call,
+ * because all numbers in use at any time are close together. */
 #define DIGEST_BITS 32
 
 /*
  * The fields of a shared word, from the low bits up: the first caller's digest;
  * the number of ranks that have called; whether any of them called something
  * else; and the number of times the array of words was reused (its lap), modulo
- * LAPS.  At any time, at most three laps are in use (C in agree_words.h).
+ * LAPS.  At any time, at most three laps are in use (invariant C in
+ * agree_words.h).
  */
 #define COUNT_BITS 11
 #define CALLED (UINT64_C(1) << DIGEST_BITS)
@@ -41,8 +42,8 @@ static uint64_t mix_call(uint64_t hash, const struct op *op)
 	                               (uint64_t)redop_kind(op->redop) << 32 |
 	                               (uint64_t)(unsigned)op->root);
 	hash = hash_step(hash, op->n);
-	/* The shift drops only zeros, because a count that fits in memory has
-	 * fewer bits. */
+	/* The shift loses no bits: no tensor that fits in memory has so large a
+	 * count. */
 	for (i = 0; i < op->n; i++)
 		hash = hash_step(hash,
 		                 (uint64_t)op->tensors[i].count << TYPE_BITS |
@@ -122,8 +123,9 @@ static _Atomic uint64_t *shared_at(const struct clique *q, uint64_t number)
 	return &q->agreed[agree_shared_slot(q->slots, number)];
 }
 
-/* Return the lap of call @number over the array of words, counted from 1.  A
- * word that no rank has used is in lap 0. */
+/* Calls use the words of the array in turn.  Return the number of the pass over
+ * the array (the lap) that call @number belongs to, counted from 1.  A word
+ * that no rank has used is in lap 0. */
 static uint64_t lap_of(unsigned slots, uint64_t number)
 {
 	return ((number - 1) >> __builtin_ctz(slots)) + 1;
@@ -176,13 +178,13 @@ void agree_publish(struct cohort_comm *c, const struct op *op, uint64_t number,
 {
 	struct agree_slot *slot = agree_slot(c, number);
 
-	/* Invalidate the slot until the last store below: no thread looks for
-	 * call number + 1 in it.  All ranks have compared the previous call of
-	 * this slot. */
+	/* Until the last store below, the slot holds a number that no thread
+	 * looks for in this slot.  The slot's previous call is no longer
+	 * needed, because all ranks have compared it. */
 	atomic_store_explicit(&slot->word, word_make(number + 1, 0),
 	                      memory_order_relaxed);
-	/* The releases order these stores after the word above.  A thread that
-	 * reads the ticket also finds its record. */
+	/* The releases order these stores after the store to the word above.  A
+	 * thread that reads the ticket also finds its record. */
 	atomic_store_explicit(&slot->arrived_ns, now_ns, memory_order_release);
 	atomic_store_explicit(&slot->join_ns, limits->join_ns,
 	                      memory_order_release);
@@ -202,10 +204,10 @@ int agree_add_rank(const struct cohort_comm *c, uint64_t number,
 	_Atomic uint64_t *at = shared_at(q, number);
 	uint64_t word = atomic_load_explicit(at, memory_order_relaxed), with;
 
-	/* The release makes what this rank has published visible to ranks that
-	 * are counted later, and the acquire shows this rank what earlier ranks
-	 * have published.  seq_cst, because this rank must be counted before it
-	 * reads the words of other processes. */
+	/* The release makes this rank's published data visible to ranks that
+	 * are counted later; the acquire makes the data of ranks that were
+	 * counted earlier visible to this rank.  seq_cst, because this rank
+	 * must be counted before it reads the words of other processes. */
 	do
 		with = laps_to(q->slots, word, number)
 		               ? shared_make(q, number, digest)
@@ -217,8 +219,8 @@ int agree_add_rank(const struct cohort_comm *c, uint64_t number,
 }
 
 /* Wait until @other has compared the collective whose shared word will be
- * reused for collective @number.  Lower *@compared to the number of @other's
- * last compared collective. */
+ * reused for collective @number.  If the number of @other's last compared
+ * collective is less than *@compared, store it there. */
 static int await_rank(const struct cohort_comm *other, uint64_t number,
                       uint64_t *compared)
 {
@@ -241,9 +243,9 @@ static int await_rank(const struct cohort_comm *other, uint64_t number,
 	return COHORT_OK;
 }
 
-/* Wait for every other rank like await_rank().  Use the result of the last
- * check if it suffices, because the cache lines with the other ranks' counts
- * change with every call. */
+/* Wait for every other rank as await_rank() does.  If the result of the last
+ * check suffices, do not load the other ranks' counts, because their cache
+ * lines change with every call. */
 static int await_ranks(struct cohort_comm *c, uint64_t number)
 {
 	const struct clique *q = c->clique;

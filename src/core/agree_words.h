@@ -12,11 +12,11 @@
  *
  *  A. Calls that differ in kind, reduction, root, or in the count or type of
  *     any tensor are an error on every rank instead of a hang.
- *  B. All ranks of a process that launch a collective have made the same call,
- *     and made it before any rank made a different one.
- *  C. A rank is never further ahead of the slowest rank than the number of
- *     shared words, so a shared word is reused only when every rank has
- *     compared its call with the word.
+ *  B. If ranks of a process launch a collective, they have all made the same
+ *     call, each before any rank made a different one.
+ *  C. No rank is ahead of the slowest rank by more calls than there are shared
+ *     words, so a shared word is reused only after every rank has compared its
+ *     call with the word.
  */
 
 #include <stdatomic.h>
@@ -27,21 +27,22 @@ struct clique;
 struct cohort_comm;
 struct limits;
 
-/* The call of a rank, stored at its number modulo the clique's slots. */
+/* One rank's call of a collective.  Its slot is the call's number modulo the
+ * clique's number of slots. */
 struct agree_slot {
 	/* Number and digest of the call.  Stored with release, after the other
 	 * members.  All members are atomic. */
 	_Atomic uint64_t word;
 	_Atomic uint64_t ticket;     /* ticket of the call's record */
-	_Atomic uint64_t shape;      /* position in the ring of call_shape.h */
+	_Atomic uint64_t shape;      /* position in struct call_shapes */
 	_Atomic uint64_t arrived_ns; /* time of the call */
 	_Atomic uint64_t join_ns;    /* deadlines of the call */
 	_Atomic uint64_t exec_ns;
 };
 
 /* Compute a 32-bit digest of everything in @op that must be equal on all ranks.
- * For a batch, it covers the collectives, in order.  One difference in 4
- * billion goes undetected. */
+ * For a batch, the digest covers the collectives, in order.  One difference in
+ * 4 billion goes undetected. */
 uint32_t agree_digest(const struct op *op);
 
 /* Allocate the shared words of a clique, zeroed.  Return NULL if there is no
@@ -75,7 +76,7 @@ size_t agree_shared_slot(unsigned slots, uint64_t number);
 int agree_shared_count(unsigned slots, uint64_t word, uint64_t number,
                        int ranks);
 
-/* Return true if a rank's call @number has a digest other than @digest.
+/* Return true if any rank's call @number has a digest other than @digest.
  * @word: the shared word of @number, as read */
 bool agree_shared_differs(const struct clique *clique, uint64_t word,
                           uint64_t number, uint32_t digest);

@@ -10,7 +10,7 @@
 #include "core/owner.h"
 
 /* Return the thread that has a batch open, or 0.  All accesses are relaxed,
- * because only the thread that has stored itself acts on the value. */
+ * because only the thread with the open batch depends on the value. */
 static uintptr_t thread_of(const struct cohort_comm *c)
 {
 	return atomic_load_explicit(&c->lock.batching, memory_order_relaxed);
@@ -132,8 +132,8 @@ int batch_add(struct cohort_comm *c, const struct op *call, bool has_ticket)
 
 	if (rc != COHORT_OK)
 		return rc;
-	/* Load the pointer after the check, because another thread may be
-	 * allocating the batch. */
+	/* Load the pointer only after the check: until this thread is known to
+	 * have the batch open, another thread may be allocating it. */
 	b = c->batch;
 	rc = call_check(c, call, has_ticket);
 	if (rc == COHORT_OK)

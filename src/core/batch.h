@@ -7,7 +7,7 @@
  *
  * An open batch belongs to one thread, and no other thread may add to it.  The
  * thread does not hold the communicator's lock between its calls, so an abort
- * need not wait for it.  The memory of the batch is reused.
+ * need not wait for it.  Later batches reuse its memory.
  */
 
 #include "core/op.h"
@@ -27,29 +27,31 @@ struct batch {
 
 /* Open a batch.  Call it with the lock held.  Return COHORT_OK,
  * COHORT_NO_MEMORY, COHORT_OWNER if another thread has a batch open, or
- * COHORT_STATE if this thread has. */
+ * COHORT_STATE if this thread already has one open. */
 int batch_begin(struct cohort_comm *c);
 
 bool batch_is_open(const struct cohort_comm *c);
 
 /* Return COHORT_OK if this thread has a batch open, COHORT_OWNER if another
- * thread has, and COHORT_STATE if no thread has. */
+ * thread has one open, and COHORT_STATE if no batch is open. */
 int batch_check(const struct cohort_comm *c);
 
 /*
  * Check a call and add it to the batch, with a copy of its list of tensors.
- * @has_ticket: the caller asks for a ticket, which is an error in a batch
+ * @has_ticket: true if the caller asks for a ticket, which is an error in a
+ *              batch
  *
- * Returns COHORT_OK, COHORT_OWNER, or the error in the call, which batch_end()
- * will return again.
+ * Returns COHORT_OK, the error of batch_check(), or the error of this call,
+ * which batch_end() then returns if it is the first.
  */
 int batch_add(struct cohort_comm *c, const struct op *call, bool has_ticket);
 
 /*
- * Store the calls of the batch in @out as one operation on @stream, or return
- * the status of the first refused call.  @out stays valid until this thread's
- * next batch; the batch stays open until batch_drop().  Call batch_check()
- * first.
+ * Store the calls of the batch in @out as one operation on @stream.  If a call
+ * was refused, return the status of the first refused call instead; if a call
+ * names another stream, return COHORT_INVALID.  @out stays valid until this
+ * thread's next batch; the batch stays open until batch_drop().  Call
+ * batch_check() first.
  */
 int batch_end(struct cohort_comm *c, void *stream, struct op *out);
 

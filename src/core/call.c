@@ -35,7 +35,8 @@ struct elements {
 	size_t count;
 };
 
-/* NCCL lacks the types without arithmetic, and moves them as bytes. */
+/* Describe a tensor to NCCL.  NCCL has no types without arithmetic, so elements
+ * of these types are moved as bytes. */
 static struct elements elements_of(const struct cohort_tensor *t)
 {
 	if (type_has_arithmetic(t->type))
@@ -96,7 +97,7 @@ static ncclResult_t spread(const struct cohort_comm *c, const struct op *op,
 	ncclResult_t result = ncclSuccess;
 	int peer;
 
-	/* NCCL's own function also does nothing for a count of 0, and waits for
+	/* As NCCL's own functions do for a count of 0, do nothing and wait for
 	 * no rank. */
 	if (!t->count)
 		return ncclSuccess;
@@ -106,9 +107,10 @@ static ncclResult_t spread(const struct cohort_comm *c, const struct op *op,
 	return result;
 }
 
-/* Translate the reduction.  On one rank an average is a copy, like a sum.  NCCL
- * would launch a kernel that multiplies by 1.  That kernel does not support
- * 8-bit floats, and it has a bug for other types: see multiply_alone(). */
+/* Return NCCL's number of the reduction.  In a group of one rank, replace an
+ * average with a sum, because both only copy.  For an average, NCCL would
+ * launch a kernel that multiplies by 1, does not support 8-bit floats, and has
+ * a bug for other types: see multiply_alone(). */
 static ncclRedOp_t native_redop(const struct cohort_comm *c,
                                 const struct op *op)
 {
@@ -169,15 +171,15 @@ ncclResult_t call_native(const struct platform *p, ncclComm_t comm,
 /* First version of NCCL whose one-rank kernel does not skip elements. */
 #define ALONE_IS_WHOLE 22907
 
-/* Sizes that NCCL's one-rank kernel uses: bytes that it gives each block,
- * maximum number of blocks, and bytes that it moves at a time (a pack). */
+/* Sizes that NCCL's one-rank kernel uses: bytes per block, maximum number of
+ * blocks, and bytes that the kernel moves at a time (a pack). */
 #define ALONE_BLOCK ((size_t)16 << 10)
 #define ALONE_BLOCKS 32
 #define ALONE_PACK 16
 
 /* Return how many of @count elements of @size bytes the first call of the
- * one-rank kernel should get, so that it skips none.  The remaining elements
- * fit one block, so a second call skips none of them. */
+ * one-rank kernel should process, so that it skips none.  The remaining
+ * elements fit one block, so a second call skips none of them. */
 static size_t whole_alone(size_t count, size_t size)
 {
 	const size_t bytes = count * size;
@@ -249,8 +251,8 @@ void call_op(const struct cohort_comm *c, const struct op *op,
              struct native_result *r)
 {
 	/* A single collective makes its native call even if the call does
-	 * nothing, so that one rank makes the same native calls as several
-	 * ranks. */
+	 * nothing, so that a group of one rank makes the same native calls as a
+	 * larger group. */
 	const bool skips = op->n > 1 || !op_is_basic(op->kind);
 	const bool alone = c->clique->world_size == 1 &&
 	                   op_has_redop(op->kind) &&

@@ -48,7 +48,8 @@ static uint64_t call_word(const struct op *c)
 
 static uint64_t tensor_word(const struct cohort_tensor *t)
 {
-	/* Never 0, which ends the words of a shape. */
+	/* Add 1 to the type, so that the word is never 0, which ends a
+	 * shape. */
 	return (uint64_t)(t->type + 1) | MIN(t->count, MOST_COUNT) << TYPE_BITS;
 }
 
@@ -136,7 +137,8 @@ static void add_call(struct text *t, uint64_t word, int rank)
 	text_add(t, " on rank %d", rank);
 }
 
-/* Return the word of a tensor, or 0 if @word ends the list. */
+/* Return @word if it describes a tensor.  Return 0 if it describes the next
+ * call or ends the shape. */
 static uint64_t tensor_or_end(uint64_t word)
 {
 	return word & CALL_BIT ? 0 : word;
@@ -168,8 +170,8 @@ void call_shape_compare(struct text *t, const struct call_shape *a,
 		break;
 	}
 	if ((x & CALL_BIT || !x) && (y & CALL_BIT || !y)) {
-		/* The text already describes any difference in the first
-		 * call. */
+		/* The text already shows the first calls, and so any difference
+		 * between them. */
 		if (!call)
 			return;
 		text_add(t, ": call %llu is ", (unsigned long long)call + 1);

@@ -3,8 +3,9 @@
 #define CORE_CALL_SHAPE_H
 
 /*
- * Shapes: the tensors of a rank's last lists and batches, so that a report of a
- * mismatch can name the tensor that differs
+ * Shapes: descriptions of all tensors in a rank's latest calls with several
+ * tensors (lists and batches), so that a report of a mismatch can name the
+ * tensor that differs
  *
  * A record of the flight recorder has room for one tensor only.  A shape has
  * the count and type of every tensor, in one word each.  Shapes are stored in a
@@ -40,7 +41,7 @@ void call_shapes_fini(struct call_shapes *o);
 /* Release the ring's memory.  No shape will be compared again. */
 void call_shapes_forget(struct call_shapes *o);
 
-/* Store the shape of a list or a batch, and return its position.  Return
+/* Store the shape of @op, a list or a batch, and return its position.  Return
  * CALL_SHAPE_NONE if the call has only one tensor, which the record describes,
  * or if the shape is longer than the ring.  Call it with the lock held. */
 uint64_t call_shape_keep(struct call_shapes *o, const struct op *op);
@@ -54,7 +55,7 @@ struct call_shape {
 
 /* Append the first difference between two shapes: "tensors[3] is 10 float32 on
  * rank 0, 11 float32 on rank 2".  Append nothing if a shape was overwritten or
- * if they do not differ.  Any thread. */
+ * if the shapes do not differ.  May be called from any thread. */
 void call_shape_compare(struct text *t, const struct call_shape *a,
                         const struct call_shape *b);
 

@@ -5,8 +5,8 @@
 /*
  * Streams that are being captured into a CUDA graph
  *
- * Captured calls run when the graph is launched, any number of times, and no
- * mark shows when they run.
+ * Captured calls run each time the graph is launched, and no mark shows when
+ * they run.
  */
 
 #include "core/clique.h"
@@ -25,7 +25,7 @@ int capture_check(const struct cohort_comm *comms, int n, const struct op *ops,
                   bool *captured_out);
 
 /* Return COHORT_UNSUPPORTED if @stream is being captured.  Used for calls that
- * cannot be captured; the error text names the call @what. */
+ * cannot be captured.  @what is the name of the call, for the error text. */
 int capture_refuse(const struct platform *p, void *stream, const char *what);
 
 #endif

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 
-/* Maximum number of spans of ranks in a text.  A program can get the whole set
+/* Maximum number of ranges of ranks in a text.  A program can get the whole set
  * from the cause. */
 #define MAX_SPANS 16
 

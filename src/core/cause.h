@@ -7,8 +7,8 @@
  * shares with abort handles, because a handle may outlive the clique
  *
  *  A. The cause is set once: of several threads that try, one succeeds, and the
- *     others get COHORT_ALREADY.  Only its text may still grow, once, before
- *     any thread reads it for the program (clique_end.c).
+ *     others get COHORT_ALREADY.  Afterwards only its text may grow, once,
+ *     before the program can read it (clique_end.c).
  *  B. Setting a cause takes no lock, allocates nothing and uses no thread-local
  *     storage, so a signal handler may do it.
  *  C. The block lives until its last reference is released.
@@ -50,8 +50,8 @@ struct cohort_abort {
 	 * stored. */
 	struct cohort_cause *_Atomic cause;
 
-	/* Constant; the handle was created before its group, by
-	 * cohort_abort_create(). */
+	/* Constant; true if cohort_abort_create() created this block, as the
+	 * handle of a group that is opened later. */
 	bool precedes_open;
 
 	/* Atomic; the block of the clique that was opened with this handle, or
@@ -134,7 +134,8 @@ void rank_set_format(struct text *t, const uint64_t *set);
 void rank_set_name(struct text *t, const uint64_t *set, const uint64_t *world,
                    const char *group);
 
-/* Create a block with one reference.  Return NULL if there is no memory. */
+/* Create a cause block with one reference.  Return NULL if there is no
+ * memory. */
 struct cohort_abort *cause_create(void);
 
 void cause_get(struct cohort_abort *a);
@@ -158,7 +159,8 @@ cause_or_closing(const struct cohort_abort *a)
 int cause_error(const struct cohort_cause *cause);
 
 /*
- * Make @what the cause, if there is none yet.  Any thread; async-signal-safe.
+ * Make @what the cause, if there is none yet.  May be called from any thread;
+ * async-signal-safe.
  *
  * Returns:
  *   COHORT_OK       @what is the cause now
@@ -175,8 +177,9 @@ int cause_set(struct cohort_abort *a, const struct cohort_cause *what);
  */
 int cause_set_aborted(struct cohort_abort *a, const char *reason);
 
-/* Abort the clique that @a was opened with.  If no clique was opened with it
- * yet, mark @a as aborted, so that the clique ends when it is opened. */
+/* Abort the clique of the handle @a.  If @a was created before its clique, and
+ * the clique is not open yet, mark @a as aborted, so that the clique ends when
+ * it is opened. */
 int cause_fire(struct cohort_abort *a, const char *reason);
 
 /*
@@ -208,12 +211,13 @@ int patience_error(const struct patience *p);
 /* Make cause_peek() return @a->explained from now on.  Call it once. */
 void cause_set_explained(struct cohort_abort *a);
 
-/* Wake the watchdog.  Setting a cause wakes it without this call.  Any thread;
- * async-signal-safe; only after the first cause_create(). */
+/* Wake the watchdog.  Setting a cause also wakes it.  May be called from any
+ * thread once cause_create() has been called; async-signal-safe. */
 void cause_wake(void);
 
-/* Sleep until cause_wake() is called, or until @deadline_ns.  Return at once if
- * cause_wake() was called since the last return.  Watchdog only. */
+/* Sleep until cause_wake() is called, or until @deadline_ns.  Return
+ * immediately if cause_wake() was called since the last call of this function
+ * returned.  Watchdog only. */
 void cause_sleep(uint64_t deadline_ns);
 
 /*

@@ -132,7 +132,8 @@ static int prepare(struct clique *q, int *made)
 	while (rc == COHORT_OK && *made < q->size)
 		/* Count the rank first, so that a partial init is undone. */
 		rc = comm_init(&q->comms[(*made)++]);
-	/* The reaper runs on a thread of the crew. */
+	/* The clique needs the crew, because its reaper runs on a crew
+	 * thread. */
 	return rc == COHORT_OK ? crew_get() : rc;
 }
 

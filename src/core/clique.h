@@ -15,8 +15,8 @@
  *     the reaper.
  *  C. From QUIESCED on, no operation of the clique can access a buffer of the
  *     program.
- *  D. WEDGED frees nothing, because operations that cannot be stopped may still
- *     use the memory.
+ *  D. A WEDGED clique frees nothing, because operations that cannot be stopped
+ *     may still use the memory.
  *  E. A LEAKED clique is quiesced, but its native communicators could not be
  *     freed.
  *  F. No abort flag is up in LIVE and CAUSED, so an operation that is marked as
@@ -64,8 +64,8 @@ enum over {
 };
 
 /* Progress toward the release of the ranks' resources, which needs two events:
- * the reaper has finished, and tickets can no longer be queried.  The later of
- * the two releases the resources. */
+ * the reaper has finished, and tickets can no longer be queried.  Whichever
+ * happens last triggers the release. */
 enum unused {
 	UNUSED_NOT,
 	/* Tickets can no longer be queried, so the reaper also releases the
@@ -113,7 +113,8 @@ struct clique {
 	bool starts_are_marked;
 	bool together; /* true if no rank launches before all have called */
 
-	/* True if no group owns the clique: it ends with its last rank. */
+	/* True if no group owns the clique, which then ends when its last rank
+	 * is closed. */
 	bool ends_with_last;
 	struct generation *owning_generation;
 	size_t bytes; /* size of this structure, with its ranks */
@@ -143,7 +144,7 @@ struct clique {
 
 	/* Operation that the blamed rank had not called: "all_reduce 3 of
 	 * "dp.1"".  Written by the watchdog before it sets a cause; valid if
-	 * the cause's since_ns is equal to the time here. */
+	 * the cause's since_ns is equal to missed_since_ns. */
 	char missed[WAITS_CALL];
 	uint64_t missed_since_ns;
 
@@ -178,8 +179,8 @@ struct clique {
 
 	/* ---- the group: written by open, close and respawn --------------- */
 
-	/* Atomic; reference count: the group, cliques split from this one, and
-	 * abandoned threads. */
+	/* Atomic; reference count.  The group, cliques split from this one, and
+	 * abandoned threads own references. */
 	atomic_int users;
 
 	/* Atomic; number of references that abandoned threads own. */
@@ -208,22 +209,22 @@ struct clique {
 	 * the thread that has set OVER_TAKEN. */
 	atomic_int over;
 
-	/* Atomic; thread ID of the thread that has split the group, or 0.
-	 * Relaxed, because it is for diagnostics only. */
+	/* Atomic; thread ID of the thread that called cohort_group_split(), or
+	 * 0.  Relaxed, because it is for diagnostics only. */
 	atomic_int split_tid;
 
 	/* ---- the ranks: written with their locks held ----------------- */
 
 	/* Atomic; number of paused ranks.  A rank that resumes first stores
-	 * resumed_ns, then lowers this with release. */
+	 * resumed_ns, then decrements this with release. */
 	atomic_int paused;
 
 	/* Atomic; time at which a rank last resumed. */
 	_Atomic uint64_t resumed_ns;
 
 	/* Atomic; number of ranks that have pushed deadlines.  When a rank pops
-	 * a deadline, it first excuses the calls made under it, then lowers
-	 * this with release. */
+	 * its last pushed deadlines, it first updates its struct
+	 * deadline_stack, then decrements this with release. */
 	atomic_int pushed;
 
 	/* Atomic; total number of times that ranks have entered a split. */
@@ -236,8 +237,8 @@ struct clique {
 	atomic_int connected_ranks;
 
 	/* Constant; bit i % 64 is set if a rank is on device i.  0 if the
-	 * launch lock does not order this clique's launches: it has one rank,
-	 * or ranks in other processes. */
+	 * launch lock does not order this clique's launches, because the clique
+	 * has one rank, or ranks in other processes. */
 	uint64_t devices;
 
 	/* Number of this clique's open launch window, or 0.  Guarded by the
@@ -259,8 +260,8 @@ struct clique {
 	 * prober is querying, or 0.  Works as a lock; seq_cst, see cause.h. */
 	atomic_int probing;
 
-	/* Atomic; true if a deadline was shortened, so that the watchdog must
-	 * check it at once.  Set before cause_wake(). */
+	/* Atomic; true if a deadline was shortened, so the watchdog must check
+	 * the clique immediately.  Set before cause_wake(). */
 	atomic_bool is_shorter;
 
 	struct clique_counts counts;
@@ -277,7 +278,8 @@ struct clique {
 	 * in the parent's list. */
 	struct clique *children, *next_child;
 
-	/* Ended cliques whose memory stays as long as this clique's. */
+	/* List of cliques that have ended, but whose memory is kept until this
+	 * clique's memory is freed. */
 	struct clique *kept;
 
 	/* ---- ranks that launch together ---------------------------------- */
@@ -318,8 +320,8 @@ struct clique_options {
 };
 
 /* Create a clique with the @n @ranks.  Connect them, unless they are connected
- * already.  In both cases clique_create() owns their resources; on error no
- * resource stays allocated. */
+ * already.  In both cases, take ownership of their resources; on an error, free
+ * them. */
 int clique_create(const struct platform *platform, struct new_rank *ranks,
                   int n, const struct clique_options *options,
                   struct clique **out);
@@ -352,7 +354,7 @@ const struct cohort_cause *clique_cause(const struct clique *q);
 /* Return the cause with its full text, or NULL.  If no thread has taken the
  * snapshot of completed operations, take it first
  * (clique_record_completions()), because the text describes the unfinished
- * ones.  Not async-signal-safe. */
+ * operations.  Not async-signal-safe. */
 const struct cohort_cause *clique_explained_cause(struct clique *q);
 
 /* Set the explained cause as this thread's error, and return its status;
@@ -391,8 +393,8 @@ void clique_record_completions(struct clique *q);
  * Store the communicators of an unfinished or failed split, one per rank (NULL
  * if a rank has none).  When the clique ends, the reaper aborts them after the
  * ranks' own communicators, and frees the array.  Return false if the reaper
- * has already taken them: then all abort flags are up, and the caller still
- * owns @natives.
+ * has already called clique_take_orphans(): then all abort flags are up, and
+ * the caller still owns @natives.
  */
 bool clique_leave_orphans(struct clique *q, ncclComm_t *natives);
 

@@ -45,8 +45,8 @@ int clique_fire(struct clique *q, const struct cohort_cause *cause,
 
 bool clique_set_state(struct clique *q, int from, int to)
 {
-	/* seq_cst; its release of the stores made in the old state pairs with
-	 * the acquire in await_noted(). */
+	/* seq_cst, which includes a release: it publishes the stores made in
+	 * the old state, and pairs with the acquire in await_noted(). */
 	return atomic_compare_exchange_strong(&q->state, &from, to);
 }
 
@@ -160,8 +160,8 @@ static void find_doing(const struct cohort_comm *c, struct doing *out)
 	}
 }
 
-/* Append the ranks whose state equals that of @first, and add them to
- * @reported. */
+/* Append all unreported ranks that were doing the same as @first, and what they
+ * were doing.  Add them to @reported. */
 static void add_side(struct text *t, const struct clique *q,
                      const struct cohort_comm *first, uint64_t *reported)
 {
@@ -207,7 +207,8 @@ static const struct cohort_comm *find_unreported(const struct clique *q,
 
 #define UNKNOWN "; no information about "
 
-/* Start of the description of @q's ranks in a cause's text. */
+/* Write the words that introduce the description of @q's ranks in a cause's
+ * text. */
 static void write_heading(const struct clique *q, char *out, size_t size)
 {
 	struct text t = { out, size };
@@ -218,9 +219,11 @@ static void write_heading(const struct clique *q, char *out, size_t size)
 		text_add(&t, "; when the group ended:");
 }
 
-/* If @text has come from another process, which has described its own ranks of
- * @q, cut off how many ranks it did not describe, and return that number.
- * Return -1 if @text describes no ranks of @q. */
+/* Check whether the cause's @text already describes ranks of @q, because it
+ * came from another process, which described its own ranks.  If so, remove the
+ * final note about ranks without information, and return the number of ranks in
+ * the note, or 0 if there is no note.  Return -1 if @text describes no ranks of
+ * @q. */
 static int cut_unknown(const struct clique *q, char *text)
 {
 	char heading[sizeof(q->name) + 32] = "";
@@ -239,7 +242,7 @@ static int cut_unknown(const struct clique *q, char *text)
  * doing the same, up to MAX_SIDES entries.  Start with the set of @rank if that
  * rank is in this process.
  * @others: number of ranks that the text does not describe yet, or -1 if it
- *          describes none */
+ *          describes no rank */
 static void add_sides(struct text *t, const struct clique *q, int rank,
                       int others)
 {
@@ -302,7 +305,8 @@ void clique_record_completions(struct clique *q)
 	int r;
 
 	if (!clique_set_state(q, CLIQUE_LIVE, CLIQUE_NOTING)) {
-		/* No flag may be raised before the snapshot is complete. */
+		/* No abort flag may be raised before the snapshot is
+		 * complete. */
 		await_noted(q);
 		return;
 	}

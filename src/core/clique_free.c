@@ -32,7 +32,8 @@ static bool words_are_awaited(const struct cohort_comm *c)
 	return false;
 }
 
-/* Free the words.  If a stream still waits for one of them, leak them all. */
+/* Free the words that marks write.  If a stream still waits for one of them,
+ * leak them all. */
 static void free_words(struct cohort_comm *c)
 {
 	if (c->tickets.done && !words_are_awaited(c))
@@ -45,10 +46,10 @@ static bool has_abandoned_threads(const struct clique *q)
 	return atomic_load(&clique_tree_root(q)->abandoned_threads) > 0;
 }
 
-/* Free the resources of a rank, once.  Abandoned threads may still query
- * tickets, run work of their stream, or copy data.  While there are abandoned
- * threads, keep the words, the stream and the staging memory; the last
- * abandoned thread frees them with the clique. */
+/* Free the resources of a rank, once.  While there are abandoned threads, keep
+ * the words, the stream and the staging memory, because these threads may still
+ * query tickets, run work of the stream, or copy data; the last abandoned
+ * thread frees them with the clique. */
 static void comm_release(struct cohort_comm *c)
 {
 	const struct platform *p = c->clique->platform;
@@ -193,7 +194,8 @@ void clique_retire(struct clique *q)
 
 void clique_leak(struct clique *q)
 {
-	/* Prevent a queued job from starting; abandon one that is running. */
+	/* If a job is queued, prevent it from starting; if it is running,
+	 * abandon it. */
 	crew_cancel(&q->reaper);
 	crew_cancel(&q->releaser);
 	clique_tree_leave(q);

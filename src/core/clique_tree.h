@@ -10,8 +10,8 @@
  * cliques, which does not block, but never across a native call or an
  * allocation.
  *
- *  A. A child of a parent that has a cause has a cause too, or will get it
- *     shortly, from the parent's reaper or from the thread that adds the child.
+ *  A. If a parent has a cause, each child either has a cause or will soon get
+ *     one, from the parent's reaper or from the thread that adds the child.
  *  B. A clique in a list may be read until it is removed from the list.
  */
 
@@ -32,19 +32,19 @@ void clique_tree_adopt(struct clique *parent, struct clique *child);
 void clique_tree_detach(struct clique *child);
 
 /* Find a child whose teardown has reached step @over, and which is in state
- * @state, like all cliques split from it.  Mark it OVER_TAKEN; the caller must
- * store the next step.  Return NULL if there is no such child. */
+ * @state, as are all cliques split from it.  Mark it OVER_TAKEN; the caller
+ * must store the next step.  Return NULL if there is no such child. */
 struct clique *clique_tree_claim(struct clique *parent, int over, int state);
 
 /* End the children of @q with its cause. */
 void clique_tree_end(struct clique *q);
 
-/* Return true if no other clique on one of @q's devices has a cause but has not
- * raised its abort flags yet. */
+/* Return false if another clique on one of @q's devices has a cause, but has
+ * not raised its abort flags yet. */
 bool clique_tree_is_flagged(const struct clique *q);
 
-/* Call @fn for every other clique on one of @q's devices.  Holds the lock, so
- * @fn must not block. */
+/* Call @fn for every other clique on one of @q's devices.  Holds the tree's
+ * lock, so @fn must not block. */
 void clique_tree_visit(const struct clique *q,
                        void (*fn)(const struct clique *other, void *arg),
                        void *arg);
@@ -54,7 +54,7 @@ void clique_tree_visit(const struct clique *q,
 #define CLIQUE_ENDED_ABOVE ", from which this was split, has ended: "
 
 /* Call @fn with the first clique of the list of all cliques; @fn can follow
- * .next_entered from there.  Holds the lock, so @fn must not block. */
+ * .next_entered from there.  Holds the tree's lock, so @fn must not block. */
 void clique_tree_call_all(void (*fn)(const struct clique *first, void *arg),
                           void *arg);
 
@@ -62,8 +62,8 @@ void clique_tree_call_all(void (*fn)(const struct clique *first, void *arg),
  * and store up to @most of them.  Return the number stored. */
 int clique_tree_get_all(struct clique *q, struct clique **out, int most);
 
-/* Call @fn for @q if its resources are not freed yet; otherwise return false.
- * Holds the lock, so @fn must not block. */
+/* If @q's resources are not freed yet, call @fn for @q and return true;
+ * otherwise return false.  Holds the tree's lock, so @fn must not block. */
 bool clique_tree_call(struct clique *q, void (*fn)(struct clique *q, void *arg),
                       void *arg);
 
