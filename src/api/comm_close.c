@@ -3,8 +3,8 @@
 /*
  * Closing a communicator
  *
- * Closing the last communicator of a split, or of ranks that have joined by id,
- * also ends their generation.
+ * Closing the last communicator of a split clique, or of ranks that joined by
+ * ID, also ends the generation.
  */
 
 #include "api/communicator.h"

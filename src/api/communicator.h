@@ -8,9 +8,9 @@
  * the parent's memory (process_check_closely()). */
 int comm_check_fork(const struct cohort_comm *comm);
 
-/* Check the program's list of @n ranks, the argument @name, and add the ranks
- * to the empty @set.  Return COHORT_INVALID if a rank is not less than @size or
- * occurs twice. */
+/* Check the list of @n ranks that the program passed as the argument @name, and
+ * add the ranks to the empty @set.  Return COHORT_INVALID if a rank is not in
+ * the range 0 to @size - 1, or occurs twice. */
 int rank_list_check(const char *name, const int *ranks, int n, int size,
                     uint64_t *set);
 
@@ -54,7 +54,7 @@ struct registration;
 /*
  * Call @inside(@comm, @what) with the lock held, in a memory section
  * (core/launch_lock.h).  If @inside returns COHORT_TIMED_OUT, wait until the
- * reaper has deregistered all memory, and call it again.
+ * reaper has deregistered all memory, and call @inside again.
  * @call: name of the API function, for error texts
  *
  * Returns:
@@ -70,7 +70,8 @@ int comm_release_memory(struct cohort_comm *comm,
 /* Deregister and free @memory, which cohort_alloc_registered() has allocated.
  * Return COHORT_STATE if the memory was registered by another call.  The caller
  * holds the lock, and the rank's device is current.
- * @has_ended: the clique has ended, so the memory is deregistered already */
+ * @has_ended: true if the clique has ended, so that the memory is deregistered
+ *             already */
 int comm_free_registered(struct cohort_comm *comm,
                          struct registration *registration, void *memory,
                          bool has_ended);

@@ -24,9 +24,9 @@
 #include "core/native.h"
 #include "core/stream.h"
 
-/* Record the time at which @ticket was done: now if this thread has waited for
- * it, otherwise at or before now.  Earlier tickets that are done were done at
- * or before now. */
+/* Record the current time as the time at which @ticket was done.  It is exact
+ * if this thread waited for the ticket, otherwise an upper bound.  Also record
+ * it as an upper bound for earlier tickets that are done. */
 static void record_done(struct cohort_comm *c, uint64_t ticket, bool has_waited)
 {
 	uint64_t now = clock_now();
@@ -53,7 +53,8 @@ static void record_event(struct cohort_comm *c, uint64_t ticket, bool done,
 
 /* Return the status of @ticket's operation, or COHORT_TIMED_OUT if it is not
  * done.
- * @has_waited: this thread has just seen that the operation was not done */
+ * @has_waited: true if this thread has just seen that the operation was not
+ *              done */
 static int check_status(struct cohort_comm *c, uint64_t ticket, bool has_waited)
 {
 	enum clique_state state = clique_update_state(c->clique);
@@ -99,7 +100,8 @@ static int ticket_check(const struct cohort_comm *c, uint64_t ticket)
 /* If comm_ticket_progress() takes longer than this, there was work to run. */
 #define HELPED_NS 20000
 
-/* Run queued work of @ticket's operation for a moment, then check it again. */
+/* Run queued work of @ticket's operation until it is done or @deadline has
+ * passed, if the platform supports this.  Then check the operation again. */
 static int run_queued(struct cohort_comm *c, uint64_t ticket, uint64_t deadline)
 {
 	comm_ticket_progress(c, ticket, deadline);
@@ -147,7 +149,7 @@ static int await_rest(struct cohort_comm *c, uint64_t ticket, uint64_t deadline)
 	if (rc != COHORT_TIMED_OUT)
 		return rc;
 	helps = is_helper(c);
-	/* Count only waits that do not end at once. */
+	/* Count only waits that do not end immediately. */
 	atomic_fetch_add_explicit(&c->thread.waits, 1, memory_order_relaxed);
 	if (helps) {
 		atomic_fetch_add(&c->thread.waits_ended, 1);

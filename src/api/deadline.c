@@ -200,7 +200,8 @@ static int resume_rank(struct cohort_comm *c)
 	atomic_fetch_sub(&c->clique->paused, 1);
 	if (c->clique->remote)
 		c->clique->remote->publish_event(c->clique, REMOTE_RESUMED);
-	/* The clocks of paused deadlines run again. */
+	/* Wake the watchdog, because the clocks of paused deadlines run
+	 * again. */
 	watch_wake(c->clique);
 	return COHORT_OK;
 }

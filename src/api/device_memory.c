@@ -5,9 +5,10 @@
  *
  * Memory is allocated and freed with the communicator's lock held, because NCCL
  * may be using the device, and in a memory section (core/launch_lock.h).  The
- * section is entered before the lock is taken, because an abort waits until the
- * lock is free.  Memory can be allocated and freed even after a cause, so that
- * a worker can clean up.
+ * section is entered before the lock is taken: a thread must not hold the lock
+ * while it waits to enter, because an abort waits until the lock is free.
+ * Memory can be allocated and freed even after a cause, so that a worker can
+ * clean up.
  */
 
 #include "api/communicator.h"

@@ -51,7 +51,8 @@ int generation_open(const struct platform *platform, struct new_rank *ranks,
 	rc = g ? COHORT_OK
 	       : error_set(COHORT_NO_MEMORY, "no memory for %d ranks", n);
 	if (rc == COHORT_OK && peers)
-		/* q->parent is set later, by clique_tree_adopt(). */
+		/* Use options->parent, because q->parent is set only later, by
+		 * clique_tree_adopt(). */
 		rc = peers_attach(peers, q,
 		                  options->parent ? options->parent->end
 		                                  : NULL);
@@ -383,7 +384,8 @@ static bool withdraw(struct generation *g)
 #define RELEASE_NS UINT64_C(1000000000)
 
 /* Wait until the device memory of the generation and its children is freed.
- * Otherwise the frees could block launches of new ranks that launch ahead. */
+ * Otherwise the frees could block launches of new ranks
+ * (COHORT_LAUNCH_AHEAD). */
 static void await_release(const struct generation *g, uint64_t deadline_ns)
 {
 	const struct generation *child;
@@ -525,7 +527,7 @@ int generation_free(struct generation *g)
 	/* Do this before any clique of the tree is freed, because the owner of
 	 * a rank in one clique may be using the other cliques. */
 	visit(g, retain_bound);
-	/* Terminates because each child removes itself from the list. */
+	/* The loop ends, because freeing a child removes it from the list. */
 	while ((child = first_child(g))) {
 		freed = generation_free(child);
 		if (freed != COHORT_OK)

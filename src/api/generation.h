@@ -8,7 +8,8 @@
  * A group has one current generation.  After respawns it also has former
  * generations, and tickets of the last FORMER_KEPT of these can still be
  * queried.  A split creates a child generation, which ends with its parent.
- * These functions handle a generation's children before the generation.
+ * The functions below handle a generation's children before the generation
+ * itself.
  */
 
 #include "watch/watch.h"
@@ -26,7 +27,8 @@ struct generation {
 	 * not be stopped.  Written by the thread that closes or respawns the
 	 * group. */
 	struct watch *watch;
-	const char *left; /* part of the watch that did not stop, or NULL */
+	/* Name of the part of the watch that did not stop, or NULL. */
+	const char *left;
 
 	/* Reason why the generation had not ended when the group was respawned;
 	 * otherwise empty. */

@@ -169,9 +169,9 @@ int group_exchange(struct cohort_group *g, int status, int n,
 		return status;
 	if (lost)
 		memcpy(mine.lost, lost, sizeof(mine.lost));
-	/* Another process may first wait up to the abort deadline until its
-	 * former generation ends, and again as long until the generations split
-	 * from it end. */
+	/* Another process may first wait up to the abort deadline for its
+	 * former generation to end, and as long again for the generations split
+	 * from it. */
 	if (atomic_load(&g->now))
 		patience.timeout_ns = clock_after(
 			clock_after(patience.timeout_ns, o->deadlines.abort_ns),
@@ -545,10 +545,11 @@ static void add_process(const struct cohort_group *group,
 
 /* Add to @set the ranks that a supervisor should drop: the rank that the cause
  * blames, missing ranks if these are at most half of all, and abandoned ranks.
- * Omit abandoned ranks if they are more than half of all, because the blamed
- * rank has then held them up, for example in Python's interpreter lock.  Never
- * omit them if the clique is wedged, because a respawn then requires that every
- * rank that hangs is dropped.  Return the number of ranks in @set. */
+ * Omit abandoned ranks if they are more than half of all, because another rank
+ * in @set has then probably blocked them, for example by holding Python's
+ * interpreter lock.  Never omit them if there is no other rank in @set, or if
+ * the clique is wedged, because a respawn then requires that every rank that
+ * hangs is dropped.  Return the number of ranks in @set. */
 static int find_lost(struct clique *q, uint64_t *set)
 {
 	const struct cohort_cause *cause = clique_explained_cause(q);

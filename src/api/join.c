@@ -493,7 +493,7 @@ static int connect_rank(struct meeting *m, const struct join_arguments *a,
 		add_absent_locked(m, patience.timeout_ns);
 	if (rc == COHORT_INIT_TIMEOUT && a->above)
 		subset_timed_out_locked(m, a->above);
-	/* A handle that was fired may have the same status. */
+	/* If @abort was fired, its cause may have the same status. */
 	if (rc == COHORT_PROCESS_EXITED && m->blame.is_left)
 		rc = subset_left_locked(m, a->above);
 	if (rc == COHORT_OK)

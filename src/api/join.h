@@ -3,7 +3,7 @@
 #define API_JOIN_H
 
 /*
- * Meetings: the ranks of this process that join with the same unique ID
+ * A meeting: the ranks of this process that join with the same unique ID
  *
  * join.c implements all of a meeting except the search for a rank that never
  * calls cohort_comm_subset(), which is in subset.c.
@@ -48,8 +48,8 @@ struct join_arguments {
 struct subset_blame {
 	int culprit;   /* the rank at fault, or -1 */
 	int kind;      /* enum cohort_verdict_kind, or 0 if unknown */
-	char why[400]; /* what the rank that has not called does */
-	bool is_left;  /* that rank, @left, has left */
+	char why[400]; /* what the missing rank is doing */
+	bool is_left;  /* true if the rank @left will never call */
 	int left;
 };
 
@@ -118,13 +118,14 @@ struct subset_caller {
 	struct meeting *m;
 	struct cohort_comm *c;
 	uint64_t ask_ns; /* time of the next question to another process */
-	/* Both 1 + a rank of @c's clique, or 0: the rank asked last, and a rank
-	 * that has left according to one answer. */
+	/* The rank of @c's clique that was asked about last, and a rank that
+	 * has left according to one answer.  Both are stored plus 1; 0 means
+	 * none. */
 	int asked, suspect;
 };
 
-/* Return true if a rank that has not called cohort_comm_subset() has left, so
- * that the others need not wait for their deadline.
+/* Return true if a rank that has not called cohort_comm_subset() will never
+ * call it, so the other ranks need not wait for their deadline.
  * @of: a struct subset_caller, all zero except its pointers */
 bool subset_is_futile(void *of, bool is_native);
 

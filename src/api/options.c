@@ -111,7 +111,8 @@ static int options_merge(const struct cohort_group_options *given,
 }
 
 /* Return the reason why a signal cannot be used to request dumps, or NULL if it
- * can.  A fault would be raised again and again if its handler returned. */
+ * can.  The signal of a fault would be raised again and again if its handler
+ * returned. */
 static const char *signal_refused(int number)
 {
 	switch (number) {

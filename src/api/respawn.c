@@ -69,7 +69,7 @@ static bool is_on_lost(const struct clique *child, const struct clique *q,
 }
 
 /* Wait until the cliques that were split from @of have ended.  Return an error
- * if one does not end and uses the device of a rank that is not lost.
+ * if a clique does not end and uses the device of a rank that is not lost.
  * @is_lost: true for each lost rank of @q */
 static int children_check(const struct clique *of, const struct clique *q,
                           const bool *is_lost)
@@ -217,7 +217,8 @@ int cohort_group_respawn(struct cohort_group *group, const int *lost_ranks,
 		return error_set(COHORT_STATE,
 		                 "a cohort_group_run() or "
 		                 "cohort_group_respawn() is in progress");
-	/* This thread is no longer in a call on a communicator. */
+	/* Withdraw the communicator that this thread announced in an earlier
+	 * call. */
 	hazard_announce(NULL);
 	rc = respawn(group, lost_ranks, n);
 	atomic_store(&group->running, false);

@@ -19,7 +19,7 @@
 #include "watch/stall.h"
 #include "watch/waits.h"
 
-/* Describe what rank @c does, and which rank it waits for. */
+/* Describe what rank @c is doing, and which rank it waits for. */
 static void report_rank(struct cohort_comm *c, struct remote_rank *out)
 {
 	const struct clique *q = c->clique;
@@ -57,8 +57,8 @@ static void report_rank(struct cohort_comm *c, struct remote_rank *out)
 		text_add(&t, " for rank %d", link->for_world);
 }
 
-/* Ask the other processes what rank @r of the clique of @c does.  Return false
- * if none of them says so in @x. */
+/* Ask the other processes what rank @r of the clique of @c is doing, and store
+ * the answer in @x.  Return false if no process answers. */
 static bool ask_about(const struct cohort_comm *c, int r, struct remote_rank *x)
 {
 	const struct clique *q = c->clique;
@@ -73,8 +73,9 @@ static bool waits_in_subset(const struct remote_rank *x)
 	return x->waits && strncmp(x->in, SUBSET, strlen(SUBSET)) == 0;
 }
 
-/* Find a rank in @set, which the subset of @c waits for, that has not called,
- * and describe the rank in @x.  Return false if no such rank is known. */
+/* Find a rank that has not called cohort_comm_subset() among the ranks in @set,
+ * for which @c waits, and describe it in @x.  Return false if no such rank is
+ * known. */
 static bool find_absent(const struct cohort_comm *c, const uint64_t *set,
                         struct remote_rank *x)
 {
@@ -110,7 +111,8 @@ static void blame_locked(const struct meeting *m, struct cohort_comm *c)
 	atomic_store(&c->subset.failed_ns, clock_now());
 }
 
-/* Blame the rank that @x waits for, or else @x itself, as @kind. */
+/* Blame the rank that @x waits for.  If it waits for none, blame the rank @x,
+ * with the verdict @kind. */
 static void set_blame_locked(struct meeting *m, const struct remote_rank *x,
                              int kind)
 {
@@ -149,10 +151,10 @@ void subset_timed_out_locked(struct meeting *m, struct cohort_comm *c)
 /* Interval at which a rank in cohort_comm_subset() asks another process. */
 #define ASK_NS (100 * UINT64_C(1000000))
 
-/* Time after which a rank of another process that has left is asked again.  The
- * rank may have called, used the new communicator and left while
- * ncclCommInitRank() had not returned here yet; then it returns within this
- * time. */
+/* Time after which another process is asked again about a rank that has left.
+ * The rank may have left only after the subset was complete, while
+ * ncclCommInitRank() had not returned in this process yet.  In that case it
+ * returns within this time. */
 #define LEFT_NS (2 * UINT64_C(1000000000))
 
 /* Return a rank of this process that the meeting waits for and that has left,
@@ -178,9 +180,10 @@ static struct cohort_comm *find_left_locked(const struct meeting *m,
 	return NULL;
 }
 
-/* Ask the process of one rank in @far, of which each call asks another, whether
- * the rank has closed its communicator.  Return true if two answers, some time
- * apart, say so; then @x describes the rank. */
+/* Ask whether one of the ranks in @far, a different one in each call, has
+ * closed its communicator.  Ask about a rank that has closed it a second time,
+ * after LEFT_NS.  If the answer is the same, describe the rank in @x and return
+ * true. */
 static bool find_left_far(struct subset_caller *caller, const uint64_t *far,
                           struct remote_rank *x)
 {

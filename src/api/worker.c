@@ -338,8 +338,8 @@ static void end_all(struct run *run)
 	for (i = 0, w = run->workers; i < run->clique->size; i++, w++)
 		if (w->is_started && !w->is_abandoned) {
 			pthread_join(w->thread, NULL);
-			/* Another thread, or the next run, may make calls for
-			 * the rank again. */
+			/* The run is over, so another thread or the next run
+			 * may make calls for the rank again. */
 			atomic_store(&w->comm->thread.is_run_over,
 			             atomic_exchange(&w->comm->thread.returned,
 			                             false));

@@ -68,9 +68,9 @@ struct cohort_abort {
 
 	/* Atomic; pointer to @explained, a copy of the cause with a longer
 	 * text, or NULL until that copy is complete.  Written by the thread
-	 * that takes the snapshot of completed operations (clique_end.c).  Stored
-	 * with release and loaded with acquire, so that a reader sees the
-	 * copy's contents. */
+	 * that takes the snapshot of completed operations (clique_end.c).
+	 * Stored with release and loaded with acquire, so that a reader also
+	 * sees the copy's contents. */
 	struct cohort_cause *_Atomic reported;
 	struct cohort_cause explained;
 };

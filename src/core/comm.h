@@ -36,8 +36,9 @@ struct registration;
 
 #define MAX_PUSHED 16
 
-/* Limits on the duration of a collective, or 0 where the group's limit applies.
- * When a rank pushes 0, it inherits the limit below it on the stack. */
+/* Limits on the duration of a collective; 0 stands for the group's limit.  A
+ * limit that a rank pushes as 0 is replaced with the limit below it on the
+ * stack. */
 struct limits {
 	uint64_t join_ns;
 	uint64_t exec_ns;
@@ -46,8 +47,8 @@ struct limits {
 /*
  * The lock of a communicator.  Members are written by the thread that enters,
  * leaves or is inside, and read by any thread that wants to enter, by the
- * reaper and by the watchdog.  All are atomic.  Every call reads this cache
- * line.
+ * reaper and by the watchdog.  All members are atomic.  Every call reads this
+ * cache line.
  */
 struct comm_lock {
 	/* 1 while a thread is inside the communicator, even in a native call.
@@ -84,12 +85,14 @@ struct comm_lock {
 
 	atomic_bool closed;
 
-	/* Set by a close before its last look at @holders.  seq_cst: either the
-	 * close sees a holder, or the holder sees this. */
+	/* True while a thread closes the communicator.  seq_cst: the closing
+	 * thread sets this, then loads @holders; a new holder increments
+	 * @holders, then loads this.  So at least one of the two sees the
+	 * other. */
 	atomic_bool closing;
 
 	/* True while a library thread must launch a call whose caller has timed
-	 * out before its launch.  As long as it is true, comm->left belongs to
+	 * out before the launch.  As long as it is true, comm->left belongs to
 	 * that library thread.  seq_cst: the reaper checks it like @held, see
 	 * cause.h. */
 	atomic_bool is_detached;
@@ -189,8 +192,8 @@ struct deadline_stack {
 	 * thread inside the communicator. */
 	unsigned paused;
 
-	/* Atomic; the shortest deadline on the stack, or COHORT_FOREVER.  The
-	 * watchdog is woken after a change. */
+	/* Atomic; the shortest deadline on the stack, or COHORT_FOREVER.  A
+	 * push then wakes the watchdog. */
 	_Atomic uint64_t shortest_ns;
 
 	/* Atomic; the deadlines at the top of the stack, or 0.  Communicators
@@ -199,8 +202,8 @@ struct deadline_stack {
 	_Atomic uint64_t exec_ns;
 
 	/* Atomic; the shortest deadline that was ever popped, or
-	 * COHORT_FOREVER.  Written before shortest_ns is, followed by the next
-	 * two members, in this order. */
+	 * COHORT_FOREVER.  A pop writes this, the next two members, and then
+	 * shortest_ns, in this order. */
 	_Atomic uint64_t popped_shortest_ns;
 
 	/* Atomic; number of the last collective that may have been called under
@@ -226,7 +229,8 @@ struct stream_waits {
 
 	uint32_t count;
 
-	/* True if a later wait has reused the word of an unfinished wait. */
+	/* True if the end of a wait can no longer be observed, because a later
+	 * wait has reused its word, or its mark could not be queued. */
 	bool have_lost;
 	cudaEvent_t event;
 };
@@ -240,8 +244,8 @@ struct transfers {
 	bool has_connected_all;
 
 	/* Atomic; true if the program may have sent or received by native
-	 * calls, or has done so in CUDA graphs.  The numbers then no longer
-	 * show which send pairs with which receive. */
+	 * calls, or has done so in CUDA graphs.  The numbers of its transfers
+	 * then no longer show which send pairs with which receive. */
 	atomic_bool is_uncompared;
 };
 
@@ -255,8 +259,8 @@ struct comm_split {
 
 /* The reason why a rank waits.  Embedded in a structure with the details. */
 struct wait_reason {
-	/* Append "parameter 'a' to be marked ready", or nothing.  Any thread;
-	 * must not block. */
+	/* Append the reason ("parameter 'a' to be marked ready") or nothing.
+	 * Called on any thread; must not block. */
 	void (*add)(const struct wait_reason *reason, struct text *t);
 };
 
@@ -288,7 +292,8 @@ struct comm_subset {
 	atomic_int culprit, kind;
 };
 
-/* State of the rank's thread.  Written by any thread; atomic. */
+/* State of the rank's thread.  All members that any thread may write are
+ * atomic. */
 struct comm_thread {
 	/* Number of waits for tickets that were started, except waits that end
 	 * after a few polls.  The watchdog and the snapshot of completions
@@ -332,7 +337,7 @@ struct comm_thread {
 
 struct cohort_comm {
 	/* From here to @barrier, members are constant once the clique is
-	 * created, unless their comments say otherwise.  Any thread reads
+	 * created, unless their comments say otherwise.  Any thread may read
 	 * them. */
 	struct clique *clique;
 
@@ -353,10 +358,10 @@ struct cohort_comm {
 
 	struct comm_subset subset;
 
-	/* Of this rank's split cliques that ended with a cause and were freed,
-	 * the latest one's cause block, or NULL if there is none.  Used only in
-	 * a root clique.  Owns a reference.  Guarded by the lock of
-	 * clique_tree.c. */
+	/* Cause block of the latest clique that was split from this rank's
+	 * clique, ended with a cause, and was freed; NULL if there is none.
+	 * Used only in a root clique.  Owns a reference.  Guarded by the lock
+	 * of clique_tree.c. */
 	struct cohort_abort *former;
 	int device;
 	ncclComm_t native;
@@ -423,7 +428,8 @@ struct cohort_comm {
 
 #define DONE_WORDS(slots) (((slots) + 63) / 64)
 
-/* Return the rank in the root group, from which the rank's group was split. */
+/* Return this rank's communicator in the root group, from which its group was
+ * split. */
 static inline const struct cohort_comm *comm_root(const struct cohort_comm *c)
 {
 	while (c->above)
@@ -432,8 +438,9 @@ static inline const struct cohort_comm *comm_root(const struct cohort_comm *c)
 }
 
 /* Return the ID of the thread that the rank is bound to or, if it is bound to
- * none, of the last thread that made a call for it; 0 if there is none.  While
- * a rank is bound, helpers of its reducer may also launch operations. */
+ * none, of the last thread that made a call for it; 0 if there is none.  These
+ * threads can differ, because helper threads of a reducer also launch
+ * operations of a bound rank. */
 static inline int comm_thread(const struct cohort_comm *c)
 {
 	return atomic_load(&c->lock.owner) ? atomic_load(&c->lock.owner_tid)
@@ -493,7 +500,8 @@ struct limits comm_limits(const struct cohort_comm *comm, bool connects);
 void wait_reason_set(struct wait_reason_slot *slot,
                      const struct wait_reason *reason);
 
-/* Append the current reason, if there is one.  Any thread. */
+/* Append the current reason, if there is one.  May be called from any
+ * thread. */
 void wait_reason_add(struct wait_reason_slot *slot, struct text *t);
 
 #endif

@@ -178,7 +178,8 @@ static int check_entry(struct cohort_comm *c, enum purpose purpose)
 	rc = check_open(c, purpose);
 	if (rc != COHORT_OK || purpose != TO_CLOSE)
 		return rc;
-	/* Checked first, because a hold is refused while @closing is set. */
+	/* Do not even set @closing if there is a holder, because comm_hold()
+	 * fails while it is set. */
 	if (!atomic_load(&c->lock.holders)) {
 		atomic_store(&c->lock.closing, true);
 		if (!atomic_load(&c->lock.holders))
@@ -275,8 +276,8 @@ int comm_await_detached(struct cohort_comm *c)
 	while (atomic_load(&c->lock.is_detached)) {
 		if (clique_cause(c->clique))
 			return clique_error(c->clique);
-		/* A launch for the earlier call would wait until this thread's
-		 * memory section ends. */
+		/* Waiting would never end, because the launch waits for this
+		 * thread's memory section to end. */
 		if (memory_section_is_open())
 			return comm_refuse_detached(
 				c, COHORT_STATE,

@@ -41,9 +41,8 @@ bool comm_protect(const struct cohort_comm *comm);
  */
 int comm_enter(struct cohort_comm *comm, bool with_cause);
 
-/* Take the lock to close @comm, even if the clique has a cause.  If it has one,
- * a thread that is not the owner may enter, because the owner may never call
- * again. */
+/* Take the lock to close @comm, even if the clique has a cause.  In that case
+ * any thread may enter, because the owner may never call again. */
 int comm_enter_to_close(struct cohort_comm *comm);
 
 void comm_leave(struct cohort_comm *comm);
@@ -60,8 +59,8 @@ bool comm_is_reserved(const struct cohort_comm *comm);
  * Keep @comm open without its lock, until comm_release().  Other threads may
  * make calls on it, but close neither it nor its group.
  *
- * Returns: the same as comm_enter(); COHORT_BUSY if another thread is closing
- * @comm
+ * Returns the same as comm_enter(), except that COHORT_BUSY means that another
+ * thread is closing @comm.
  */
 int comm_hold(struct cohort_comm *comm);
 void comm_release(struct cohort_comm *comm);
@@ -78,7 +77,7 @@ bool comm_is_in_use(const struct cohort_comm *comm);
  * Returns:
  *   COHORT_OK         all earlier calls are launched
  *   COHORT_STATE      this thread is in a memory section, and the launch waits
- *                     for its end
+ *                     until the section ends
  *   a cause's status  the clique has ended
  */
 int comm_await_detached(struct cohort_comm *comm);

@@ -2,8 +2,8 @@
 #ifndef CORE_CONFIG_H
 #define CORE_CONFIG_H
 
-/* NCCL options of a communicator, as a plain value, because the thread that
- * connects may outlive the caller that passed them */
+/* NCCL options of a communicator, in a structure that is copied, because the
+ * thread that connects may outlive the caller that passed them */
 
 /* Maximum supported size of an ncclConfig_t, with room for newer versions of
  * NCCL. */
@@ -45,9 +45,9 @@ struct comm_config config_native(const struct comm_config *config,
                                  const char *name);
 
 /* Return COHORT_INVALID if an environment variable has a value that the library
- * does not allow (environment_refuses()).  NCCL's first call adds the settings
- * of its configuration files to the environment (NCCL_CONF_FILE or
- * ~/.nccl.conf, /etc/nccl.conf). */
+ * does not allow (environment_refuses()).  Check again after the first call of
+ * NCCL, which adds the settings of its configuration files to the environment
+ * (NCCL_CONF_FILE or ~/.nccl.conf, /etc/nccl.conf). */
 int environment_check(void);
 
 /* Return the reason why the library does not allow the environment variable

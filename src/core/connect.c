@@ -230,7 +230,8 @@ void connect_abandon(struct connection *c)
 {
 	pthread_t thread = c->thread;
 
-	/* The thread cannot end its section if its call never returns. */
+	/* End the thread's memory section here, because the thread cannot end
+	 * it if its call never returns. */
 	connection_end_section(c);
 	pthread_mutex_lock(&c->lock);
 	c->left = true;
@@ -266,8 +267,8 @@ static int end(struct connection *c)
 	                              : error_set(c->status, "%s", c->error);
 }
 
-/* Connect the ranks of @c on a separate thread and wait for it.  Frees @c; if
- * the wait fails, the connecting thread frees @c. */
+/* Connect the ranks of @c on a separate thread and wait for that thread.  Frees
+ * @c; if the wait fails, the connecting thread frees @c. */
 static int connect_by(struct connection *c, const struct patience *patience,
                       struct new_rank *ranks)
 {

@@ -5,7 +5,7 @@
 /*
  * Connecting: creates native communicators and the device resources of their
  * ranks on a separate thread, so that a connection that never completes, or a
- * device that hangs, is an error after a timeout instead of a hang
+ * device that hangs, causes an error after a timeout instead of a hang
  *
  * The thread works on memory that only it and its caller use.  If the caller
  * has stopped waiting, the thread frees everything that it has created.
@@ -38,7 +38,7 @@ struct new_rank {
 	struct connected connected; /* all zero until the rank is connected */
 };
 
-/* Data for connecting, by an ID, with ranks of other threads and processes. */
+/* Data for connecting with ranks of other threads and processes by an ID. */
 struct connect_world {
 	ncclUniqueId id;
 	int size; /* number of ranks in all threads and processes */
@@ -113,12 +113,13 @@ int connect_split(struct clique *parent, const struct split_rank *ranks,
 /* Return true if the split is done.  Waits up to a few milliseconds for it. */
 bool connect_is_done(struct connection *connection);
 
-/* Return the index of the rank whose device call the thread is in, and write
- * that call to @text: "cudaMalloc on device 2".  Return -1 if the thread may be
- * in NCCL. */
+/* Return the index of the rank for which the connecting thread is in a CUDA
+ * call, and write that call to @text: "cudaMalloc on device 2".  Return -1 if
+ * the thread may be in NCCL. */
 int connect_place(const struct connection *connection, char *text, size_t size);
 
-/* Return the NCCL function that the thread is in, if it is in one. */
+/* Return the NCCL function that the connecting thread is in, if it is in
+ * one. */
 const char *connect_native_name(const struct connection *connection);
 
 /*
@@ -128,8 +129,8 @@ const char *connect_native_name(const struct connection *connection);
  */
 int connect_end(struct connection *connection, struct split_rank *ranks);
 
-/* Abandon a split.  The connecting thread then frees @connection and what it
- * makes. */
+/* Abandon a split.  The connecting thread then frees @connection and everything
+ * that it has created. */
 void connect_abandon(struct connection *connection);
 
 #endif

@@ -81,8 +81,8 @@ static int clear_barrier(struct connection *c, int i)
 	                       : rc;
 }
 
-/* Allocate the device resources of a rank.  Each of these calls may hang with
- * the device. */
+/* Allocate the device resources of a rank.  If the device hangs, so may each of
+ * these calls. */
 static int create_rank_resources(struct connection *c, int i)
 {
 	struct connected *made = &c->made[i];
@@ -150,7 +150,7 @@ void connect_discard(const struct platform *p, const struct new_rank *ranks,
 		return;
 	memory_section_begin();
 	if (device_enter(&scope, p, ranks->device) == COHORT_OK) {
-		scope.leaves = true; /* ncclCommAbort() may change it */
+		scope.leaves = true; /* ncclCommAbort() may change the device */
 		p->ncclGroupStart();
 		for (i = 0; i < n; i++)
 			if (ranks[i].connected.native)
@@ -165,8 +165,8 @@ void connect_discard(const struct platform *p, const struct new_rank *ranks,
 }
 
 /* In a split, transfer the new communicators to the parent's reaper.  Return
- * false if this is no split or the reaper takes no more; @c then still owns
- * them. */
+ * false if @c is not a split, or if the reaper takes no more communicators; @c
+ * then still owns them. */
 static bool transfer_to_reaper(struct connection *c)
 {
 	if (!c->native) /* the reaper has taken them already */

@@ -63,8 +63,9 @@ static int add_ranks_to_error(const struct connection *c, int status)
 		cohort_last_error(), list);
 }
 
-/* Make the open group fail by a call for a rank that cannot exist.  The end of
- * the group then drops the other calls instead of waiting for missing ranks. */
+/* Make the open group fail by a call for a rank that cannot exist.
+ * ncclGroupEnd() then drops the other calls instead of waiting for missing
+ * ranks. */
 static void spoil_group(struct connection *c)
 {
 	ncclComm_t none = NULL; /* NCCL reads this even if the call fails */
@@ -164,8 +165,8 @@ static int init_split(struct connection *c)
 	return rc;
 }
 
-/* Make each listed device current once.  If this fails for a device,
- * ncclCommInitAll() would also fail for it, and leave its group open. */
+/* Check that each listed device can be made current.  If one cannot,
+ * ncclCommInitAll() would also fail, and would leave its native group open. */
 static int visit_devices(struct connection *c)
 {
 	const struct platform *p = c->platform;
@@ -177,8 +178,8 @@ static int visit_devices(struct connection *c)
 	return rc == COHORT_OK ? rc : connection_error_at(c, i - 1, rc);
 }
 
-/* End a group that a failed call may have left open.  If no group is open, NCCL
- * refuses the call. */
+/* End a native group that a failed call may have left open.  If none is open,
+ * the calls below only fail. */
 static void end_group_left_open(struct connection *c)
 {
 	spoil_group(c);
@@ -222,7 +223,8 @@ int connection_init(struct connection *c)
 {
 	const int rc = init(c);
 
-	/* Stored here, because the caller may now wait for the launch lock. */
+	/* Store this here and not in the caller, which first waits for the
+	 * launch lock. */
 	atomic_store(&c->is_native, rc == COHORT_OK);
 	return rc;
 }

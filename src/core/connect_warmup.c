@@ -222,7 +222,8 @@ static int connect_each(struct connection *c)
 	return rc;
 }
 
-/* Mark the connecting thread as being in NCCL, where an abort can end it. */
+/* Mark the connecting thread as being in NCCL, where an abort can unblock
+ * it. */
 static void mark_in_nccl(struct connection *c)
 {
 	pthread_mutex_lock(&c->lock);
@@ -230,8 +231,8 @@ static void mark_in_nccl(struct connection *c)
 	pthread_mutex_unlock(&c->lock);
 }
 
-/* Mark the thread as no longer in NCCL.  Return true if the communicators have
- * been aborted, and so are freed. */
+/* Mark the thread as no longer in NCCL.  Return true if the communicators were
+ * aborted, and so were freed. */
 static bool end_connecting(struct connection *c)
 {
 	bool is_aborted;

@@ -69,7 +69,7 @@ struct connection {
 
 	/* Guards the members down to @is_aborted. */
 	pthread_mutex_t lock;
-	pthread_cond_t changed; /* signaled when one of these flags changes */
+	pthread_cond_t changed; /* signaled when a flag below changes */
 	/* The thread has finished, and waits until taken or left is set. */
 	bool done;
 	/* The caller has taken the results, and frees everything else. */

@@ -69,8 +69,9 @@ void hazard_announce(const struct cohort_comm *comm)
 	if (!own.is_listed)
 		list_own();
 	atomic_store_explicit(&own.comm, (uintptr_t)comm, memory_order_release);
-	/* The compiler must not reorder here.  The CPU's barrier is not needed,
-	 * because has_barrier() issues it for all threads. */
+	/* Keep the compiler from moving later accesses before the store.  A
+	 * barrier for the CPU is not needed here, because has_barrier() issues
+	 * one on all threads. */
 	atomic_signal_fence(memory_order_seq_cst);
 }
 
@@ -80,7 +81,7 @@ static bool has_barrier(void)
 {
 	if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0) == 0)
 		return true;
-	/* The first call of a process has to register it. */
+	/* A process must register before its first use of this barrier. */
 	return syscall(SYS_membarrier,
 	               MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0) == 0 &&
 	       syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0) ==

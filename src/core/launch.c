@@ -30,7 +30,8 @@ enum plan launch_plan(const struct cohort_comm *comms, int n,
 	               : PLAN_CALLS;
 }
 
-/* Make the rank's device current.  Needed only if there are several ranks. */
+/* Make the rank's device current.  If there is only one rank, its device is
+ * current already. */
 static void make_device_current(const struct cohort_comm *c, int n,
                                 struct native_result *r)
 {
@@ -42,8 +43,8 @@ static void make_device_current(const struct cohort_comm *c, int n,
 	}
 }
 
-/* Queue a mark for each rank's done or started word, except where the mark
- * would become part of a graph. */
+/* Queue a mark for each rank's done or started word, unless the call is being
+ * captured: the mark would become part of the graph. */
 static void mark_all(struct cohort_comm *comms, int n, const struct op *ops,
                      bool done, struct submission *s)
 {
@@ -63,7 +64,7 @@ static void mark_all(struct cohort_comm *comms, int n, const struct op *ops,
 	}
 }
 
-/* Queue the copies of all ranks.  After the first one, a failure ends the
+/* Queue the copies of all ranks.  Once a copy is queued, a failure ends the
  * clique. */
 static void copy_all(struct cohort_comm *comms, int n, const struct op *ops,
                      struct submission *s)
@@ -128,8 +129,9 @@ static void await_reason(const struct clique *q, ncclResult_t result)
 		backoff_wait(&b, deadline);
 }
 
-/* Set the failure as this thread's error, and as the clique's cause unless
- * nothing was queued and no other rank waits. */
+/* Set the failure as this thread's error.  Make it the clique's cause as well
+ * if work may have been queued or other ranks wait, unless the process is
+ * exiting. */
 static int fail(struct cohort_comm *c, const struct op *op,
                 struct submission *s)
 {
@@ -286,7 +288,7 @@ static void *late_main(void *arg)
 		launch_barrier_leave(q, 1);
 	}
 	recorder_end(&c->recorder, s.ticket, rc);
-	/* No mark will follow, so set the word.  This changes no result,
+	/* No mark will follow, so set the done word.  This changes no result,
 	 * because the snapshot of completed operations already decides about
 	 * the ticket.  If something was queued anyway, the reaper waits for the
 	 * event. */

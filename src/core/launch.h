@@ -3,7 +3,7 @@
 #define CORE_LAUNCH_H
 
 /*
- * Launching: the native calls of an operation, made after its record was begun
+ * Launching: the native calls of an operation, made after its record is begun
  * and before its ticket is given out
  *
  * Once the native calls have begun, other ranks may be waiting for this one, so
@@ -16,7 +16,7 @@
 
 enum plan {
 	PLAN_CALLS,  /* one native call, or one group of them */
-	PLAN_LIST,   /* several groups, or packed into buffers */
+	PLAN_LIST,   /* a list of tensors, in several groups or packed */
 	PLAN_STAGED, /* host memory, chunk by chunk */
 	PLAN_COPY,   /* copies, for which no other rank waits */
 	PLAN_SPLIT,  /* a split: the ranks rendezvous, and nothing is queued */
@@ -71,7 +71,8 @@ int launch(struct cohort_comm *comms, int n, const struct op *ops,
            struct submission *s);
 
 /* End the clique because the rank of @comm, for which other ranks wait, could
- * not make its device current.  The text is this thread's error. */
+ * not make its device current.  The text of the cause is this thread's error
+ * text. */
 void launch_end_for_device(struct cohort_comm *comm, int status,
                            cudaError_t error, struct submission *s);
 

@@ -25,7 +25,7 @@ static uint64_t left_of(uint64_t word)
 }
 
 /* Return true if @number or a later collective was opened.  Truncated numbers
- * suffice, because the two are never far apart. */
+ * suffice, because the compared numbers are never far apart. */
 static bool has_opened(uint64_t word, uint64_t number)
 {
 	return (int64_t)(word / NUMBER * NUMBER - number * NUMBER) >= 0;

@@ -7,8 +7,8 @@
  * collective before all of them have called it
  *
  * The ranks of a clique share one word.  The rank that agree() counts last
- * opens the collective; a waiting rank that sees a cause cancels it.  The first
- * of the two decides:
+ * opens the collective; a waiting rank that sees a cause cancels it.  Whichever
+ * happens first decides:
  *
  *	         last rank has called             each rank that has
  *	                                          launched subtracts 1 from n

@@ -42,7 +42,7 @@ static struct side sides[] = { { .newest = 1 },
 
 #define SIDES ((int)ARRAY_SIZE(sides))
 
-/* The last number given to stays.  Guarded by lock. */
+/* The last number assigned to stays.  Guarded by lock. */
 static unsigned numbers = SIDES;
 
 /* The sides, in the order in which they are admitted (B). */
@@ -402,8 +402,8 @@ static unsigned enter_side(struct side *s, const struct clique *q)
 /* Wait for the turn of @q.  Return false if @q gets a cause first. */
 static bool await_turn(struct clique *q)
 {
-	/* With this many threads, the backoff never spins.  Spinning would
-	 * contend for the lock. */
+	/* INT_MAX makes the backoff never spin, because spinning would contend
+	 * for the lock. */
 	struct backoff b = backoff_among(INT_MAX);
 	uint64_t seen = atomic_load(&turns_ended.word);
 	bool has_begun = begin_turn(q, true);

@@ -9,8 +9,8 @@
  * or a communicator) may start between the first and the last launch of a
  * collective: docs/gpu.md ("How ranks launch") says why.
  *
- * The lock has three sides.  Any number of windows, or any number of sections,
- * or one connection may be inside at a time:
+ * The lock has three sides.  At any time, any number of windows, or any number
+ * of sections, or one connection may be inside (hold the lock):
  *
  *  launch windows    open while the ranks of a clique launch a collective
  *  memory sections   open during a thread's memory operations
@@ -19,13 +19,14 @@
  *
  * Rules:
  *
- *  A. While one side is inside, no other side enters, except by D.
+ *  A. While threads of one side are inside, no other side enters, except by D.
  *  B. A thread that enters queues behind threads that wait for another side.
- *     When a side is empty, the next side in the order above enters.
+ *     When a side becomes empty, the threads that wait for the next side, in
+ *     the order above, enter.
  *  C. A thread that is inside never waits for the lock.
- *  D. Other sides wait for at most launch_lock_limit_ns for a side to empty.
- *     Then the stays of the threads inside expire: the threads continue, but no
- *     longer count as inside.
+ *  D. Threads wait for at most launch_lock_limit_ns for another side to become
+ *     empty.  Then the stays of the threads inside expire: the threads
+ *     continue, but no longer count as inside.
  *  E. When a thread exits, its section, its wait and its turn end.
  *  F. Windows of cliques that share a device open one after the other (a turn
  *     each), because NCCL requires the same order of launches on all devices.
@@ -94,8 +95,9 @@ void memory_section_end(void);
 
 bool memory_section_is_open(void);
 
-/* Return a thread with a memory section that began while there was no other, or
- * 0 once that section has ended. */
+/* For diagnostics: return the ID of a thread in a memory section, or 0 if none
+ * is recorded.  A thread is recorded only if it begins its section while no
+ * other thread is recorded. */
 int memory_section_thread(void);
 
 /* Refuse the program's call @name with COHORT_STATE if this thread is in a

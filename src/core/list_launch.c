@@ -74,8 +74,9 @@ struct part {
 	size_t bytes;
 };
 
-/* Find the part after @p: more tensors of one type, or the next type in the
- * list.  Return false if there is none.  Start with type -1 and end n. */
+/* Advance @p to the next part: more tensors of the same type or, if there are
+ * none, tensors of the next type.  Return false if there is no further part.
+ * Before the first call, set the type to -1 and @end to op->n. */
 static bool next_part(const struct clique *q, const struct op *op,
                       struct part *p)
 {

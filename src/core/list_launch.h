@@ -34,14 +34,14 @@ bool list_is_special(const struct cohort_comm *c, const struct op *op,
                      bool captured);
 
 /*
- * Allocate the buffer that a special list needs, before the ranks agree on the
- * list.  Call it with the lock held, on the rank's device.  Return COHORT_OK,
+ * Allocate the buffer that @op needs if it is packed, before the ranks agree on
+ * @op.  Call it with the lock held, on the rank's device.  Return COHORT_OK,
  * COHORT_NO_MEMORY, COHORT_CUDA, or the status of the clique's cause.
  */
 int list_prepare(struct cohort_comm *c, const struct op *op, bool captured);
 
-/* Launch a special list; stop at the first call that fails.  No native group
- * may be open. */
+/* Launch a list for which list_is_special() is true; stop at the first call
+ * that fails.  No native group may be open. */
 struct native_result list_launch(struct cohort_comm *c, const struct op *op,
                                  bool captured);
 

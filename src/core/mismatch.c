@@ -169,9 +169,8 @@ static struct call_shape shape_of(const struct cohort_comm *c, uint64_t number)
 
 /*
  * Append the tensor of a list, or the call of a batch, that differs between two
- * ranks of this process.  The first rank has made the call of entry @right; if
- * @right is negative, it is the first of all ranks.  The second is the first
- * rank that has made a different call.
+ * ranks of this process: the first rank that made the call of entry @right (any
+ * call if @right is negative), and the first rank that made a different call.
  */
 static void add_tensors(struct text *t, const struct clique *q,
                         const struct rank_calls *v, int right, uint64_t number)
@@ -232,7 +231,7 @@ int mismatch_describe(const struct rank_calls *v, uint64_t number,
 	return right;
 }
 
-/* End the clique with @cause, after describing the calls. */
+/* End the clique with @cause, after adding a description of the calls to it. */
 static void fire(struct clique *q, const struct rank_calls *v, uint64_t number,
                  struct cohort_cause *cause)
 {

@@ -27,8 +27,8 @@ struct rank_calls {
 /*
  * Append each group of ranks and its call, minorities first.  Add the ranks to
  * @cause->joined.  If a majority has made the same call, store the first rank
- * that has made another call in @cause->rank.  Pure.  Returns the first entry
- * of the majority, or -1 if there is none.
+ * that has made another call in @cause->rank.  Accesses nothing but its
+ * arguments.  Returns the first entry of the majority, or -1 if there is none.
  */
 int mismatch_describe(const struct rank_calls *v, uint64_t number,
                       const char *group, bool is_child,

@@ -17,11 +17,11 @@ struct native_result {
 	cudaError_t cuda;
 };
 
-/* Store the result of an NCCL call, unless an earlier failure is stored. */
+/* Store the result of an NCCL call if it is the first failure. */
 void native_record_nccl(struct native_result *r, const char *what,
                         ncclResult_t result);
 
-/* Store the result of a CUDA call, unless an earlier failure is stored. */
+/* Store the result of a CUDA call if it is the first failure. */
 void native_record_cuda(struct native_result *r, const char *what,
                         cudaError_t error);
 
@@ -81,8 +81,8 @@ void native_restore(const struct platform *p, enum cudaStreamCaptureMode mode);
  */
 cudaError_t native_thread_init(const struct platform *p, int device);
 
-/* Maximum number of blocks of memory that grows.  Each is at least twice as
- * large as the previous one. */
+/* Maximum number of blocks in a struct native_memory.  Each block is at least
+ * twice as large as the previous one. */
 #define NATIVE_BLOCKS 48
 
 /* Memory that grows.  Outgrown blocks are kept, because freeing them would wait

@@ -104,8 +104,8 @@ static inline const struct op *op_calls(const struct op *op, size_t *n)
 	return op->kind == OP_BATCH ? op->calls : op;
 }
 
-/* Return true if @op is a collective without a premultiplied sum, which needs
- * no further checks or resources of the communicator. */
+/* Return true if @op is a collective without a premultiplied sum.  Such an
+ * operation needs no further checks or resources of the communicator. */
 static inline bool op_is_plain(const struct op *op)
 {
 	return op_is_common(op->kind) && op->redop < REDOP_PREMUL_SUM;
@@ -175,8 +175,9 @@ bool op_has_blocks(enum op_kind kind);
 
 size_t op_bytes(const struct op *op);
 
-/* Return false if the one tensor of a reduction is not aligned to its elements.
- * A kernel that reads such a tensor faults, and the device is then lost. */
+/* Return false if @op is a reduction whose single tensor is not aligned to its
+ * elements.  A kernel that reads such a tensor faults, and the device is then
+ * lost. */
 bool op_is_aligned(const struct op *op);
 
 /*

@@ -91,8 +91,8 @@ static void explain_exit(void)
 	}
 }
 
-/* Unbind the communicators of a thread that exits.  A communicator lock that it
- * holds stays held, so the abort will end as WEDGED. */
+/* Unbind the communicators of a thread that exits.  A communicator lock that
+ * the thread holds stays held, so the abort will end as WEDGED. */
 static void thread_exits(void *unused)
 {
 	struct cohort_comm **at = &owned, *kept = NULL, *c;

@@ -66,8 +66,8 @@ int owner_unbind(struct cohort_comm *comm);
 
 /* Prepare for freeing @clique, which is stale: unbind the calling thread's
  * communicators.  If a communicator is bound to another thread, keep it and the
- * root clique until that thread unbinds it or exits, because the thread may
- * hang now and make its next call at any time. */
+ * root clique until that thread unbinds it or exits, because the thread may be
+ * hanging now and may make its next call at any time. */
 void owner_keep(struct clique *clique);
 
 /* Unbind all communicators of @clique from their threads.  No thread may be

@@ -266,7 +266,7 @@ static int agree_on(struct cohort_comm *c, const struct transfer *own)
 	if (theirs == mine || !theirs)
 		return COHORT_OK;
 	if (laps_ahead(theirs, mine)) {
-		/* The word was for a later half, because the peer is far ahead:
+		/* The word held a later half, because the peer is far ahead:
 		 * restore the word. */
 		if (laps_ahead(theirs, mine) <= LAPS / 2)
 			atomic_store_explicit(word, theirs,
@@ -352,9 +352,10 @@ static void connect_all_peers(struct cohort_comm *c, struct native_result *r)
 
 /*
  * Wait until all ranks of this process are connected to all other ranks.
- * Before that, no rank may launch: NCCL allocates while it connects, which may
- * wait for the kernels of all devices, and a kernel waits for the other ranks.
- * NCCL itself only waits for the peers that it is connecting.
+ * Before that, no rank may launch: NCCL allocates while it connects, an
+ * allocation may wait for the kernels of all devices, and a kernel waits for
+ * the other ranks.  NCCL's own call only waits for the peers of the ranks in
+ * the call, not for all ranks.
  */
 static int await_connected(struct clique *q, int n)
 {

@@ -12,7 +12,8 @@
  * compares.
  *
  *  A. A transfer that pair_read() returns is consistent.
- *  B. A rank raises its count of a pair after the transfer can be read.
+ *  B. A rank increments its number of transfers with a peer only once the new
+ *     transfer can be read.
  *  C. The last N transfers of a rank are recorded, where N is the number of its
  *     slots.  If a batch has more transfers, the first ones are not watched.
  *  D. If the halves of a transfer differ in count or type, or only one of them
@@ -123,10 +124,11 @@ bool pair_collective_connects(const struct cohort_comm *c, const struct op *op,
  * @r:   set to the native call that failed, if any
  *
  * NCCL connects one direction of a pair in the first send or receive.  If two
- * ranks both send first, each takes the other's data for the reply to its own.
- * So before the first message with a peer in either direction, the two ranks
- * exchange empty messages.  Before the first gather, scatter or all_to_all,
- * which NCCL implements with messages, all ranks exchange empty messages.
+ * ranks both send first, each mistakes the other's connection data for the
+ * reply to its own.  So before the first message with a peer in either
+ * direction, the two ranks exchange empty messages.  Before the first gather,
+ * scatter or all_to_all, which NCCL implements with messages, all ranks
+ * exchange empty messages.
  *
  * Returns:
  *   COHORT_OK         continue, unless @r has a failure
@@ -143,13 +145,14 @@ uint64_t pair_count(const struct cohort_comm *c);
  * false, of receives from @peer. */
 uint64_t pair_number(const struct cohort_comm *c, bool sends, int peer);
 
-/* Read the transfer @index of @c.  Any thread.  Return false if it was
- * overwritten. */
+/* Read the transfer @index of @c.  May be called from any thread.  Return false
+ * if the transfer was overwritten. */
 bool pair_read(const struct cohort_comm *c, uint64_t index,
                struct transfer *out);
 
 /* Find the transfer @number that @c sends to @peer, or receives from @peer if
- * @sends is false.  Any thread.  Return false if it was overwritten. */
+ * @sends is false.  May be called from any thread.  Return false if the
+ * transfer was overwritten. */
 bool pair_find(const struct cohort_comm *c, bool sends, int peer,
                uint64_t number, struct transfer *out);
 

@@ -9,9 +9,9 @@
 #include "core/clique.h"
 #include "core/remote.h"
 
-/* Return the deadlines that the rank has pushed on @c.  For a deadline that was
- * not pushed on @c, use the nearest communicator that @c was split from and
- * that has one; 0 if there is none. */
+/* Return the deadlines that the rank has pushed on @c.  If a deadline was not
+ * pushed on @c, use the one pushed on the nearest communicator that @c was
+ * split from, or 0 if there is none. */
 static struct limits pushed_limits(const struct cohort_comm *c)
 {
 	struct limits l = { 0, 0 };

@@ -122,8 +122,8 @@ static void park(void)
 }
 
 /* Abort or destroy every rank, in a group that is left open.  If the group
- * cannot be opened, do nothing more, because without a group the last call
- * would free all ranks at once. */
+ * cannot be opened, park the thread, because without a group the last call
+ * would immediately free all ranks. */
 static ncclResult_t release_all(struct clique *q, const char *function,
                                 ncclResult_t (*release)(ncclComm_t comm))
 {
@@ -145,9 +145,9 @@ static ncclResult_t release_all(struct clique *q, const char *function,
 	return first;
 }
 
-/* Abort the communicators that a failed split has left, in the open group.
- * Called after the ranks are aborted, because aborting a rank writes to the
- * memory of its child. */
+/* Abort the communicators that an unfinished or failed split has left, in the
+ * open group.  Called after the ranks are aborted, because aborting a rank
+ * writes to the memory of its child. */
 static ncclResult_t abort_orphans(struct clique *q, ncclComm_t *natives)
 {
 	ncclResult_t first = ncclSuccess, result;
@@ -246,8 +246,8 @@ static void reap_by_abort(struct clique *q)
 	orphans = abort_orphans(q, natives);
 	if (released == ncclSuccess)
 		released = orphans;
-	/* The abort has unblocked any launch in the window that it can
-	 * unblock. */
+	/* Close the window now: every launch in it that the abort can unblock
+	 * has been unblocked. */
 	launch_lock_close(q);
 	if (!clique_set_state(q, CLIQUE_NOTED, CLIQUE_FLAGGED))
 		park();
@@ -282,8 +282,8 @@ static void reap_by_destroy(struct clique *q)
 	memory_section_end();
 }
 
-/* Free the ranks' resources.  A job does this, and not the close call that
- * waits for the clique, because freeing may wait for the device. */
+/* Free the ranks' resources.  Runs in a job, not in the thread that closes the
+ * group, because freeing may wait for the device. */
 static void release(struct clique *q)
 {
 	publish_call(q, "cudaFree", NULL);

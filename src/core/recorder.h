@@ -130,8 +130,8 @@ void recorder_set_captured(struct recorder *r, uint64_t ticket);
 
 /*
  * Record @now_ns as the time by which the operation of @ticket has started.
- * Any thread; the ticket must have been given out.  Return false if a time was
- * already recorded, or the record was overwritten.
+ * May be called from any thread once the record has begun.  Return false if a
+ * time was already recorded, or the record was overwritten.
  */
 bool recorder_set_started(struct recorder *r, uint64_t ticket, uint64_t now_ns);
 
@@ -140,9 +140,9 @@ bool recorder_set_started(struct recorder *r, uint64_t ticket, uint64_t now_ns);
 bool recorder_set_finished(struct recorder *r, uint64_t ticket,
                            uint64_t now_ns);
 
-/* Like recorder_set_finished(), for a thread that waited until the
- * operation ended.  The time is exact.  If another thread has recorded a time
- * between this thread's last two polls, that time becomes exact, and this
+/* Like recorder_set_finished(), for a thread that waited until the operation
+ * ended.  The time is exact.  If another thread has recorded a time between
+ * this thread's last two polls, that time becomes exact, and the function
  * returns false. */
 bool recorder_observed_end(struct recorder *r, uint64_t ticket,
                            uint64_t now_ns);
@@ -155,8 +155,8 @@ bool recorder_has_started(const struct recorder *r, uint64_t ticket);
  * overwritten. */
 bool recorder_has_finished(const struct recorder *r, uint64_t ticket);
 
-/* Read the record of @ticket.  Any thread.  Return false if there is none, or
- * it was overwritten. */
+/* Read the record of @ticket.  May be called from any thread.  Return false if
+ * there is no record, or it was overwritten. */
 bool recorder_read(const struct recorder *r, uint64_t ticket,
                    struct record *out);
 

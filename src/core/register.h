@@ -9,7 +9,7 @@
  * lock.  Once the clique has a cause, the reaper deregisters all memory before
  * it frees the native communicators: NCCL itself would deregister only after it
  * has freed its proxy thread, which deregistering needs.  After a cause, a
- * thread may change the list only in RECLAIMED.
+ * thread may change the list only once the clique is RECLAIMED.
  *
  * NCCL completes a registration in the first collective on the memory
  * (ncclRegisterCollBuffers()).  This allocates, and so may wait for kernels

@@ -138,10 +138,10 @@ enum remote_event { REMOTE_CLOSED, REMOTE_PAUSED, REMOTE_RESUMED };
 struct remote {
 	/*
 	 * Maximum time to wait for answers and snapshots of other processes.
-	 * Only a process that is neither stopped nor has left takes long: on a
-	 * busy machine, its thread may get no core for hundreds of
-	 * milliseconds.  A verdict without its answer would blame a rank that
-	 * may itself wait for another.
+	 * Processes that are stopped or have left are not waited for.  Any
+	 * other process may take hundreds of milliseconds on a busy machine,
+	 * until its thread gets a core.  Without the answer, a verdict could
+	 * blame a rank that itself waits for another.
 	 */
 	uint64_t patience_ns;
 
@@ -162,8 +162,8 @@ struct remote {
 	             struct remote_call *out, int room);
 
 	/* Return the progress of collective @number on the other processes'
-	 * ranks; if @number is 0, set only the members that concern no
-	 * collective.  Reads shared memory only. */
+	 * ranks; if @number is 0, set only the members that do not depend on
+	 * the collective.  Reads shared memory only. */
 	struct remote_state (*get_state)(const struct clique *q,
 	                                 uint64_t number);
 
@@ -177,9 +177,10 @@ struct remote {
 
 	/*
 	 * Ask the other processes for the state of their ranks in the operation
-	 * @question.  Any thread.  Waits until all have replied, for up to
-	 * @patience_ns, or until @of gets a cause.  Does not wait for stopped
-	 * processes.  At most four cliques ask at a time; other cliques wait.
+	 * @question.  May be called from any thread.  Waits until all processes
+	 * have replied, for up to @patience_ns, or until @of gets a cause.
+	 * Does not wait for stopped processes.  At most four cliques ask at a
+	 * time; other cliques wait.
 	 * @of:     clique of the question, or NULL if this process does not
 	 *          have it
 	 * @out:    room for @room ranks, of which a process sends at most 32

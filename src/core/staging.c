@@ -85,8 +85,8 @@ static enum cudaMemoryType type_of(const struct platform *p, const void *at)
 }
 
 /* Find out whether the device can copy the @bytes at @at directly, because they
- * are pinned.  (The middle can differ from both ends only if there is a gap
- * between two registrations.) */
+ * are pinned.  Only both ends are checked: the middle can differ from them only
+ * if it is a gap between two registrations. */
 static int find_pinned(const struct cohort_comm *c, const struct op *op,
                        const char *name, const void *at, size_t bytes,
                        bool *is_pinned)
@@ -123,7 +123,8 @@ static int check_buffers(const struct cohort_comm *c, const struct op *op,
 		                 s->recv_blocks * block, &recvs_pinned);
 	if (rc != COHORT_OK)
 		return rc;
-	/* A caller with a timeout may return during a copy. */
+	/* A caller with a timeout may return during a copy, so the device must
+	 * not copy directly. */
 	s->sends_direct = sends_pinned && s->timeout_ns == COHORT_FOREVER;
 	s->recvs_direct = recvs_pinned && s->timeout_ns == COHORT_FOREVER;
 	return COHORT_OK;
@@ -183,7 +184,7 @@ static int create_order(struct cohort_comm *c)
 struct room {
 	size_t bytes;      /* size of the staging memory */
 	size_t ring_bytes; /* 0 if nothing is needed on the device */
-	bool in_order;     /* true if it needs streams, events and words */
+	bool in_order;     /* true if streams, events and words are needed */
 };
 
 static bool has_room(const struct staging *g, const struct room *room)

@@ -105,11 +105,11 @@ struct staging {
 	cudaEvent_t stored[STAGING_RING];
 };
 
-/* Set the plan, check the kind of the caller's memory, and allocate the memory
- * that the call needs.  No call with host memory may be in progress.  Call it
- * with the lock held, on the rank's device.  Return COHORT_OK, COHORT_INVALID
- * for memory of a device, COHORT_NO_MEMORY, COHORT_CUDA, or the status of the
- * clique's cause. */
+/* Plan the call in @s, check the kind of the caller's memory, and allocate the
+ * memory that the call needs.  No call with host memory may be in progress.
+ * Call it with the lock held, on the rank's device.  Return COHORT_OK,
+ * COHORT_INVALID for memory of a device, COHORT_NO_MEMORY, COHORT_CUDA, or the
+ * status of the clique's cause. */
 int staging_prepare(struct cohort_comm *c, const struct op *op,
                     struct staged *s);
 

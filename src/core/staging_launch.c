@@ -122,7 +122,7 @@ bool staging_is_copied_back(const struct cohort_comm *c, const struct staged *s,
                             size_t k)
 {
 	/* The acquire makes the chunk visible.  The device sets the word after
-	 * the chunk. */
+	 * it has written the chunk. */
 	return __atomic_load_n(&c->staging.words[k], __ATOMIC_ACQUIRE) ==
 	       s->number;
 }

@@ -8,8 +8,8 @@
  *
  * Without the check, a call on any other stream fails only at its launch, when
  * the other ranks already wait for it.  CUDA does not define what it reports
- * about a handle that is not a stream: the simulator detects all invalid
- * handles; a driver detects most destroyed streams.
+ * about a handle that is not a stream.  The simulator detects all invalid
+ * handles; NVIDIA's driver detects most destroyed streams.
  */
 
 #include "core/clique.h"
@@ -22,8 +22,8 @@
  */
 int stream_check(const struct cohort_comm *c, void *stream, int i);
 
-/* Like stream_check(), but without the lock held.  So it may also return the
- * errors of comm_enter(). */
+/* Like stream_check(), but call it without the lock held.  It may also return
+ * the errors of comm_enter(). */
 int stream_check_outside(struct cohort_comm *c, void *stream);
 
 #endif

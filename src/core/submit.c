@@ -187,8 +187,9 @@ static void record_calls(struct cohort_comm *comms, int n, const struct op *ops,
 	}
 }
 
-/* End the record on each rank, unless another thread will.  If @rc shows that
- * the launch has succeeded, give out the ticket. */
+/* End the record on each rank, unless a library thread will launch the call and
+ * end the record.  If @rc shows that the launch has succeeded, give out the
+ * ticket. */
 static void record_launches(struct cohort_comm *comms, int n, int rc,
                             uint64_t now_ns, const struct submission *s)
 {

@@ -8,11 +8,12 @@
 #include "core/op.h"
 
 /*
- * Queue ops[i] on comms[i] for @n neighboring ranks, on all of them or on none.
+ * Queue ops[i] on comms[i] for @n consecutive ranks, on all of them or on none.
  * Several native calls are made in one native group.  While a batch is open,
  * add the call to the batch instead.
  *
- * Any thread.  Blocks while a rank has as many operations in flight as slots.
+ * May be called from any thread.  Blocks while a rank has as many operations in
+ * flight as slots.
  *
  * @ticket_out: set to the ticket, which is the same for all @n ranks (so their
  *             last tickets must be equal); may be NULL

@@ -49,8 +49,8 @@ struct tags {
  * Call it with the lock held. */
 void tag_set(struct tags *tags, const char *text);
 
-/* Read the text with this number, or "" if there is none or it was
- * overwritten.  Any thread. */
+/* Read the text with this number, or "" if there is none or it was overwritten.
+ * May be called from any thread. */
 void tag_read(const struct tags *tags, unsigned number, char text[TAG_SIZE]);
 
 #endif
