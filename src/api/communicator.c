@@ -98,7 +98,8 @@ void cause_copy(struct clique *q, struct cohort_cause *out)
 
 	*out = cause ? *cause
 	             : (struct cohort_cause){ .rank = -1, .world_rank = -1 };
-	/* A cause without a verdict has only its one-line text. */
+	/* A cause without a verdict has no details, so use its one-line
+	 * text. */
 	if (!*out->details)
 		text_set(out->details, sizeof(out->details), "%s", out->text);
 }
@@ -206,15 +207,16 @@ int cohort_comm_native_enter(struct cohort_comm *comm, void **nccl_comm)
 	rc = comm_enter(comm, false);
 	if (rc != COHORT_OK)
 		return rc;
-	/* A library thread is about to launch a call on this communicator. */
+	/* Refuse if a library thread is about to launch a call on this
+	 * communicator. */
 	if (atomic_load(&comm->lock.is_detached)) {
 		rc = comm_refuse_detached(comm, COHORT_BUSY, "native_enter");
 		comm_leave(comm);
 		return rc;
 	}
 	atomic_store(&comm->transfers.is_uncompared, true);
-	/* Relaxed, because only the thread that has stored itself acts on the
-	 * value. */
+	/* Relaxed, because only the thread that stored the value depends on
+	 * it. */
 	atomic_store_explicit(&comm->lock.native_user, owner_self(),
 	                      memory_order_relaxed);
 	*nccl_comm = comm->native;

@@ -14,8 +14,8 @@ int comm_check_fork(const struct cohort_comm *comm);
 int rank_list_check(const char *name, const int *ranks, int n, int size,
                     uint64_t *set);
 
-/* Copy the cause of @clique to @out.  If it has no cause, set the status in
- * @out to COHORT_OK. */
+/* Copy the cause of @clique to @out.  If @clique has no cause, set the status
+ * in @out to COHORT_OK. */
 void cause_copy(struct clique *clique, struct cohort_cause *out);
 
 /* Call @fn with the lock of @comm held, even if the clique has a cause.  Return

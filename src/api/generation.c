@@ -69,7 +69,8 @@ int generation_open(const struct platform *platform, struct new_rank *ranks,
 	g->peers = peers;
 	g->clique = q;
 	g->options = *watch_options;
-	/* Split cliques never hold back their callbacks. */
+	/* Cliques that are later split from this one do not defer their
+	 * callbacks. */
 	g->options.is_deferred = false;
 	q->owning_generation = g;
 	*out = g;
@@ -174,8 +175,8 @@ int generation_open_child(struct new_rank *ranks, int n,
 	return COHORT_OK;
 }
 
-/* Wait for every rank's last ticket until the close deadline.  If the deadline
- * passes, return COHORT_TIMED_OUT and store the rank that is not done in
+/* Wait until all operations of every rank are done.  If the close deadline
+ * passes first, return COHORT_TIMED_OUT and store the rank that is not done in
  * @c_out. */
 static int await_all(struct clique *q, struct cohort_comm **c_out)
 {
@@ -257,7 +258,8 @@ static void stop_and_release(struct generation *g)
 	clique_set_unused(g->clique);
 }
 
-/* Keep every communicator that is bound to another thread. */
+/* Mark the clique as stale, and keep its communicators that are bound to other
+ * threads. */
 static void retain_bound(struct generation *g)
 {
 	atomic_store(&g->clique->stale, true);
@@ -379,8 +381,8 @@ static bool withdraw(struct generation *g)
 	return true;
 }
 
-/* Maximum time that a respawn waits in await_release(), because another group
- * may be using the devices. */
+/* Maximum time that a respawn waits in await_release().  The wait is limited,
+ * because another group may keep the devices busy. */
 #define RELEASE_NS UINT64_C(1000000000)
 
 /* Wait until the device memory of the generation and its children is freed.

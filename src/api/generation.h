@@ -57,9 +57,9 @@ int generation_end(struct generation *generation);
 
 /*
  * End a split generation whose last rank was closed, without waiting for the
- * device, because other ranks may keep it busy until this thread makes its next
- * call.  The reaper releases the generation's resources.  generation_sweep() or
- * the end of the parent frees its memory.
+ * device, because other ranks may keep the device busy until this thread makes
+ * its next call.  The reaper releases the generation's resources.
+ * generation_sweep() or the end of the parent frees its memory.
  */
 int generation_end_later(struct generation *generation);
 

@@ -517,8 +517,9 @@ int cohort_group_abandoned(const struct cohort_group *group, int *ranks,
 	return n;
 }
 
-/* If @cause blames a whole process, add its ranks to @set.  A cause from a split
- * names only the ranks that are in the split. */
+/* If @cause blames a whole process, add the ranks of that process to @set,
+ * because a cause from a split names only those of them that are in the
+ * split. */
 static void add_process(const struct cohort_group *group,
                         const struct cohort_cause *cause, uint64_t *set)
 {

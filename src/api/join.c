@@ -376,7 +376,7 @@ static void connected_locked(struct meeting *m, int rank,
 	pthread_cond_broadcast(&m->changed);
 }
 
-/* Remove this thread from the meeting, and free the meeting if it was the last.
+/* Remove this thread from the meeting.  The last thread frees the meeting.
  * Releases the lock. */
 static void leave_locked(struct meeting *m)
 {

@@ -40,11 +40,12 @@ struct join_arguments {
 	/* Used only by cohort_comm_subset(); @above is NULL in
 	 * cohort_comm_join(). */
 	struct cohort_comm *above;
-	const int *ranks; /* ranks in the parent, in order of the child */
+	const int *ranks; /* ranks in the parent, in the child's order */
 	const char *name;
 };
 
-/* Why cohort_comm_subset() failed.  Ranks are numbered in the root group. */
+/* Reason why cohort_comm_subset() failed.  Ranks are numbered in the root
+ * group. */
 struct subset_blame {
 	int culprit;   /* the rank at fault, or -1 */
 	int kind;      /* enum cohort_verdict_kind, or 0 if unknown */
@@ -96,8 +97,8 @@ int join_read_id(const struct cohort_unique_id *bytes, int wanted,
                  const char *how, struct join_id *id,
                  const struct platform **platform_out);
 
-/* Join the meeting of @a->id, and wait until it is complete.  @abort ends the
- * wait. */
+/* Join the meeting of @a->id, and wait until it is complete.  Firing @abort
+ * ends the wait. */
 int join_meet(const struct join_arguments *a, struct cohort_abort *abort,
               struct cohort_comm **out);
 

@@ -41,7 +41,8 @@ static void mark_lost(const struct clique *q, const uint64_t *set,
 		is_lost[r] = rank_set_has(set, q->comms[r].rank);
 }
 
-/* Return true if all ranks that still hang in a wedged clique are lost. */
+/* Return true if all ranks that still hang in the wedged clique @q are marked
+ * as lost. */
 static bool is_lost_with(const struct clique *q, const bool *is_lost)
 {
 	int r, probing = atomic_load(&q->probing) - 1;

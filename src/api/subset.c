@@ -181,9 +181,8 @@ static struct cohort_comm *find_left_locked(const struct meeting *m,
 }
 
 /* Ask whether one of the ranks in @far, a different one in each call, has
- * closed its communicator.  Ask about a rank that has closed it a second time,
- * after LEFT_NS.  If the answer is the same, describe the rank in @x and return
- * true. */
+ * closed its communicator.  If it has, ask about it again after LEFT_NS.  If
+ * the second answer is the same, describe the rank in @x and return true. */
 static bool find_left_far(struct subset_caller *caller, const uint64_t *far,
                           struct remote_rank *x)
 {

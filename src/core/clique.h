@@ -154,10 +154,10 @@ struct clique {
 	atomic_int state;
 
 	/* Atomic; native communicators that an unfinished or failed split has
-	 * created, one per rank, or NULL.  The connecting thread stores them
-	 * and takes them back.  The reaper takes them and stores a value that
-	 * prevents further stores.  seq_cst, so that a reader also sees the
-	 * array's contents. */
+	 * created, one per rank, or NULL.  The connecting thread stores them,
+	 * and takes them back once they are connected.  The reaper takes them
+	 * and stores a value that prevents further stores.  seq_cst, so that a
+	 * reader also sees the array's contents. */
 	ncclComm_t *_Atomic orphans;
 
 	atomic_bool is_reaped; /* atomic; true if the reaper has been started */
@@ -337,8 +337,8 @@ void clique_get_abandoned(struct clique *q);
 void clique_put_abandoned(struct clique *q);
 
 /* Wait for the reaper of a RELEASED clique, and release the group's reference.
- * If an abandoned thread still uses the clique or its parent, its memory stays
- * until that thread is done. */
+ * If an abandoned thread still uses the clique or its parent, the clique's
+ * memory stays until that thread is done. */
 void clique_retire(struct clique *q);
 
 /* Free a clique, of which only the first @comms ranks were initialized. */

@@ -193,7 +193,7 @@ struct deadline_stack {
 	unsigned paused;
 
 	/* Atomic; the shortest deadline on the stack, or COHORT_FOREVER.  A
-	 * push then wakes the watchdog. */
+	 * push wakes the watchdog after the change. */
 	_Atomic uint64_t shortest_ns;
 
 	/* Atomic; the deadlines at the top of the stack, or 0.  Communicators

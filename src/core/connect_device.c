@@ -81,8 +81,8 @@ static int clear_barrier(struct connection *c, int i)
 	                       : rc;
 }
 
-/* Allocate the device resources of a rank.  If the device hangs, so may each of
- * these calls. */
+/* Allocate the device resources of a rank.  Each of the calls may hang if the
+ * device does. */
 static int create_rank_resources(struct connection *c, int i)
 {
 	struct connected *made = &c->made[i];

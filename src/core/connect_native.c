@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Connecting: the NCCL calls that create communicators: all at once, by an ID,
- * or by a split */
+/* Connecting: makes the NCCL calls that create communicators, all at once, by
+ * an ID, or by a split */
 
 #include "base/status.h"
 #include "core/connection.h"

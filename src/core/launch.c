@@ -102,7 +102,7 @@ static void set_unmarked(struct cohort_comm *c, int n, const struct op *op)
 	c->tickets.unmarked = !cuda_error_is_sticky(error);
 }
 
-/* Mark @ticket as done at once, because the stream sets no mark for it. */
+/* Mark @ticket as done immediately, because the stream sets no mark for it. */
 static void set_done(struct cohort_comm *c, uint64_t ticket)
 {
 	unsigned slot = ticket & (c->clique->slots - 1);

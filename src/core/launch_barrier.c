@@ -9,8 +9,8 @@
 
 /*
  * The fields of the word, from the low bits up: the number of ranks that have
- * not launched the last opened collective yet; whether a rank has canceled;
- * and the number of that collective.
+ * not launched the last opened collective yet; whether a rank has canceled the
+ * next collective; and the number of the last opened collective.
  */
 #define COUNT_BITS 11
 #define LEFT UINT64_C(1)
@@ -45,7 +45,7 @@ static bool swap(struct clique *q, uint64_t *word, uint64_t with)
 	return atomic_compare_exchange_weak(&q->opened.word, word, with);
 }
 
-/* Open the collective.  Return false if a rank has canceled. */
+/* Open the collective.  Return false if a rank has canceled it. */
 static bool set_opened(struct clique *q, uint64_t number)
 {
 	const uint64_t with = number * NUMBER | (uint64_t)q->size * LEFT;

@@ -23,13 +23,13 @@ struct side {
 	unsigned inside;  /* number of threads on this side */
 	unsigned waiting; /* number of threads that wait to enter it */
 	/* Number shared by all current stays on this side, and used by no other
-	 * side.  Stays with other numbers have expired (D). */
+	 * side.  Stays with other numbers have expired (rule D). */
 	unsigned newest;
 	uint64_t entered_ns; /* time at which a thread last entered */
 	/* Number of times that waiting threads were admitted.  Written with the
 	 * lock held; waiting threads read it without the lock. */
 	_Atomic uint64_t admitted;
-	/* Value of @admitted when stays last expired (D). */
+	/* Value of @admitted when stays last expired (rule D). */
 	uint64_t admitted_at_expiry;
 };
 
@@ -45,7 +45,7 @@ static struct side sides[] = { { .newest = 1 },
 /* The last number assigned to stays.  Guarded by lock. */
 static unsigned numbers = SIDES;
 
-/* The sides, in the order in which they are admitted (B). */
+/* The sides, in the order in which they are admitted (rule B). */
 static struct side *const launches = &sides[0];
 static struct side *const memory = &sides[1];
 static struct side *const connections = &sides[2];
@@ -58,7 +58,7 @@ static struct clique *turns;
 
 static struct waited_word turns_ended;
 
-/* Number of any stay that has expired (D). */
+/* Number of any stay that has expired (rule D). */
 #define EXPIRED UINT_MAX
 
 /* Nesting depth of this thread's memory sections, and the number of its stay in
@@ -189,7 +189,7 @@ static void stop_waiting_locked(struct side *s)
 		admit_locked(occupied);
 }
 
-/* Expire all stays on a side (D). */
+/* Expire all stays on a side (rule D). */
 static void expire_locked(struct side *s)
 {
 	s->inside = 0;
@@ -202,7 +202,7 @@ static void expire_locked(struct side *s)
 /* ---- waiting ---------------------------------------------------------- */
 
 /* If threads wait for side @s, and no thread has entered the side that blocks
- * them within the limit, expire all stays on that side (D). */
+ * them within the limit, expire all stays on that side (rule D). */
 static void expire_stays(const struct side *s)
 {
 	const uint64_t limit = atomic_load(&launch_lock_limit_ns);
@@ -345,7 +345,7 @@ static void make_key(void)
 }
 
 /* Have thread_exits() called when this thread exits.  If that fails, the
- * thread's stay on a side expires at the limit (D). */
+ * thread's stay on a side expires at the limit (rule D). */
 static void end_stays_at_exit(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;

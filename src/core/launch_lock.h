@@ -19,7 +19,8 @@
  *
  * Rules:
  *
- *  A. While threads of one side are inside, no other side enters, except by D.
+ *  A. While threads of one side are inside, no other side enters, except by
+ *     rule D.
  *  B. A thread that enters queues behind threads that wait for another side.
  *     When a side becomes empty, the threads that wait for the next side, in
  *     the order above, enter.
@@ -42,28 +43,28 @@
 
 struct clique;
 
-/* Maximum time that a side waits for another one (D), initially
+/* Maximum time that a side waits for another one (rule D), initially
  * LAUNCH_LOCK_NS.  No healthy operation takes this long.  Atomic. */
 #define LAUNCH_LOCK_NS UINT64_C(30000000000)
 extern _Atomic uint64_t launch_lock_limit_ns;
 
-/* A window waits for another clique's turn (F) for at most launch_lock_limit_ns
- * divided by this, so that a launch that hangs does not use up the deadlines of
- * other cliques. */
+/* A window waits for another clique's turn (rule F) for at most
+ * launch_lock_limit_ns divided by this, so that a launch that hangs does not
+ * use up the deadlines of other cliques. */
 #define LAUNCH_LOCK_TURNS 30
 
 /* For tests: return the number of waiting threads, including threads that wait
- * for a turn (F). */
+ * for a turn (rule F). */
 unsigned launch_lock_waiting(void);
 
 /* For tests: return the number of memory sections. */
 unsigned launch_lock_sections(void);
 
 /*
- * Open the launch window of @q for a collective that all its ranks have
- * called.  Waits for the clique's turn (F), and until no memory section or
- * connection holds the lock, or until their stays expire (D).  May be called
- * from any thread.  A clique has one window at a time.
+ * Open the launch window of @q for a collective that all its ranks have called.
+ * Waits for the clique's turn (rule F), and until no memory section or
+ * connection holds the lock, or until their stays expire (rule D).  May be
+ * called from any thread.  A clique has one window at a time.
  *
  * Returns:
  *   COHORT_OK   the window is open
@@ -79,7 +80,7 @@ int launch_lock_open(struct clique *q);
 void launch_lock_close(struct clique *q);
 
 /* Begin a memory section of this thread.  Waits until no window or connection
- * holds the lock, or until their stays expire (D).  Sections nest. */
+ * holds the lock, or until their stays expire (rule D).  Sections nest. */
 void memory_section_begin(void);
 
 /*
@@ -106,12 +107,12 @@ int memory_section_check(const char *name);
 
 /* Begin a memory section that no thread owns, so that any thread can end it.
  * Waits until no window or connection holds the lock, or until their stays
- * expire (D).  Return the section's number, which is not 0. */
+ * expire (rule D).  Return the section's number, which is not 0. */
 unsigned launch_lock_begin_section(void);
 
 /* Begin a connection.  Waits until no window, section or other connection holds
- * the lock, or until their stays expire (D).  Return the connection's number.
- * Do not call it in a memory section. */
+ * the lock, or until their stays expire (rule D).  Return the connection's
+ * number.  Do not call it in a memory section. */
 unsigned launch_lock_begin_connection(void);
 
 /* End section or connection @number.  Does nothing for 0. */

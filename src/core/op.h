@@ -53,7 +53,7 @@ struct op {
 	const struct op *calls;
 	const struct split_call *split; /* arguments of a split */
 	/* True if the tensors are plain host memory.  A call with host memory
-	 * has another name in texts, and does not match a call with device
+	 * has another name in messages, and does not match a call with device
 	 * memory. */
 	bool from_host;
 	/* True for a group-level call: one thread calls for all ranks, and

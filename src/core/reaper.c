@@ -77,7 +77,8 @@ static bool is_quiet(struct cohort_comm *c)
 }
 
 /* Wait until the prober is in no call for the clique.  Return false if the
- * clique became WEDGED.  Later the prober sees the cause and makes no call. */
+ * clique became WEDGED.  From then on, the prober sees the cause and makes no
+ * call. */
 static bool await_prober(struct clique *q)
 {
 	struct backoff b = BACKOFF;
@@ -194,7 +195,7 @@ static void reclaim(struct clique *q, int from, ncclResult_t released)
 	cause_wake();
 }
 
-/* Wait until the other cliques that are being aborted on these devices have
+/* Wait until the other cliques that are being aborted on @q's devices have
  * raised their flags, but not beyond the abort deadline.  Freeing may wait for
  * all work on the devices, which only these flags can end. */
 static void await_neighbours(const struct clique *q)

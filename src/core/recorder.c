@@ -100,8 +100,8 @@ static uint64_t load_slot_word(const struct record_slot *s, int word)
 	return atomic_load_explicit(&s->words[word], memory_order_acquire);
 }
 
-/* Return how often the slot of @ticket was used before @ticket, shifted to the
- * position of this number in a time word. */
+/* Return how many times the slot of @ticket was used before @ticket, shifted to
+ * the position of this number in a time word. */
 static uint64_t use_of(const struct recorder *r, uint64_t ticket)
 {
 	return ticket >> r->bits << TIME_BITS;

@@ -48,8 +48,8 @@ static inline bool is_same_missing(const struct missing *a,
 }
 
 /* Return a question about what rank @rank does while rank @other waits for it.
- * The question names a receive that does not exist, because the answer then
- * says what the rank does instead. */
+ * The question names a receive that does not exist, because the answer to such
+ * a question says what the rank does instead. */
 static inline struct missing missing_any(uint64_t identity, int rank, int other,
                                          uint64_t age_ns)
 {
@@ -61,7 +61,7 @@ static inline struct missing missing_any(uint64_t identity, int rank, int other,
 		                 .age_ns = age_ns };
 }
 
-/* State of a rank of another process: where it is in the oldest collective in
+/* State of a rank of another process: its progress in the oldest collective in
  * flight, or in its half of a transfer. */
 struct remote_rank {
 	int rank;

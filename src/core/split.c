@@ -90,7 +90,7 @@ static void fire_late(struct clique *q, const struct connection *connection)
 }
 
 /* Return true if the clique has ended and the splitting thread is in a call to
- * a device, where it does not use the clique. */
+ * CUDA, during which it does not use the clique. */
 static bool can_abandon(struct clique *q, const struct connection *connection)
 {
 	char place[64];
@@ -100,7 +100,7 @@ static bool can_abandon(struct clique *q, const struct connection *connection)
 }
 
 /* Wait for the splitting thread.  Return false if it must be abandoned, because
- * the clique is WEDGED or because of can_abandon(). */
+ * the clique is WEDGED or can_abandon() is true. */
 static bool await_thread(struct clique *q, struct connection *connection)
 {
 	uint64_t deadline = clock_deadline(q->deadlines.init_ns);

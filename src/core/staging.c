@@ -15,7 +15,7 @@
 #include "core/native.h"
 
 /* The number of elements in a chunk is a multiple of this, so that every chunk
- * is aligned as well as the whole buffer. */
+ * has the same alignment as the whole buffer. */
 #define CHUNK_MULTIPLE 128
 
 /* Return true if collectives work in slots on the device, and false if they
@@ -84,9 +84,9 @@ static enum cudaMemoryType type_of(const struct platform *p, const void *at)
 	return cudaMemoryTypeUnregistered;
 }
 
-/* Find out whether the device can copy the @bytes at @at directly, because they
- * are pinned.  Only both ends are checked: the middle can differ from them only
- * if it is a gap between two registrations. */
+/* Find out whether the @bytes at @at are pinned, so that the device can copy
+ * them directly.  Only both ends are checked: the middle can differ from them
+ * only if it is a gap between two registrations. */
 static int find_pinned(const struct cohort_comm *c, const struct op *op,
                        const char *name, const void *at, size_t bytes,
                        bool *is_pinned)
