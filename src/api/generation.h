@@ -80,10 +80,10 @@ void generation_mark_replaced(struct generation *generation);
  * Free a former generation unless it is still in use.  Later calls on its
  * communicators return COHORT_STALE.
  *
- * Return false, and expect another call later, if a thread is inside one of its
- * communicators, a worker was abandoned, the program still owns memory, a
- * registration or a reducer of the generation, or its device memory is not
- * freed within a second.
+ * Return false if it cannot be freed yet; the caller should try again later.
+ * Reasons: a thread is inside one of its communicators; a worker was abandoned;
+ * the program still owns memory, a registration or a reducer of the generation;
+ * or its device memory is not freed within a second.
  */
 bool generation_forget(struct generation *generation);
 

@@ -169,9 +169,9 @@ int group_exchange(struct cohort_group *g, int status, int n,
 		return status;
 	if (lost)
 		memcpy(mine.lost, lost, sizeof(mine.lost));
-	/* Another process may first wait up to the abort deadline for its
-	 * former generation to end, and as long again for the generations split
-	 * from it. */
+	/* Extend the timeout, because another process may first wait up to the
+	 * abort deadline for its former generation to end, and as long again
+	 * for the generations split from it. */
 	if (atomic_load(&g->now))
 		patience.timeout_ns = clock_after(
 			clock_after(patience.timeout_ns, o->deadlines.abort_ns),

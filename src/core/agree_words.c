@@ -20,10 +20,10 @@
 
 /*
  * The fields of a shared word, from the low bits up: the first caller's digest;
- * the number of ranks that have called; whether any of them called something
- * else; and the number of times the array of words was reused (its lap), modulo
- * LAPS.  At any time, at most three laps are in use (invariant C in
- * agree_words.h).
+ * the number of ranks that have called; whether any of them has made a
+ * different call; and the number of times the array of words was reused (its
+ * lap), modulo LAPS.  At any time, at most three laps are in use (invariant C
+ * in agree_words.h).
  */
 #define COUNT_BITS 11
 #define CALLED (UINT64_C(1) << DIGEST_BITS)

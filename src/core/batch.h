@@ -42,7 +42,7 @@ int batch_check(const struct cohort_comm *c);
  *              batch
  *
  * Returns COHORT_OK, the error of batch_check(), or the error of this call,
- * which batch_end() then returns if it is the first.
+ * which batch_end() then returns if it is the batch's first error.
  */
 int batch_add(struct cohort_comm *c, const struct op *call, bool has_ticket);
 

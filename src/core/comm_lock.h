@@ -16,20 +16,20 @@
  * this thread's call uses it (hazard.h).
  *
  * Returns:
- *   COHORT_OK       it can be used
+ *   COHORT_OK       @comm can be used
  *   COHORT_INVALID  @comm is NULL
- *   COHORT_STALE    its generation was forgotten
+ *   COHORT_STALE    its generation was freed or is being freed
  *   COHORT_FORKED   this is a child process
  */
 int comm_check(const struct cohort_comm *comm);
 
 /* Protect @comm like comm_check(), without setting an error.  Return false if
- * its generation was forgotten. */
+ * its generation was freed or is being freed. */
 bool comm_protect(const struct cohort_comm *comm);
 
 /*
  * Take the lock of @comm, without waiting.
- * @with_cause: enter even if the clique has ended
+ * @with_cause: true to enter even if the clique has ended
  *
  * Returns:
  *   COHORT_OK         this thread is inside

@@ -6,9 +6,9 @@
  * Hazard pointers (M. Michael, 2004): the communicator that each thread is
  * using, so that its memory is not freed during the call
  *
- * Every API function announces its communicator before it reads it.  An
- * announcement lasts until the thread announces another communicator, so a call
- * need not withdraw it when it returns.
+ * Every API function announces its communicator before reading it.  An
+ * announcement lasts until the thread announces another communicator, so API
+ * functions need not withdraw it.
  */
 
 #include <stdbool.h>

@@ -43,8 +43,8 @@ static void make_device_current(const struct cohort_comm *c, int n,
 	}
 }
 
-/* Queue a mark for each rank's done or started word, unless the call is being
- * captured: the mark would become part of the graph. */
+/* Queue a mark for each rank's done or started word.  If the call is being
+ * captured, queue none, because the mark would become part of the graph. */
 static void mark_all(struct cohort_comm *comms, int n, const struct op *ops,
                      bool done, struct submission *s)
 {

@@ -29,7 +29,8 @@ struct submission {
 	enum plan plan;
 	bool captured; /* the streams are being captured, so nothing runs now */
 
-	/* True if either all ranks of the process launch the operation or none
+	/* True if the ranks of the process wait for each other before the
+	 * launch, so that either all of them launch the operation or none
 	 * does. */
 	bool meets;
 	bool arrives_last; /* this rank was the last to call */

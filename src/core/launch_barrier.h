@@ -65,8 +65,8 @@ int launch_barrier_await(struct cohort_comm *comms, int n, uint64_t number,
  *
  * Returns:
  *   COHORT_OK         launch the collective
- *   a cause's status  another rank has given up; the window is closed, and no
- *                     rank launches the collective
+ *   a cause's status  another rank has canceled the collective; the window is
+ *                     closed, and no rank launches the collective
  */
 int launch_barrier_open(struct clique *clique, uint64_t number);
 

@@ -64,8 +64,8 @@ int native_verdict(cudaError_t error);
 ncclResult_t native_simulate_end(const struct platform *p);
 
 /*
- * Let this thread of the program allocate and free memory, and create streams,
- * while any thread captures a CUDA graph.  This is safe because no capture
+ * Let the calling thread allocate and free memory, and create streams, even
+ * while some thread captures a CUDA graph.  This is safe because no capture
  * contains the resources that the library allocates.  Return the thread's
  * previous mode, for native_restore().
  */
