@@ -68,7 +68,7 @@ static const struct small_format e5m2_format = {
 #define F32_EXPONENT(e) ((127 + (e)) << 23)
 
 /* A level (see reduce_levels.h) whose CPU has instructions for these operations
- * defines these macros itself. */
+ * defines the functions itself. */
 #ifndef LEVEL_LESSER
 INLINE i32v i32_lesser(i32v a, i32v b)
 {
@@ -102,12 +102,12 @@ INLINE f32v small_widen(u32v x, struct small_format f)
 }
 
 /*
- * Narrow @x to one code in each lane.  First add a power of two whose last
- * digit has the value of the result's last digit: the addition then rounds, and
- * the low bits of the sum are the digits of the result.  They include the
- * leading 1, which counts as one step of the exponent.  The exponent of the
- * smallest normal number (origin) does not belong in the code, so it is
- * subtracted.
+ * Narrow @x to one code in each lane.  First add a power of two whose lowest
+ * bit has the same value as the lowest bit of the result: the addition then
+ * rounds, and the low bits of the sum are the mantissa of the result.  They
+ * include the leading 1, which counts as one step of the exponent.  The
+ * exponent of the smallest normal number (origin) does not belong in the code,
+ * so it is subtracted.
  */
 INLINE u32v small_narrow(f32v x, struct small_format f)
 {

@@ -9,7 +9,7 @@
 #include "base/type.h"
 #include "sim/exec/reduce.h"
 
-/* Largest number of ranks of an inline round.  Reading more slots would take too
+/* Largest number of ranks of an inline round.  Reading more slots takes too
  * long. */
 #define INLINE_RANKS 8
 

@@ -16,7 +16,7 @@
 bool inline_round_fits(const struct world *world, const struct launch *launch);
 
 /* Arrive with the launch's next call, for which inline_round_fits() is true.
- * The call reads the data to send before it returns. */
+ * This function reads the data to send before it returns. */
 void inline_round_arrive(const struct world *world, struct launch *launch);
 
 /* Compute the rank's result of an inline round.  Only valid after all slots

@@ -54,7 +54,7 @@ void mismatch_check_message(const struct member *from, const struct call *send,
 
 /* Return the number of collectives of a launch for which all ranks have
  * arrived, even if no thread has noticed this yet.  The launch must have
- * arrived. */
+ * joined. */
 static size_t calls_met(const struct launch *l)
 {
 	const struct world *w = l->member->world;
@@ -82,7 +82,7 @@ bool mismatch_needs(const struct launch *l, int rank, bool in_calls,
 }
 
 /* Return true if @l cannot end before @other does.  @other is a launch of
- * another rank, and both have arrived.  Store the call of @l that waits in
+ * another rank, and both have joined.  Store the waiting call of @l in
  * *@why. */
 static bool waits_for(const struct launch *l, const struct launch *other,
                       struct call *why)
@@ -92,7 +92,7 @@ static bool waits_for(const struct launch *l, const struct launch *other,
 }
 
 /* Return true if @from waits for @to, directly or through launches of ranks
- * that are not in @asked.  Store the call of @from that waits. */
+ * that are not yet marked in @asked.  Store the waiting call of @from. */
 static bool reaches(const struct world *w, const struct launch *from,
                     const struct launch *to, bool asked[], struct call *why)
 {

@@ -23,12 +23,12 @@ void mismatch_check_message(const struct member *from, const struct call *send,
                             const struct member *to, const struct call *recv);
 
 /* End the program if @launch is in a cycle of launches that wait for each
- * other.  Nothing can break such a cycle, because each rank's later calls come
+ * other.  Nothing can break such a cycle, because each rank's later calls run
  * after its launch. */
 void mismatch_check_circle_locked(const struct launch *launch);
 
-/* Return true if @launch needs a message of @rank or, if @in_calls, a
- * collective.  Store the call of @launch that needs it. */
+/* Return true if @launch waits for @rank in a send or receive or, if @in_calls,
+ * in a collective.  Store the waiting call. */
 bool mismatch_needs(const struct launch *launch, int rank, bool in_calls,
                     struct call *why);
 

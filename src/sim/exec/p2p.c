@@ -36,7 +36,7 @@ bool p2p_init(struct member *m)
 {
 	struct world *w = m->world;
 
-	/* Only the calling thread sets m->lanes. */
+	/* No lock is needed, because only this thread sets m->lanes. */
 	if (m->lanes)
 		return true;
 	SCOPED_LOCK(&w->lock);
@@ -79,8 +79,8 @@ static void change(atomic_int *count, int by)
 	store_relaxed(count, load_relaxed(count) + by);
 }
 
-/* Add @by (1 or -1) to the numbers of messages that can be copied, in each
- * launch whose thread may copy this message. */
+/* Add @by (1 or -1) to the counts of copyable messages in the launches of both
+ * ends. */
 static void count_locked(const struct transfer *send, int claim, int by)
 {
 	change(&send->launch->ready, by);
@@ -169,7 +169,7 @@ static size_t message_bytes(const struct transfer *send)
 	return sent < room ? sent : room;
 }
 
-/* Return the sending rank.  Reads only members that no other thread writes. */
+/* Return the sending rank.  Reads only members that are constant. */
 static struct member *sender(const struct transfer *send)
 {
 	return send->launch->member;
@@ -344,9 +344,9 @@ static bool copy_reserved_sends(struct launch *l, const struct drive *d)
 	return left;
 }
 
-/* Copy messages that a thread of either end may copy, and messages that the
- * sender has not started.  Releases and re-acquires the lock.  Return true if
- * work is left. */
+/* Copy messages that a thread of either end may copy, and messages that are
+ * reserved for a sender that has not started.  Releases and re-acquires the
+ * lock.  Return true if work is left. */
 static bool work_locked(struct launch *l, const struct drive *d)
 {
 	struct world *w = l->member->world;

@@ -71,7 +71,7 @@ void round_share(const struct round *o, int rank, size_t *begin, size_t *end)
 {
 	const size_t n = (size_t)o->world->n, r = (size_t)rank, more = o->more;
 
-	/* Each of the last shares has one more cache line than the others. */
+	/* The last o->more shares have one more cache line than the others. */
 	*begin = (o->each * r + (r + more > n ? r + more - n : 0)) * CACHE_LINE;
 	*end = *begin + (o->each + (r + more >= n)) * CACHE_LINE;
 }

@@ -16,12 +16,12 @@
 
 #include "sim/exec/world.h"
 
-/* Largest number of bytes that are processed without a check of the abort flag
- * and the clock. */
+/* Number of bytes after which a thread checks the abort flag and the clock.
+ * Split rounds use a multiple of it (split_round.c). */
 #define PIECE_BYTES ((size_t)64 * 1024)
 
-/* Largest number of bytes that the call that enqueues work may process
- * itself. */
+/* Largest number of bytes that may be processed within the call that enqueues
+ * the work. */
 #define ENQUEUE_BYTES ((size_t)8 * 1024)
 
 /* The buffers of one rank in a round. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The poller: a thread that checks streams that perhaps no other thread drives
+ * The poller: a thread that checks streams, in case no other thread drives them
  *
  * Waking a thread costs more than most operations take, and a thread that
  * enqueues an operation usually waits for it soon.  So if the head item of a
@@ -33,7 +33,7 @@
 static struct stream *_Atomic registered;
 
 /* Atomic, seq_cst; true if the poller sleeps or is about to sleep.  Set before
- * a last check of @registered.  So either the poller sees a stream that is
+ * a final check of @registered.  So either the poller sees a stream that is
  * being registered, or the thread that registers it sees that the poller is
  * asleep. */
 static atomic_bool asleep;
@@ -44,7 +44,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t wake;
 
 /* Atomic, seq_cst; true if the poller runs and will see streams that are
- * registered from now on.  Written under lock.  Cleared before a last check of
+ * registered from now on.  Written under lock.  Cleared before a final check of
  * @registered.  So either the poller sees a stream that is being registered, or
  * the thread that registers it sees false and starts the poller again. */
 static atomic_bool started;
@@ -87,9 +87,9 @@ static struct stream *take_registered(void)
 	return first;
 }
 
-/* Check a stream.  Return true if it has done items since it was registered, or
- * if the check itself has an effect.  Flushed items do not count, because they
- * need no checks. */
+/* Check a stream.  Return true if items were finished by the check or, unless
+ * there are flushed items, since the stream was registered.  Flushed items need
+ * no checks, because the worker does them. */
 static bool poll_stream(struct stream *s, uint64_t done)
 {
 	const uint64_t now = stream_done(s);

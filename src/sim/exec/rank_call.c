@@ -9,7 +9,7 @@
 #include "base/hash.h"
 #include "base/type.h"
 
-/* Number of blocks that stands for one block per rank. */
+/* Special number of blocks: one block per rank. */
 #define EACH (-1)
 
 static const struct {
@@ -85,8 +85,9 @@ size_t call_bytes(int ranks, const struct call *c)
  * for the operation, 4 for the type, 4 for the kind, and 10 for the root. */
 #define WHAT_COUNT 21
 
-/* The highest bits of a word: both are set in the hash of several calls, only
- * the first in the hash of one call, and the first is clear in a call. */
+/* The two highest bits of a word that describes calls.  They are 11 in a hash
+ * of several calls, and 10 in a hash of one call.  A word that contains the
+ * call itself has 0 as its highest bit. */
 #define WHAT_HASH (UINT64_C(2) << 62)
 #define WHAT_LIST (UINT64_C(3) << 62)
 

@@ -55,8 +55,8 @@ struct call {
 
 	/* Offset of a collective in the bytes of its launch (piece.h). */
 	size_t begin;
-	/* True if the bytes of the call omit the root's own block, because the
-	 * block is already in place.  Set when a round of one call is cut. */
+	/* True if the root's own block is not processed, because it is already
+	 * in place.  Set by round_cut() in a round of one call. */
 	bool skips;
 
 	/* Position of the call in a run, if it is in a list.  Adjacent calls
@@ -73,19 +73,20 @@ bool call_reduces(enum call_kind kind);
 /* Return the name of the NCCL function that makes this kind of call. */
 const char *call_function(enum call_kind kind);
 
-/* Return the number of blocks that @rank, one of @n ranks, sends.  Each has the
- * call's count of elements. */
+/* Return the number of blocks that @rank, one of @n ranks, sends.  Each block
+ * has @call->count elements. */
 size_t call_sends(const struct call *call, int rank, int n);
 
-/* Return the number of blocks that @rank, one of @n ranks, receives.  Each has
- * the call's count of elements. */
+/* Return the number of blocks that @rank, one of @n ranks, receives.  Each
+ * block has @call->count elements. */
 size_t call_receives(const struct call *call, int rank, int n);
 
-/* Return the number of bytes that one block of @call takes in a round
+/* Return the number of bytes that one block of @call takes up in a round
  * (piece.h). */
 size_t call_stride(const struct call *call);
 
-/* Return the number of bytes that @call takes in a round, with @ranks ranks. */
+/* Return the number of bytes that @call takes up in a round, with @ranks
+ * ranks. */
 size_t call_bytes(int ranks, const struct call *call);
 
 #define CALL_WORDS 96
@@ -108,7 +109,7 @@ static inline bool call_what_is_list(uint64_t what)
 	return what >> 62 == 3;
 }
 
-/* Unpack the call in @what, which must contain one.  Its buffers are NULL. */
+/* Unpack the call in @what, which must not be a hash.  Its buffers are NULL. */
 struct call call_of_what(uint64_t what);
 
 /* Return true if two calls are the same collective.  Their buffers might

@@ -75,8 +75,8 @@ bool launches_init(struct member *m)
 {
 	uintptr_t at;
 
-	/* calloc() returns zeroed memory without touching it; aligned_alloc()
-	 * does not. */
+	/* Use calloc(), which provides zeroed memory without touching it;
+	 * aligned_alloc() does not zero the memory. */
 	m->stock_memory =
 		calloc(1, MEMBER_STOCK * sizeof(*m->stock) + CACHE_LINE);
 	if (!m->stock_memory)
@@ -86,9 +86,9 @@ bool launches_init(struct member *m)
 	return true;
 }
 
-/* Return an unused launch, or NULL if out of memory.  If the head of the
- * queue is still in use (in a graph, or as one of many in flight), move it to
- * the end. */
+/* Return an unused launch, or NULL if out of memory.  If the head of the queue
+ * for reuse is still in use (by a graph, or because many launches are in
+ * flight), move it to the end. */
 static struct launch *find(struct member *m)
 {
 	struct launch *l;
@@ -140,7 +140,7 @@ void launch_put(struct launch *l)
 {
 	/* Acquire and release: the last user sees all writes by the others.  If
 	 * there is only one user, a store with release is enough, because no
-	 * thread can become a user again. */
+	 * other thread can acquire a reference. */
 	if (load_acquire(&l->users) == 1)
 		store_release(&l->users, 0);
 	else
@@ -238,9 +238,9 @@ static void finish_locked(struct launch *l, const struct member *by)
 
 	/* The release publishes the results of the launch. */
 	store_release(&l->over, true);
-	/* Kick the streams that wait for their turn before the turn moves,
-	 * because the next launch can then join on another stream.  They check
-	 * the turn again when they are driven. */
+	/* Kick the streams that wait for their turn before the turn advances,
+	 * because the next launch can join on another stream as soon as it has
+	 * advanced.  They check the turn again when they are driven. */
 	member_kick_followers_locked(m);
 	if (m != by && at && !stream_is_watched(at))
 		stream_kick(at);

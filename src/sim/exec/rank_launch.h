@@ -17,12 +17,12 @@
 #include "sim/exec/rank_call.h"
 #include "sim/exec/stream_queue.h"
 
-/* The threads that may copy a message after both its ends were matched.  A
- * thread of an end is a thread that drives the stream of that end's launch. */
+/* The threads that may copy a message whose two ends were matched.  A "thread
+ * of an end" is a thread that drives the stream of that end's launch. */
 enum claim {
 	/* A thread of either end may copy, with the world's lock held. */
 	CLAIM_OPEN,
-	/* Like CLAIM_OPEN, and a thread of the send may also copy without the
+	/* Like CLAIM_OPEN, but a thread of the send may also copy without the
 	 * lock. */
 	CLAIM_GIVEN,
 	CLAIM_TAKEN, /* only the thread that has claimed the message may copy */
@@ -41,8 +41,8 @@ struct transfer {
 	bool is_send;
 
 	/* Atomic; an enum claim.  In a receive, it only shows whether the
-	 * message is done.  An atomic exchange changes it from GIVEN to TAKEN;
-	 * all other changes are made with the world's lock held. */
+	 * message is done.  An atomic compare-and-swap changes it from GIVEN to
+	 * TAKEN; all other changes are made with the world's lock held. */
 	atomic_int claim;
 
 	/* Guarded by the world's lock.  Once a thread has claimed the message,
@@ -91,7 +91,7 @@ enum way {
 	WAY_SPAN,   /* by a slot that other processes read (span.h) */
 };
 
-/* Progress of a launch with its current round, in a world of several
+/* Progress of a launch in its current round, in a world of several
  * processes. */
 enum span_stage {
 	SPAN_STAYS, /* the rank has not arrived */
@@ -130,10 +130,11 @@ struct launch {
 
 	struct transfer *transfers;
 	size_t transfer_count, transfer_room;
-	/* number of sends to its own rank, minus receives from it */
+	/* sends from the rank to itself, minus receives from itself */
 	int to_self;
 
-	/* Arrays for small launches, used until more room is needed. */
+	/* Storage for the arrays of small launches, used until more room is
+	 * needed. */
 	struct stream *own_streams[2];
 	struct call own_calls[4];
 
@@ -143,12 +144,12 @@ struct launch {
 	/* end of a fault's delay, once the delay has started */
 	uint64_t due_ns;
 
-	/* Atomic; number of users: the group and, once the launch is queued,
-	 * the stream. */
+	/* Atomic; reference count.  The group holds a reference and, once the
+	 * launch is queued or captured, so does the stream or graph. */
 	atomic_int users;
 
 	/* The members below are owned by the thread that drives the launch's
-	 * stream.  If the launch has transfers, and in strict mode, calls_done
+	 * stream.  In strict mode, or if the launch has transfers, calls_done
 	 * is written with the world's lock held. */
 	bool joined;
 	/* True if the stream might be in the member's list of followers. */
@@ -162,11 +163,10 @@ struct launch {
 	/* True if each call is a round, because other ranks group their calls
 	 * differently. */
 	bool one_by_one;
-	/* True if the slots of all other ranks had arrived when this rank
-	 * did. */
+	/* True if the slots of all other ranks had already arrived when this
+	 * rank arrived. */
 	bool is_last;
-	/* Atomic.  Relaxed, for strict mode, which reads it in other
-	 * threads. */
+	/* Atomic and relaxed; other threads read it only in strict mode. */
 	_Atomic enum way way;
 	uint64_t slot; /* number of the launch's slot */
 	enum span_stage stage;
@@ -245,8 +245,8 @@ void launch_end_locked(struct launch *launch, const struct member *by);
  * reference. */
 void launch_end_whole(struct launch *launch);
 
-/* Cut a launch short: the calls that are not done are never done.  Called with
- * the world's lock held. */
+/* Cut a launch short: the calls that are not done will never be done.  Called
+ * with the world's lock held. */
 void launch_cut_locked(struct launch *launch);
 
 /* Release a launch that has ended.  Called by the thread that drives the

@@ -38,7 +38,8 @@ INLINE i32v i32_greater(i32v a, i32v b)
 	return (i32v)_mm256_max_epi32((__m256i)a, (__m256i)b);
 }
 
-/* Replace NaNs only if there are any, because a check costs less. */
+/* Replace NaNs only if there are any, because the check is cheaper than the
+ * replacement. */
 #define LEVEL_ONE_NAN
 #define LEVEL_PAIR_ONE_NAN
 

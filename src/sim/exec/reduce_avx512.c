@@ -118,9 +118,9 @@ INLINE void part_store(char *to, const void *x, size_t size, size_t bytes)
 #endif
 
 /*
- * Widen bytes by table lookup, with an instruction of VBMI.  Every 8-bit float
- * is also a bf16 value: the tables hold the upper and lower bytes of these
- * values, indexed by the code without its sign.
+ * Widen bytes by table lookup, with an instruction of AVX512_VBMI.  Every 8-bit
+ * float is also a bf16 value: the tables hold the upper and lower bytes of the
+ * bf16 values, indexed by the 8-bit float without its sign.
  */
 #define LEVEL_WIDEN_BYTES
 
@@ -206,8 +206,8 @@ INLINE struct quad e5m2_widen(u8v x)
 #define SIGNALLING_NAN 0x80
 #define LONG_WAY (QUIET_NAN | SUBNORMAL | SIGNALLING_NAN)
 
-/* Permutation of the low 16 lanes to the even places, the high 16 to the odd
- * ones. */
+/* Permutation that moves the low 16 lanes to the even positions, and the high
+ * 16 lanes to the odd positions. */
 #define LANES(i) (i), 16 + (i)
 #define LANES_4(i) LANES(i), LANES((i) + 1), LANES((i) + 2), LANES((i) + 3)
 static const u16v lanes = { LANES_4(0), LANES_4(4), LANES_4(8), LANES_4(12) };

@@ -5,11 +5,10 @@
 /*
  * The arithmetic of reductions, compiled for each kind of vector unit
  *
- * Each level is the whole arithmetic, compiled from the same source
- * (reduce_loops.h) for one set of vector instructions.  The level is chosen at
- * run time; all levels give the same results, bit for bit.  A level whose
- * instructions help only one type contains only that type; the next level does
- * the other types.
+ * All levels are compiled from the same source (reduce_loops.h), each for one
+ * set of vector instructions.  The level is chosen at run time; all levels give
+ * the same results, bit for bit.  A level whose instructions help only one type
+ * contains only that type; the next level does the other types.
  */
 
 #include <stddef.h>

@@ -110,8 +110,8 @@ DEFINE_PARTS(prod)
  * A 16-bit float and its rank, an integer that sorts like the value
  *
  * Maximum and minimum compare ranks, so nothing is widened.  Both zeros have
- * the same rank.  NaNs are at both ends of the order; a number is added so that
- * NaNs at the wrong end wrap around and lose.
+ * the same rank.  NaNs are at both ends of the order; a constant is added so
+ * that NaNs at the wrong end wrap around and lose.
  */
 struct ranked16 {
 	i16v bits, rank;
@@ -147,7 +147,7 @@ DEFINE_RANKED(ranked16, u16v, i16v, 0x7fff)
 DEFINE_RANKED(ranked8, u8v, i8v, 0x7f)
 
 /* @last is the code of the last number before the NaNs, @largest the code that
- * replaces it. */
+ * replaces it in results. */
 #define DEFINE_EXTREMES(name, ranked, elements, ints, top, last, largest, nan) \
 	INLINE struct ranked name##_rank_max(elements x)                       \
 	{                                                                      \

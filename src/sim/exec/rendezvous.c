@@ -11,14 +11,14 @@
  * few bytes works on data that the ranks pass in the slots (inline_round.c); a
  * larger call, or a list of calls, is done by shares (split_round.c).
  *
- * Each rank then continues in the driver of its stream: a thread that waits for
- * the stream or for something that depends on it, or the poller.  After a rank
- * was aborted, or if the calls differ, no more collectives start, and each rank
- * waits for its own abort.
+ * After its arrival, a rank's launch is continued by the threads that drive its
+ * stream: threads that wait for the stream or for something that depends on it,
+ * and the poller.  After a rank was aborted, or if the calls differ, no more
+ * collectives start, and each rank waits for its own abort.
  *
  *  A.  A thread accesses buffers of other ranks, and reads the other ranks'
- *      launches, only while it is counted: in its own rank's word for a round,
- *      in the claim for a message.
+ *      launches, only while it is marked as doing so: for a round, in its own
+ *      rank's word; for a message, in the claim.
  *  B.  A round and the launches of its ranks end only after the last thread has
  *      stopped working on the round: all pieces are finished, or no thread is
  *      inside.  This also holds for a launch that an abort cuts short.
@@ -285,10 +285,10 @@ static void unfollow(struct stream *s, struct launch *l)
 
 /* ---- stepping --------------------------------------------------------- */
 
-/* Kick the streams of the other ranks, so that flushed work is done on all
- * ranks at once, not at the next check by the poller.  Do this only when work
- * is first left for other ranks (@left) and when the last call has ended
- * (@ended): if every step kicked, ranks would kick each other endlessly. */
+/* Kick the streams of the other ranks, so that all ranks do flushed work
+ * immediately, not at the next check by the poller.  Do this only when work is
+ * first left for other ranks (@left) and when the last call has ended (@ended):
+ * if every step kicked, ranks would kick each other endlessly. */
 static void kick_others(const struct stream *s, struct launch *l, bool left,
                         bool ended)
 {
@@ -379,7 +379,8 @@ enum step rendezvous_step(struct stream *s, struct work *work,
 
 /* ---- a thread that waits for its own call ------------------------------- */
 
-/* Shortest wait that is checked.  A shorter one might only be slow. */
+/* Waits of up to this many nanoseconds are not checked, because the other rank
+ * might only be slow. */
 #define SOON_NS UINT64_C(5000000)
 
 /* Return true if all other threads of the process were started by the
@@ -399,7 +400,7 @@ static bool is_only_thread(void)
 	return n - stream_own_threads() == 1;
 }
 
-/* Report a rank whose call @l needs, and that has nothing queued. */
+/* End the program if @l needs a call of a rank that has queued nothing. */
 static void check_wait(const struct launch *l)
 {
 	struct world *w = l->member->world;

@@ -3,11 +3,11 @@
 /*
  * Drives streams (see stream_queue.h)
  *
- * One thread at a time drives a stream: the thread that has set the flag busy.
- * A thread that finds busy set sets the flag retry, which the driver checks
- * after it has cleared busy.  Then the thread tries once more, because the
- * driver might have cleared busy before retry was set.  No change is therefore
- * missed, and no thread waits.
+ * One thread at a time drives a stream: the thread that has set its flag
+ * "busy".  If another thread finds that busy is already set, it sets the flag
+ * "retry", and then tries once more, because the driver might have cleared busy
+ * just before.  The driver checks retry after it has cleared busy.  So no
+ * change is missed, and no thread waits.
  */
 
 #include "sim/exec/scheduler.h"
@@ -127,8 +127,8 @@ static bool drive_is_over(const struct drive *d, uint64_t done)
 	return condition_is_met(d, done) || drive_is_late(d);
 }
 
-/* Store @value only if it differs, because other threads read hints
- * constantly. */
+/* Store @value only if it differs, because a store would slow down the threads
+ * that constantly read the hint. */
 static void set_hint(atomic_bool *hint, bool value)
 {
 	if (load_relaxed(hint) != value)
@@ -150,7 +150,8 @@ static void pop(struct stream *s)
 }
 
 /* Step the items of @s one after the other.  Once the condition that @d waits
- * for is true, do only cheap items.  Called with busy set. */
+ * for is true or its time limit has passed, do only cheap items.  Called with
+ * busy set. */
 static enum step drive_busy(struct stream *s, const struct drive *d)
 {
 	const uint64_t before = s->done;
@@ -193,8 +194,9 @@ static bool is_left_to_own(const struct stream *s, const struct drive *d)
 	return d->effort != EFFORT_OWN && load_relaxed(&s->own_next);
 }
 
-/* Stop driving @s.  Wake the worker if @wanted, or if the worker has found the
- * stream busy and gone back to sleep. */
+/* Stop driving @s.  Wake the worker if @wanted, or if only the worker can
+ * continue, because it might have found the stream busy and gone back to
+ * sleep. */
 static void stop_driving(struct stream *s, bool wanted, const struct drive *d)
 {
 	atomic_store(&s->busy, false);
@@ -237,8 +239,8 @@ static bool try_drive(struct stream *s, const struct drive *d)
 {
 	if (is_left_to_own(s, d) || atomic_exchange(&s->busy, true))
 		return false;
-	/* If retry was set, the exchange also acquires the other thread's
-	 * changes. */
+	/* If retry was set, the exchange also acquires the changes of the
+	 * thread that set it. */
 	if (atomic_load(&s->retry))
 		atomic_exchange(&s->retry, false);
 	end_drive(s, d, drive_busy(s, d));
@@ -302,11 +304,11 @@ bool stream_is_flushed(const struct stream *s)
 void stream_flush_to_worker(struct stream *s)
 {
 	store_relaxed(&s->flushed, atomic_load(&s->queued));
-	/* A waiting thread that stays will set the flag again. */
+	/* A waiting thread that continues to poll will set the flag again. */
 	set_hint(&s->is_attended, false);
-	/* A worker runs on the cores of the thread that starts it.  So start it
-	 * from the rank's own thread, not from the thread that happens to
-	 * arrive last. */
+	/* A new thread inherits the CPU affinity of the thread that starts it.
+	 * So start the worker here, in the rank's own thread, not in the thread
+	 * of the rank that happens to arrive last. */
 	if (!worker_has_begun(s))
 		worker_wake(s);
 	stream_drive_cheap(s);
@@ -400,13 +402,13 @@ static void poll_then_step(struct stream *s, struct drive *d)
 	stream_settle();
 }
 
-/* Longest pause of a waiting thread between two polls.  After a longer pause,
- * the thread counts as asleep, and flushed items are left to the worker. */
+/* Pause between two polls, in nanoseconds, after which a waiting thread counts
+ * as asleep, so that flushed items are left to the worker. */
 #define STAYS_NS 250000
 
 /* Call poll_then_step() for a stream with flushed items, which the worker might
- * be doing.  The waiting thread is awake and would compete with the worker for
- * a core, so it takes over the items. */
+ * be doing.  A waiting thread that is awake would compete with the worker for a
+ * core, so it takes over the items. */
 static void drive_flushed(struct stream *s, struct drive *d)
 {
 	const uint64_t last = load_relaxed(&s->attended_ns);

@@ -6,8 +6,8 @@
  * Internal functions of streams
  *
  * Each source file calls functions of the files before it in this list:
- * stream_queue.c (the table and the queues), scheduler.c (which streams can
- * run) with stream_worker.c and poller.c (threads that drive them),
+ * stream_queue.c (the table of streams, and their queues), scheduler.c (which
+ * streams can run) with stream_worker.c and poller.c (threads that drive them),
  * stream_submit.c (enqueueing and waiting).
  */
 
@@ -34,11 +34,13 @@ bool stream_has_blocking(int device);
  * used. */
 struct stream *stream_legacy_if_any(int device);
 
-/* Park @stream for reuse if it was destroyed and has no work left. */
+/* Move @stream to the list of unused streams if it was destroyed and has no
+ * work left. */
 void stream_park(struct stream *stream);
 
-/* Enqueue @work without stepping it, and store the position after it.  If the
- * queue is full, return false and store the position after the head item. */
+/* Enqueue @work without calling its step function, and store the position after
+ * it.  If the queue is full, return false and store the position after the head
+ * item. */
 bool stream_put(struct stream *stream, const struct work *work,
                 uint64_t *position_out);
 
@@ -52,14 +54,14 @@ bool stream_is_crowded(void);
 enum step stream_wait_step(struct stream *stream, struct work *work,
                            const struct drive *drive);
 
-/* Step @work, and enqueue it unless that step completes it.  Returns false if
- * the caller must enqueue it, because other items are queued, the queue is
- * full, or another thread drives the stream.  May change @work. */
+/* Step @work directly, and enqueue it only if that step does not complete it.
+ * Returns false if the caller must enqueue it, because other items are queued,
+ * the queue is full, or another thread drives the stream.  May change @work. */
 bool drive_first(struct stream *stream, struct work *work);
 
 /* Drive @stream if no other thread does.  The caller must not have changed
- * anything that the stream might wait for, because a thread that already
- * drives the stream does not check again. */
+ * anything that the stream might wait for, because a thread that is already
+ * driving the stream would not notice the change. */
 void stream_poll(struct stream *stream, const struct drive *drive);
 
 /* Return true if another thread has taken over from this driver. */

@@ -55,8 +55,8 @@ static inline const struct call *slot_call(const struct launch *l)
 }
 
 /* Return the slot that a launch writes next, for all of its calls or, if
- * @is_one, for the next call.  Its member @what is already set.  The caller
- * fills in the rest and calls slot_send(). */
+ * @is_one, for the next call.  The slot's member @what is already set.  The
+ * caller fills in the rest and calls slot_send(). */
 static inline struct slot *slot_next(const struct world *w, struct launch *l,
                                      bool is_one)
 {
@@ -68,7 +68,7 @@ static inline struct slot *slot_next(const struct world *w, struct launch *l,
 	return mine;
 }
 
-/* Count a round for which the rank arrives without a slot. */
+/* Advance the rank to its next round without writing a slot. */
 static inline void slot_skip(struct launch *l)
 {
 	l->slot = ++l->member->slots;
@@ -97,7 +97,7 @@ enum slots {
 	SLOTS_DIFFER,  /* ranks have different calls */
 };
 
-/* Compare the slots of all ranks.  Only valid after all have arrived. */
+/* Compare the slots of all ranks.  Only valid after all slots have arrived. */
 static inline enum slots slots_compare(const struct world *w,
                                        const struct launch *l)
 {

@@ -44,14 +44,16 @@ bool span_reaches(const struct member *m, const void *p, size_t bytes)
 
 void span_abort(const struct member *m)
 {
-	/* An exchange is also an acquire: a rank that has called is_cut() has
-	 * read this rank's buffers before the program reuses them. */
+	/* The exchange is also an acquire: if another rank's call of is_cut()
+	 * precedes it, that rank's reads of this rank's buffers are over before
+	 * the program reuses the buffers. */
 	atomic_exchange(&m->world->span->ranks[m->rank].is_cut, 1);
 }
 
 /* ---- rounds ----------------------------------------------------------- */
 
-/* Return the elements of the next call that earlier rounds have not done. */
+/* Return the next call, reduced to the elements that earlier rounds have not
+ * processed. */
 static struct call call_left(const struct launch *l)
 {
 	struct call c = l->calls[l->calls_done];
@@ -100,8 +102,9 @@ static bool is_done_alone(const struct world *w, const struct launch *l)
 	       c->count <= ALONE_BYTES / type_size(c->type);
 }
 
-/* Return true if the caller is the last rank to arrive.  No rank arrives at a
- * round before the previous round has ended. */
+/* Count the caller's arrival.  Return true if it is the last rank to arrive at
+ * its round.  One counter serves all rounds, because no rank arrives at a round
+ * before the previous round has ended. */
 static bool arrives_last(const struct world *w)
 {
 	const uint64_t before = atomic_fetch_add_explicit(&w->span->came, 1,
@@ -365,8 +368,8 @@ static bool do_part(const struct world *w, struct launch *l,
 	return true;
 }
 
-/* After a round, arrive with the rest of the call.  Return false if there is
- * none. */
+/* After a round, arrive with the rest of the call.  Return false if the call is
+ * complete. */
 static bool arrive_with_rest(const struct world *w, struct launch *l)
 {
 	l->earlier += l->elements;
@@ -395,9 +398,9 @@ bool span_do(struct world *w, struct launch *l, const struct drive *d,
 
 /* ---- aborts ----------------------------------------------------------- */
 
-/* Longest time that an aborted rank waits for another rank that is inside (see
- * span.h).  That rank's process might have been stopped, and might continue
- * much later. */
+/* Longest time, in nanoseconds, that an aborted rank waits for another rank
+ * that is inside (see span.h).  That rank's process might have been stopped,
+ * and might continue much later. */
 #define MOST_NS UINT64_C(1000000000)
 
 static bool has_ended(const struct span_window *v)
@@ -457,9 +460,10 @@ static uint64_t taken(const struct span_lane *lane)
 	return load_acquire(&lane->taken);
 }
 
-/* The transfers of a launch are numbered in call order.  Launches of a rank
- * take turns, so all earlier messages have been taken.  The exception is a
- * message that was cut short; after it, no message is taken. */
+/* Number the transfers in call order, starting after the last message that was
+ * taken.  Launches of a rank take turns, so all earlier messages have been
+ * taken.  The exception is a message that was cut short; no message is taken
+ * after it. */
 void span_post(struct launch *l)
 {
 	struct transfer *t, *before;
@@ -527,7 +531,7 @@ static bool continue_send(struct transfer *t)
 
 /* Return true if either end of a message was aborted.  The read-modify-write
  * changes nothing, but orders earlier reads of the sender's buffer before
- * it. */
+ * itself. */
 static bool is_cut(const struct transfer *t)
 {
 	const struct member *m = t->launch->member;

@@ -6,9 +6,9 @@
  * Worlds whose ranks are in several processes of one machine
  *
  * Each process has a struct world, with the members that are in that process.
- * The words in this file are in memory that the processes share.  The buffers
- * of all ranks are also shared: each process maps the memory of the other
- * processes in windows.
+ * The structures span_* below are in memory that the processes share, except
+ * struct span_window.  The buffers of all ranks are also shared: each process
+ * maps the memory of the other processes in windows.
  *
  * A round has one call.  A small call is done as an inline round
  * (inline_round.h), with slots in the shared memory.  For any other call, a
@@ -27,15 +27,15 @@
  * Threads of other processes cannot be woken: waiting threads and the poller
  * poll instead.
  *
- *  A.  A rank writes to another rank's buffers only while its word "inside" is
- *      set.  After it has set the word, and before each piece, it checks
+ *  A.  A rank writes to another rank's buffers only while its own word "inside"
+ *      is set.  After it has set the word, and before each piece, it checks
  *      whether the world is broken.  A rank that is aborted first breaks the
- *      world, and then waits until no other rank is inside, but at most a
- *      second: the other rank's process might be stopped.
+ *      world, and then waits until no other rank is inside, but for at most one
+ *      second, because the other rank's process might be stopped.
  *  B.  A rank uses data that it has read from another rank's buffers only if a
  *      later check finds that the world is not broken or, for a message, that
- *      the other rank was not cut short.  The other rank had then not yet
- *      released its buffers.
+ *      no launch of the other rank was cut short.  In that case, the other rank
+ *      had not yet released its buffers when they were read.
  */
 
 #include "sim/exec/slot.h"
@@ -50,18 +50,19 @@ struct span_slot {
 	 * after the call is written; loaded with acquire before another rank
 	 * reads the call. */
 	_Alignas(CACHE_LINE) _Atomic uint64_t number;
-	/* The call, with the buffers of its next elements. */
+	/* The call.  Its buffers are those of the elements that are processed
+	 * next. */
 	struct call call;
 	/* Number of elements that these buffers hold.  The round processes the
-	 * smallest number of any rank. */
+	 * smallest such number of all ranks. */
 	size_t room;
 };
 
 /* Words of a rank that other processes read.  Written by the thread that drives
  * the rank's stream. */
 struct span_rank {
-	/* Double-buffered: when a rank enters round k, every rank has read its
-	 * slot for round k - 2. */
+	/* Double-buffered: when a rank enters round k, all ranks have read the
+	 * slot that it wrote for round k - 2. */
 	struct span_slot slots[2];
 
 	/* Atomic; number of the last round in which the rank has finished its
@@ -73,8 +74,8 @@ struct span_rank {
 	 * buffers. */
 	atomic_bool inside;
 
-	/* Atomic, seq_cst; not 0 once a launch of the rank was cut short.  Its
-	 * buffers must then no longer be used. */
+	/* Atomic, seq_cst; not 0 once a launch of the rank was cut short.  From
+	 * then on, data read from its buffers must not be used. */
 	atomic_int is_cut;
 
 	/* Atomic; true if a scripted fault has struck the rank (struct
@@ -99,8 +100,8 @@ struct span_lane {
 	_Alignas(CACHE_LINE) _Atomic uint64_t taken;
 };
 
-/* The shared memory of a world, zeroed at first.  The lanes follow the
- * ranks, and the slots of inline rounds follow the lanes. */
+/* The shared memory of a world, initially zero.  The lanes follow the ranks,
+ * and the slots of inline rounds follow the lanes. */
 struct span_shared {
 	/* The following members are constant. */
 	int n;
@@ -113,9 +114,9 @@ struct span_shared {
 	 * processes. */
 	atomic_int released;
 
-	/* Atomic; total number of arrivals at rounds that the last rank
-	 * processes alone.  Acquire and release: the last rank sees the slots
-	 * of all other ranks. */
+	/* Atomic; total number of arrivals at rounds that the last rank to
+	 * arrive processes alone.  Acquire and release: this rank sees the
+	 * slots of all other ranks. */
 	_Alignas(CACHE_LINE) _Atomic uint64_t came;
 	/* Atomic; number of the last round that one rank processed alone.  The
 	 * release publishes the results that this rank wrote. */
@@ -149,7 +150,7 @@ static inline size_t span_bytes(int n)
 	return span_lanes_end(n) + 2 * (size_t)n * sizeof(struct slot);
 }
 
-/* Return the slots of a world. */
+/* Return the slots for inline rounds in the shared memory of a world. */
 static inline struct slot *span_slots(struct span_shared *shared)
 {
 	return (struct slot *)(void *)((char *)shared +
@@ -166,14 +167,14 @@ static inline struct slot *span_slots(struct span_shared *shared)
 struct bounce_ops {
 	/* Store @call in @bounced, with bounce buffers where needed, and copy
 	 * the data to send into them.  If the elements of a large call are
-	 * independent of each other, the buffers have room for the first ones
-	 * only, and @bounced->count is their number.  Return false if out of
-	 * memory. */
+	 * independent of each other, the bounce buffers might have room only
+	 * for the first elements; @bounced->count is their number.  Return
+	 * false if out of memory. */
 	bool (*map)(const struct member *member, const struct call *call,
 	            struct call *bounced);
 
 	/* Free the bounce buffers in @bounced.  If @done, first copy the
-	 * results of @call's count of elements to the buffers of @call. */
+	 * results for @call->count elements to the buffers of @call. */
 	void (*unmap)(const struct member *member, const struct call *call,
 	              const struct call *bounced, bool done);
 };
@@ -214,7 +215,7 @@ bool span_is_touched(const struct world *world, struct launch *launch);
 /* Free the bounce buffers of a launch that is cut short. */
 void span_leave(struct launch *launch);
 
-/* Number the transfers of a launch that has joined. */
+/* Assign a number to each transfer of a launch that joins. */
 void span_post(struct launch *launch);
 
 /* Advance the launch's transfers as far as possible without waiting.  Returns

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Runs rounds whose division every rank computes by itself (see split_round.h)
+ * Runs rounds for which every rank computes the division into shares by itself
+ * (see split_round.h)
  */
 
 #include "sim/exec/split_round.h"
@@ -9,16 +10,16 @@
 #include "base/backoff.h"
 #include "base/util.h"
 
-/* Size of a piece, in bytes.  It is large, because ranks seldom help each other
- * if every rank has a core, and each claim writes a cache line that another
- * core might also write. */
+/* Size of a piece, in bytes.  It is large because ranks seldom help each other
+ * if every rank has a core, and because each claim writes a cache line that
+ * another core might also write. */
 #define SPLIT_PIECE_BYTES (4 * PIECE_BYTES)
 
 /* ---- words ------------------------------------------------------------ */
 
-/* Number of low bits in a word that hold a number of pieces, which are enough
- * for any amount of memory.  The high bits hold the round's number, truncated:
- * it repeats after about 10^12 rounds. */
+/* Number of low bits in a word that hold a number of pieces, large enough for
+ * any amount of memory.  The high bits hold the round's number, truncated: it
+ * repeats after about 10^12 rounds. */
 #define COUNT_BITS 24
 
 /* Bit of the claimed word: the thread that drives the rank's stream is
@@ -67,7 +68,7 @@ static bool claim(struct split_round *e, uint64_t number, uint64_t pieces,
 
 /* Mark the rank's thread as inside, unless a claim has already marked it.
  * seq_cst, because this thread then checks whether the world is broken, and a
- * thread that breaks the world then checks for threads inside. */
+ * thread that has broken the world then checks for threads inside. */
 static void mark_inside(struct split_round *e)
 {
 	if (!(load_relaxed(&e->claimed) & INSIDE))
@@ -121,7 +122,8 @@ static void set_list(struct round *o, const struct world *w,
 		o->is_joined &= slot_of(w, l->slot, r)->at.runs == l->runs;
 }
 
-/* Return the size of the largest round that one thread processes alone. */
+/* Return the size in bytes of the largest round that one thread processes
+ * alone. */
 static size_t most_at_once(const struct world *w)
 {
 	return w->is_crowded ? 16384 : 1024;
@@ -151,9 +153,9 @@ static void count_pieces(struct cut *c)
 		c->pieces += share_of(c, r, &begin, &end);
 }
 
-/* Return the round of a launch, which is cut when it is first needed.  Read only
- * slots, because the launches of other ranks might no longer exist when a late
- * rank calls this function. */
+/* Return the launch's round, cut into shares.  The first call for a round cuts
+ * it.  Read only slots, because the launches of other ranks might no longer
+ * exist when a late rank calls this function. */
 static struct cut *cut_of(const struct world *w, const struct launch *l)
 {
 	struct cut *c = &w->split_rounds[l->member->rank].cut;
@@ -227,8 +229,9 @@ static bool is_in(enum reach reach, const struct world *w, int rank, int other)
 	       (reach == REACH_NEAR && core_of(w, other) == core_of(w, rank));
 }
 
-/* Process the pieces left in share @share, for the thread that drives @rank and
- * has processed @n pieces so far.  Return the new number. */
+/* Process the unclaimed pieces of the share of rank @share, for the thread that
+ * drives @rank and has processed @n pieces so far.  Return the new number of
+ * processed pieces. */
 static size_t share_do(const struct cut *c, int rank, int share, size_t n,
                        const struct drive *d)
 {
@@ -254,7 +257,8 @@ static size_t share_do(const struct cut *c, int rank, int share, size_t n,
 	return n;
 }
 
-/* Process pieces, for the thread that drives @rank.  The thread stays inside. */
+/* Process pieces, for the thread that drives @rank.  On return, the thread is
+ * still marked as inside. */
 static void do_pieces(const struct cut *c, int rank, enum reach reach,
                       const struct drive *d)
 {
@@ -301,7 +305,7 @@ static bool all_are_finished(const struct cut *c)
 	return n == c->pieces;
 }
 
-/* Return true if all pieces are finished.  If @d allows polling, wait for a
+/* Return true if all pieces are finished.  If @d allows polling, poll for a
  * while until they are. */
 static bool finishes(const struct cut *c, const struct drive *d)
 {
@@ -337,8 +341,8 @@ static bool set_number(_Atomic uint64_t *word, const struct launch *l)
 	       atomic_compare_exchange_strong(word, &before, l->slot);
 }
 
-/* Kick the streams of the other ranks, because some of them do not run if ranks
- * share cores. */
+/* If ranks share cores, record that the round has ended, and kick the streams
+ * of the other ranks, because not all of them are running. */
 static void note_end(struct world *w, const struct launch *l)
 {
 	if (w->is_crowded && set_number(&w->over, l))
@@ -365,8 +369,8 @@ static bool do_shares(struct world *w, struct launch *l, const struct cut *c,
 		return false;
 	}
 	over = finishes(c, d);
-	/* Clear INSIDE only now, when the results have left this core, because
-	 * the atomic operation waits for them. */
+	/* Clear INSIDE only after the polling, because the atomic operation
+	 * waits until the results have left this core. */
 	mark_outside(mine);
 	*left_out = !over &&
 	            (d->effort == EFFORT_ENQUEUE || drive_is_late(d)) &&

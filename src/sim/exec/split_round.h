@@ -3,7 +3,7 @@
 #define SIM_EXEC_SPLIT_ROUND_H
 
 /*
- * Rounds whose division into shares every rank computes by itself
+ * Rounds for which every rank computes the division into shares by itself
  *
  * For a round of one call, each rank publishes its pointers in a slot, cuts the
  * round exactly as every other rank does, processes its share, and publishes

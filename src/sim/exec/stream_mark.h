@@ -6,7 +6,7 @@
 
 #include "sim/exec/stream_queue.h"
 
-/* Conditions on which a stream waits for a word.  The numbers are those of
+/* Conditions that end a stream's wait for a word.  The values are those of
  * CUDA's driver API. */
 enum compare {
 	/* true if the word has reached the value, modulo 2^32 or 2^64 */

@@ -180,8 +180,8 @@ struct stream *stream_next(struct stream *after, uint64_t *position_out)
 {
 	struct stream *s = after ? after->next : newest();
 
-	/* The acquire makes all work visible that was queued before another
-	 * thread requested this wait. */
+	/* The acquire makes all work visible that other threads queued before
+	 * they requested this wait. */
 	if (s)
 		*position_out = load_acquire(&s->queued);
 	return s;

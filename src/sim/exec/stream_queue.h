@@ -7,21 +7,21 @@
  *
  * Each work item has a step function.  A step never blocks: it either completes
  * the item or returns what the item waits for.  A thread that needs a stream to
- * make progress *drives* it: it steps the item at the head of the queue.  The
- * thread that enqueues an item drives the stream if the item is cheap.  A
- * thread that waits for the stream does all other items.  The stream's worker
- * thread (stream_worker.c) does items that no thread waits for, and items that
- * only a worker may do (host functions, delays).  A blocked item is stepped
- * again after the event that it waits for: the thread that causes the event
- * *kicks* the stream, and before it returns drives all streams that it has
- * kicked (stream_settle()).
+ * make progress *drives* it: it *steps* the item at the head of the queue, that
+ * is, it calls the item's step function.  The thread that enqueues an item
+ * drives the stream if the item is cheap.  A thread that waits for the stream
+ * does all other items.  The stream's worker thread (stream_worker.c) does
+ * items that no thread waits for, and items that only a worker may do (host
+ * functions, delays).  A blocked item is stepped again after the event that it
+ * waits for: the thread that causes the event *kicks* the stream, and before it
+ * returns drives all streams that it has kicked (stream_settle()).
  *
  * Guarantees
  *
  *  A.  Items of a stream run in the order queued, one at a time, and each sees
  *      what the items before it wrote.
  *  B.  A stream whose head item can run is being driven, or was kicked by a
- *      thread that will drive it, or has woken its worker, or is registered
+ *      thread that will drive it, or its worker was woken, or it is registered
  *      with the poller, which checks it every 1 to 8 ms.
  *  C.  A step function is called with no lock held.
  */
@@ -55,14 +55,15 @@ enum step {
 
 /* The amount of work that a driver may do. */
 enum effort {
-	/* Only items so short that a call that enqueues work may do them. */
+	/* Only items that are short enough for a call that enqueues work. */
 	EFFORT_ENQUEUE,
 	EFFORT_HELP, /* all items except those reserved for the worker */
 	EFFORT_OWN,  /* all items, because the driver is the worker */
 };
 
-/* Limits of a driver: how much it may do, and when it stops.  It stops as soon
- * as one of the conditions below is true, and leaves the rest to the worker. */
+/* Limits of a driver: how much work it may do, and when it stops.  Once one of
+ * the conditions below is true, it does only cheap items, and leaves the rest
+ * to other threads. */
 struct drive {
 	enum effort effort;
 	uint64_t position; /* stop once this many items are done */
@@ -70,14 +71,13 @@ struct drive {
 	 * there is no word to watch. */
 	const uint32_t *word;
 	uint32_t value;
-	/* Stop at this time.  Checked from time to time, even within an
-	 * item. */
+	/* Stop at this time, which is also checked within long items. */
 	uint64_t until_ns;
-	/* True while the driver polls, so that it will step the stream again at
-	 * once. */
+	/* True while the driver polls, which means that it will step the stream
+	 * again immediately. */
 	bool attends;
-	/* The thread will drive the stream again soon, and does flushed items
-	 * itself. */
+	/* True if the thread will drive the stream again soon, and therefore
+	 * does flushed items itself. */
 	bool stays;
 	/* Points to a flag that is set once another thread takes over.  NULL if
 	 * no thread can take over. */
@@ -88,8 +88,8 @@ typedef enum step (*step_fn)(struct stream *stream, struct work *work,
                              const struct drive *drive);
 
 /* A work item: its step function, and the function's arguments.  The layer that
- * enqueues an item fills it in; exec itself reads only the members wait, mark
- * and launch. */
+ * enqueues an item fills it in; the code in this folder reads only the members
+ * wait, mark and launch. */
 struct work {
 	step_fn step;
 	union {
@@ -162,7 +162,7 @@ struct stream {
 	struct stream *next_registered;
 	uint64_t noted_done;
 
-	/* Atomic; written by the driver.  True if the head item was left undone
+	/* Atomic; written by the driver; true if the head item was left undone
 	 * because it is too much work for the poller.  Relaxed, because an
 	 * outdated value does no harm. */
 	atomic_bool is_left;
@@ -194,11 +194,11 @@ struct stream {
 	 * results. */
 	_Atomic uint64_t done;
 
-	/* Atomic; true if the stream is in a list that will be kicked, so that
-	 * polling it is useless.  Also written, under the list's lock, by a
-	 * thread that removes the stream from the list.  Relaxed, because it is
-	 * only a hint to pollers: a thread that kicks a stream also drives
-	 * it. */
+	/* Atomic; true if the stream is in a list of streams that an event will
+	 * kick, so that polling it is useless.  Written by the driver and,
+	 * under the list's lock, by a thread that removes the stream from the
+	 * list.  Relaxed, because it is only a hint to pollers: a thread that
+	 * kicks a stream also drives it. */
 	atomic_bool blocked;
 
 	/* ---- written by any thread ---- */
@@ -208,33 +208,33 @@ struct stream {
 	atomic_bool kicked;
 	struct stream *next_kicked; /* owned by the thread that set kicked */
 
-	/* Atomic, seq_cst; busy is true while a thread steps the head item.  A
-	 * thread that finds it set sets retry, then tries once more.  The
-	 * driver checks retry after it has cleared busy, so one of the two
-	 * threads steps the item. */
+	/* Atomic, seq_cst; busy is true while a thread steps the head item.  If
+	 * another thread finds that busy is already set, it sets retry, and
+	 * then tries once more.  The driver checks retry after it has cleared
+	 * busy, so one of the two threads steps the item. */
 	atomic_bool busy;
 	atomic_bool retry;
 
 	/* Atomic; number of flushed items, which the worker does as soon as
-	 * they can run.  Relaxed, because a thread that raises it then drives
-	 * the stream. */
+	 * they can run.  Relaxed, because a thread that increases it then
+	 * drives the stream. */
 	_Atomic uint64_t flushed;
 
 	/* Atomic; true if a waiting thread keeps polling the stream, so that
-	 * the worker leaves the flushed items to it.  Relaxed, because it is
-	 * only a hint, which the poller resets if it is outdated. */
+	 * the worker leaves the flushed items to that thread.  Relaxed, because
+	 * it is only a hint, which the poller resets if it is outdated. */
 	atomic_bool is_attended;
 
 	/* Atomic; true while a waiting thread is polling the stream and needs
-	 * no kick. Relaxed, because it is only a hint. */
+	 * no kick.  Relaxed, because it is only a hint. */
 	atomic_bool is_watched;
 
 	/* Atomic; time at which a waiting thread last checked the flushed
 	 * items.  Relaxed, because it orders nothing. */
 	_Atomic uint64_t attended_ns;
 
-	/* Atomic; true if only the worker can continue.  Relaxed, because a
-	 * thread that clears it then checks the stream again. */
+	/* Atomic; true if only the worker can do the head item.  Relaxed,
+	 * because a thread that clears it then checks the stream again. */
 	atomic_bool own_next;
 
 	/* ---- guarded by lock ---- */
@@ -296,7 +296,7 @@ struct stream *stream_next_of(struct stream *after, int device,
 /* Like stream_next_of(), but return the next stream of any device and kind. */
 struct stream *stream_next(struct stream *after, uint64_t *position_out);
 
-/* Return true if an item that is queued now could run at once.  The acquire
+/* Return true if an item that is queued now could run immediately.  The acquire
  * makes the results of all earlier work visible to the caller. */
 bool stream_is_idle(const struct stream *stream);
 
@@ -311,15 +311,15 @@ void stream_crowd(int change);
 /* ---- enqueueing and waiting (stream_submit.c) ---- */
 
 /*
- * Enqueue @work on @stream, and step it at once if it is cheap.  Blocks only
- * while the stream is full.  If @position_out is not NULL, it is set to the
- * position to pass to stream_is_done() or stream_wait().
+ * Enqueue @work on @stream, and do it immediately if it is cheap and can run.
+ * Blocks only while the stream is full.  If @position_out is not NULL, it is
+ * set to the position to pass to stream_is_done() or stream_wait().
  */
 void stream_push(struct stream *stream, const struct work *work,
                  uint64_t *position_out);
 
 /* Enqueue @work as stream_push() does, but bypass the queue if the work can be
- * done at once.  The first step of @work must not wait for a kick. */
+ * done immediately.  The first step of @work must not wait for a kick. */
 void stream_push_begun(struct stream *stream, struct work *work);
 
 /* Make @stream wait until the first @position items of @on are done.  The
@@ -338,8 +338,8 @@ void stream_wait_device(int device, bool only_blocking);
 /* ---- kicks (scheduler.c) ---- */
 
 /* Add @stream to a list of streams that are kicked when the condition they wait
- * for might be true.  Called by step functions, with the lock held that guards
- * both the list and the condition. */
+ * for might be true.  Called by step functions, while they hold the lock that
+ * guards both the list and the condition. */
 void stream_follow_locked(struct stream **list, struct stream *stream);
 
 /* Remove @stream from @list.  A step function must call this once its stream no
@@ -376,13 +376,13 @@ void stream_drive_cheap(struct stream *stream);
 /* Do the cheap work of all streams that the calling thread has kicked. */
 void stream_settle(void);
 
-/* Do what can be done now toward completing the first @position items of
- * @stream.  The caller then checks whether they are done. */
+/* Do as much as is possible now of the first @position items of @stream.  The
+ * caller then checks whether they are done. */
 void stream_help(struct stream *stream, uint64_t position);
 
 /* Poll @stream for a few microseconds, or until @drive says to stop.  A waiting
  * thread calls this until the condition it waits for is true.  A thread that
- * gives up earlier must call stream_leave() and then drive with
+ * stops waiting earlier must call stream_leave() and then drive with
  * EFFORT_ENQUEUE. */
 void stream_poll_for_waiter(struct stream *stream, const struct drive *drive);
 
@@ -397,8 +397,8 @@ void stream_flush_to_worker(struct stream *stream);
 /* Return true if the head item was flushed. */
 bool stream_is_flushed(const struct stream *stream);
 
-/* Make the worker step the item again at @when_ns (stream_worker.c).  A step
- * function must return the result. */
+/* Make the worker step the item again at @when_ns (stream_worker.c).  The
+ * calling step function must return the result. */
 enum step stream_timer(struct stream *stream, uint64_t when_ns,
                        const struct drive *drive);
 

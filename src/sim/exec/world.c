@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Creates and frees worlds, and kicks their members (see world.h) */
+/* Creates and frees worlds, and kicks their members' streams (see world.h) */
 
 #include "sim/exec/world.h"
 

@@ -3,7 +3,7 @@
 #define SIM_EXEC_WORLD_H
 
 /*
- * Worlds and members: the state of a communicator that exec needs
+ * Worlds and members: the part of a communicator's state that this folder uses
  *
  * All ranks of a communicator share a world, in which they synchronize for
  * their collectives.  A world has a member for each rank.
@@ -22,51 +22,54 @@ struct bounce_ops;
 
 /* One rank of a world. */
 struct member {
-	/* The layer above sets these when the ranks have connected; they are
-	 * constant from then on.  The world is NULL before that, and again
-	 * after it is freed. If the rank joins by a unique id, the member rank
-	 * is set earlier. */
+	/* The members world and rank are set by the layer above when the ranks
+	 * have connected, and are constant from then on.  The world is NULL
+	 * until then, and again after it is freed.  If the rank joins by a
+	 * unique id, rank is set earlier. */
 	struct world *world;
 	int rank;
 	int device; /* constant; the rank's device */
-	/* Number of the world, which the member can outlive. */
+	/* Serial number of the world.  It is copied here because the member can
+	 * outlive the world. */
 	uint64_t number;
 
-	/* Atomic; set by any thread to abort the rank, and polled by threads
-	 * that work or wait for the rank.  Stored with release and loaded with
-	 * acquire.  comm_pulse() sets and clears it. */
+	/* Atomic, seq_cst; set by any thread to abort the rank, and polled by
+	 * threads that work or wait for the rank.  Cleared again (release)
+	 * after an abort that only interrupts the rank's work
+	 * (comm_pulse()). */
 	atomic_bool aborted;
 
-	/* Atomic; true if a scripted fault has made a call of this rank fail.
-	 * Relaxed, because it only makes strict mode skip checks. */
+	/* Atomic; true if a scripted fault has been applied to a call of this
+	 * rank.  Relaxed, because it only makes strict mode skip checks. */
 	atomic_bool struck;
 
-	/* Atomic, seq_cst; stream on which the last launch has joined.  Set
-	 * before @aborted is checked, and read by a thread that has set
-	 * @aborted. */
+	/* Atomic, seq_cst; stream on which the rank's last launch has joined.
+	 * A driver sets it before it checks @aborted; a thread that aborts the
+	 * rank reads it after setting @aborted.  So one of the two sees the
+	 * other's store. */
 	_Alignas(CACHE_LINE) struct stream *_Atomic at;
 
-	/* Number of rounds for which the rank has arrived.  It is also the
+	/* Number of rounds at which the rank has arrived.  It is also the
 	 * number of the rank's last slot.  Owned by the thread that drives the
 	 * rank's launch. */
 	uint64_t slots;
 
 	/* In strict mode: the rank's launch that has joined (started to take
-	 * part), or NULL.  Guarded by the world's lock. */
+	 * part) and has not ended, or NULL.  Guarded by the world's lock. */
 	struct launch *joined;
 
 	/* Atomic, seq_cst; number of the rank's launches that have ended.  The
-	 * launch with this number (launch.round) can join next.  Advanced by
-	 * the thread that ends a launch, which then checks for followers. */
+	 * launch with this number (launch.round) can join next.  A thread that
+	 * advances it without the world's lock then checks @followed. */
 	_Atomic uint64_t turn;
 
 	/* Atomic, seq_cst; false only if the list of followers is empty.  Set
-	 * under the world's lock before a stream checks for the last time
-	 * whether it must wait for its turn. */
+	 * under the world's lock, before a final check of whether a stream must
+	 * wait for its launch's turn. */
 	atomic_bool followed;
 
-	/* Streams whose head item is a launch that waits for its turn.  Also
-	 * kicked by an abort.  Guarded by the world's lock. */
+	/* Streams whose head item is a launch that waits for its turn.  An
+	 * abort also kicks them.  Guarded by the world's lock. */
 	struct stream *followers;
 
 	/* Transfers that have no partner yet (p2p.c).  Guarded by the world's
@@ -89,7 +92,7 @@ struct member {
 };
 
 /* Number of launches that a rank may have in flight before more memory is
- * allocated: as many as fit in its stream. */
+ * allocated: as many as fit in the queue of a stream. */
 #define MEMBER_STOCK STREAM_SLOTS
 
 /* Return true if a launch of this rank is not done.  The acquire makes the
@@ -128,9 +131,9 @@ void member_abort_program(const char *function, const struct member *member,
                           const char *format, ...)
 	__attribute__((format(printf, 3, 4), noreturn));
 
-/* A rank's number of arrivals, and the core of its last arrival.  Used only if
- * a world has more ranks than cores.  Atomic and relaxed, because waiting
- * threads only make guesses from them. */
+/* Number of times that a rank has arrived at a round, and the core on which it
+ * last arrived.  Used only if a world has more ranks than cores.  Atomic and
+ * relaxed, because they are only hints for waiting threads. */
 struct seat {
 	_Alignas(CACHE_LINE) _Atomic uint64_t arrivals;
 	atomic_int core;
@@ -143,8 +146,8 @@ struct world {
 	int here;        /* number of members in this process */
 	bool is_crowded; /* the world has more ranks than cores */
 	uint64_t number; /* serial number of the world */
-	/* Position of the world in the order in which groups queue launches on
-	 * several worlds.  Identical in all processes of the world. */
+	/* Sort key of the world: a group queues its launches in ascending order
+	 * of their worlds' keys.  Identical in all processes of the world. */
 	uint64_t order;
 
 	/* Callback for each launch that arrives in strict mode, so that the
@@ -160,9 +163,9 @@ struct world {
 	struct connections *connections;
 
 	/* If the ranks are in several processes (span.h): the state that these
-	 * processes share, the memory of each process, and functions that make
-	 * memory shareable.  Constant once set by the layer above.  NULL if all
-	 * ranks are in this process. */
+	 * processes share, the memory of each process as mapped here, and the
+	 * functions for bounce buffers.  Constant once set by the layer above.
+	 * NULL if all ranks are in this process. */
 	struct span_shared *span;
 	const struct span_window *windows;
 	const struct bounce_ops *bounce;
@@ -175,8 +178,8 @@ struct world {
 	struct split_round *split_rounds;
 
 	/* The world's lock.  In strict mode it guards the whole world except
-	 * the work on pieces.  It is not in a cache line that all ranks
-	 * read. */
+	 * the work on pieces.  It is on another cache line than the members
+	 * that all ranks read. */
 	_Alignas(CACHE_LINE) pthread_mutex_t lock;
 
 	/* Atomic; number of threads that might access buffers of messages, in
@@ -188,7 +191,7 @@ struct world {
 	_Alignas(CACHE_LINE) _Atomic uint64_t begun;
 
 	/* Atomic; number of the last split round that one thread has processed
-	 * alone or, if there are more ranks than cores, has seen to be over.
+	 * alone or, if there are more ranks than cores, has found to be over.
 	 * The release publishes the results. */
 	_Alignas(CACHE_LINE) _Atomic uint64_t over;
 
@@ -197,12 +200,12 @@ struct world {
 	_Alignas(CACHE_LINE) atomic_bool is_broken;
 };
 
-#define NO_WORLD UINT64_MAX /* world of a rank that is not connected */
+#define NO_WORLD UINT64_MAX /* number for ranks without a world */
 
 /*
  * world_create - create a world of @n ranks
  * @here:  number of ranks in this process
- * @cores: number of cores that all ranks may use
+ * @cores: number of cores that the ranks may use together
  * @span:  the state that several processes share, or NULL if all ranks are here
  *
  * Returns NULL if out of memory.
