@@ -6,8 +6,9 @@
  * Prototypes of the simulator's functions, one for each line of
  * platform/functions.h and of exports.h
  *
- * host_cudaMalloc() implements cudaMalloc(), with CUDA's signature, semantics
- * and results.  The CUDA functions are in cuda/, the NCCL functions in nccl/.
+ * For example, host_cudaMalloc() implements cudaMalloc(), with CUDA's
+ * signature, semantics and results.  The CUDA functions are in cuda/, the NCCL
+ * functions in nccl/.
  */
 
 #include <cohort/sim.h>

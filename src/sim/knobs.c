@@ -23,12 +23,12 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Functions of the copy of the simulator in the drop-in libraries, or NULL if
- * the gpu platform does not use these.  Guarded by lock. */
+ * the gpu platform does not use these libraries.  Guarded by lock. */
 static const struct host_knobs *drop_in;
 
 /* Return true if a scripted fault must be added to the built-in simulator.
  * While only the drop-in libraries run, a fault in the built-in simulator's
- * script would stay pending until a later use of it. */
+ * script would stay pending until that simulator is used. */
 static bool applies_to_built_in(void)
 {
 	return !drop_in || device_count();

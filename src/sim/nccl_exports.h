@@ -5,9 +5,9 @@
 /*
  * Functions that NCCL exports: its API and its device API
  *
- * X(since, result, name, parameters, arguments) has the meaning that it has in
- * platform/functions.h.  Functions that the simulator lacks have no parameters
- * here.
+ * Each list calls X(since, result, name, parameters, arguments), with the same
+ * arguments as the lists in platform/functions.h.  Functions that the simulator
+ * lacks have no parameters here.
  */
 
 #include "platform/functions.h"

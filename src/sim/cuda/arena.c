@@ -20,12 +20,12 @@
 #define ALIGNMENT ((size_t)256)
 #define LARGE ((size_t)2 * 1024 * 1024)
 
-/* Atomic; set by the first arena_init() that succeeds.  Neither changes
- * afterwards.  The release of is_initialized publishes is_shared to a thread
- * that initializes at the same time. */
+/* Atomic; both are set by the first arena_init() that succeeds, and never
+ * change afterwards.  The release of is_initialized publishes is_shared to a
+ * thread that initializes at the same time. */
 static atomic_bool is_shared, is_initialized;
 
-/* Environment variables in which launchers set the number of processes. */
+/* Environment variables that launchers set to the number of processes. */
 static const char *const sizes[] = { "COHORT_PROCESSES", "OMPI_COMM_WORLD_SIZE",
 	                             "WORLD_SIZE",       "SLURM_STEP_NUM_TASKS",
 	                             "PMI_SIZE",         "JAX_NUM_PROCESSES" };
@@ -261,7 +261,7 @@ bool arena_share(struct arena_share *out)
 	return shared.fd >= 0;
 }
 
-/* Return the memory to the system, but keep the addresses. */
+/* Return the memory to the system, but keep the addresses reserved. */
 static void forget(void *memory, size_t bytes)
 {
 	const uintptr_t at = (uintptr_t)memory - shared.start;

@@ -55,8 +55,8 @@ int arena_init(void);
 /* Return true if other processes can map this process's device memory. */
 bool arena_is_shared(void);
 
-/* Store the memory file, creating it if needed.  Returns false if the process
- * has no such file. */
+/* Store the memory file in @out, creating the file if needed.  Returns false if
+ * the process has no such file. */
 bool arena_share(struct arena_share *out);
 
 /* Return true if any byte of [@p, @p + @bytes) is in the arena.  The range must

@@ -65,7 +65,8 @@ static enum step copy_step(struct stream *s, struct work *w,
 	if (!may_use(s, w->copy.dst, w->copy.bytes, true) ||
 	    !may_use(s, w->copy.src, w->copy.bytes, false))
 		return STEP_DONE;
-	/* Move overlapping buffers in one piece. */
+	/* Move overlapping buffers in one piece, because each piece might
+	 * overwrite the source of the next. */
 	if (d->effort != EFFORT_ENQUEUE && overlap(w)) {
 		memmove(w->copy.dst, w->copy.src, w->copy.bytes);
 		return STEP_DONE;
@@ -128,8 +129,8 @@ static int device_of(const void *p)
 	               : -1;
 }
 
-/* Return the scripted fault of the path that a copy takes.  A copy from or to
- * host memory takes the device's own path. */
+/* Return the scripted fault of the path that a copy takes.  A copy between a
+ * device and host memory takes the device's own path. */
 static struct cohort_fault path_fault(const void *dst, const void *src)
 {
 	const int a = device_of(dst), b = device_of(src);
@@ -137,7 +138,7 @@ static struct cohort_fault path_fault(const void *dst, const void *src)
 	return fault_between(a >= 0 ? a : b, b >= 0 ? b : a);
 }
 
-/* Hold a copy back until the script of its path's fault is cleared. */
+/* Hold a copy back until the scripted fault of its path is cleared. */
 static enum step dead_step(struct stream *s, struct work *w,
                            const struct drive *d)
 {
@@ -270,7 +271,8 @@ static cudaError_t copy(void *dst, const void *src, size_t bytes,
 	error = permits(s, wait);
 	if (error != cudaSuccess)
 		return device_error(error);
-	/* Trust a caller that passes cudaMemcpyDeviceToDevice. */
+	/* A caller that passes cudaMemcpyDeviceToDevice is trusted to pass no
+	 * pageable memory. */
 	wait = wait || (kind != cudaMemcpyDeviceToDevice &&
 	                is_pageable(dst, bytes, src, bytes));
 	sync_before(s, wait);

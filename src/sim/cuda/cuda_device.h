@@ -12,8 +12,9 @@ int device_request_count(int n);
 int device_requested_count(void);
 
 /* Determine the number of devices.  It is the number set by
- * device_request_count(), otherwise the value of COHORT_HOST_DEVICES, otherwise
- * 8.  Return COHORT_INVALID with a message if the value is bad. */
+ * device_request_count() or, if none was set, the value of COHORT_HOST_DEVICES
+ * or, if that is not set, 8.  Return COHORT_INVALID with a message if the value
+ * is bad. */
 int device_init(void);
 
 /* Return the number of devices, or 0 before device_init(). */
@@ -48,12 +49,13 @@ cudaError_t device_error(cudaError_t error);
 
 cudaError_t *device_last_error(void);
 
-/* Forbid CUDA calls in the calling thread if @forbidden, because it is about to
- * run a host function or callback of a stream; otherwise, allow them again. */
+/* Forbid CUDA calls in the calling thread or, if @forbidden is false, allow
+ * them again.  A thread forbids them before it runs a function of the program
+ * that must not call CUDA, such as a host function or callback of a stream. */
 void device_forbid_calls(bool forbidden);
 
-/* Return cudaErrorNotPermitted if the calling thread is running a host function
- * or callback of a stream, which must not call CUDA; otherwise cudaSuccess. */
+/* Return cudaErrorNotPermitted if CUDA calls are forbidden in the calling
+ * thread (device_forbid_calls()), otherwise cudaSuccess. */
 cudaError_t stream_permits_calls(void);
 
 /* Store the value of a device attribute.  Return false if @attribute is

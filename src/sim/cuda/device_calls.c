@@ -5,8 +5,8 @@
  * addresses
  *
  * Every device can always access the memory of every other device, because the
- * memory of all devices is host memory.  Peer access is recorded only to return
- * what CUDA returns.
+ * memory of all devices is host memory.  Peer access is recorded only so that
+ * the functions return the same results as CUDA's.
  */
 
 #include <pthread.h>
@@ -50,8 +50,8 @@ cudaError_t host_cudaDeviceCanAccessPeer(int *can, int device, int peer)
 	return cudaSuccess;
 }
 
-/* Set whether the current device may access @peer.  Return @error if this
- * changes nothing. */
+/* Record whether the current device may access @peer.  Return @error if this
+ * was already recorded. */
 static cudaError_t set_peer(int peer, bool enabled, cudaError_t error)
 {
 	bool *is = &settings[device_current()].peers[peer];

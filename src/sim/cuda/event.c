@@ -36,8 +36,9 @@ struct moment {
 	uint64_t position;
 	/* time at which the last recording happened, or 0 if it has not */
 	uint64_t time_ns;
-	unsigned long long
-		capture; /* only in copies: id of the capture, or 0 */
+	/* Id of the capture that recorded the event, or 0.  Set only in copies
+	 * (event_moment()). */
+	unsigned long long capture;
 };
 
 struct event {

@@ -45,7 +45,7 @@ struct node {
 	/* Guarded by capture_lock during capture. */
 	struct node **after;
 	size_t after_count;
-	bool reached; /* used by a search, to mark nodes that it has reached */
+	bool reached; /* marks nodes that a search has reached */
 	/* True if the program added the node, which then need not be joined
 	 * before the capture ends. */
 	bool added;
@@ -60,7 +60,8 @@ struct graph {
 	struct node **nodes;
 	size_t count, room;
 	int lanes;
-	bool capturing; /* true while the program does not own the graph */
+	/* true during a capture, when the program does not own the graph */
+	bool capturing;
 	/* References to user objects.  Guarded by user_object.c's lock. */
 	struct graph_use *uses;
 };
@@ -103,8 +104,8 @@ struct graph_use {
  * memory; @to then has some of the references. */
 bool user_objects_copy(struct graph_use **to, const struct graph_use *from);
 
-/* Release all references.  The last reference to an object calls its
- * function. */
+/* Release all references in the list @uses.  Releasing the last reference to an
+ * object calls the object's function. */
 void user_objects_drop(struct graph_use *uses);
 
 #endif

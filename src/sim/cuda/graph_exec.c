@@ -4,8 +4,8 @@
  * Implements executable graphs
  *
  * An executable graph is a copy of a graph with one stream per lane.  A launch
- * queues the whole graph at once.  Every lane waits for the launching stream
- * and for the previous launch.  The launching stream then waits for all lanes.
+ * queues the whole graph.  Every lane waits for the launching stream and for
+ * the previous launch.  The launching stream then waits for all lanes.
  */
 
 #include <stdlib.h>
@@ -159,7 +159,7 @@ cudaError_t host_cudaGraphExecGetFlags(cudaGraphExec_t exec,
 	return cudaSuccess;
 }
 
-/* Destroy the graph.  Its streams still finish the queued work. */
+/* Destroy an executable graph.  Its streams still finish the queued work. */
 cudaError_t host_cudaGraphExecDestroy(cudaGraphExec_t exec)
 {
 	if (!exec)
@@ -179,8 +179,8 @@ static enum step nothing_step(struct stream *s, struct work *w,
 	return STEP_DONE;
 }
 
-/* Return a position in @s after all work queued so far.  A launch starts
- * there. */
+/* Return a position in @s that follows all work queued so far.  A launch of a
+ * graph starts at this position. */
 static uint64_t order_after_queued(struct stream *s)
 {
 	const struct work w = { .step = nothing_step };

@@ -97,8 +97,9 @@ cudaError_t host_cudaIpcGetMemHandle(cudaIpcMemHandle_t *handle, void *memory)
 
 /* ---- opening ---------------------------------------------------------- */
 
-/* Open the file of a handle, which can contain anything.  Return -1 if the
- * process has no such file, or if the range lies outside the file. */
+/* Open the file that a handle names.  The handle is untrusted.  Return -1 if
+ * the handle's process has no such file, or if the range lies outside the
+ * file. */
 static int open_file(const struct content *c)
 {
 	char path[48];

@@ -85,16 +85,16 @@ void memory_unreserve(const void *start);
 
 void memory_protect(const void *start, bool read, bool write);
 
-/* Set whether copies of the memory that contains @p must be synchronous.
- * Return false if the memory is not in the table. */
+/* Set whether copies from and to the memory that contains @p must be
+ * synchronous.  Return false if the memory is not in the table. */
 bool memory_set_sync(const void *p, bool sync);
 
 /* Return true if any live entry of the table overlaps [@p, @p + @bytes). */
 bool memory_overlaps(const void *p, size_t bytes);
 
 /* Remove the live memory that starts at @p from the table, and store its entry.
- * Return false if no such memory exists or its kind is not in @kinds, a set of
- * 1 << kind.  The caller must then call memory_discard(). */
+ * Return false if no such memory exists or its kind is not in @kinds, a bit
+ * mask of 1 << kind.  The caller must then call memory_discard(). */
 bool memory_remove(const void *p, unsigned int kinds, struct memory *out);
 
 /* Free memory that memory_remove() has removed from the table. */
@@ -112,7 +112,8 @@ size_t memory_kept(void);
 /* Free all memory of @device, except mapped memory and memory from pools. */
 void memory_reset(int device);
 
-/* Record that @m is freed (pool.c), if it was allocated from a pool. */
+/* If @m was allocated from a pool, record in the pool that @m is freed
+ * (pool.c). */
 void pool_returned(const struct memory *m);
 
 #endif

@@ -3,9 +3,9 @@
 /*
  * Implements memory pools and stream-ordered allocation
  *
- * A pool caches nothing: freed memory returns to the allocator at once.  So a
- * pool is only a counter with limits and settings.  Memory is usable as soon as
- * the allocating call returns, which is earlier than CUDA promises, and is
+ * A pool caches nothing: freed memory returns to the allocator immediately.  So
+ * a pool is only a counter with limits and settings.  Memory is usable as soon
+ * as the allocating call returns, which is earlier than CUDA promises, and is
  * freed when the stream reaches the free.
  */
 
@@ -35,7 +35,7 @@ struct pool {
 	uint64_t used, used_high;
 	uint64_t reserved_high;
 	uint64_t threshold;
-	int reuse[3]; /* settings of reuse, indexed by attribute - 1 */
+	int reuse[3]; /* reuse settings, indexed by attribute - 1 */
 	enum cudaMemAccessFlags access[COHORT_SIM_MAX_DEVICES];
 };
 

@@ -234,7 +234,8 @@ cudaError_t host_cudaChooseDevice(int *device,
 	return cudaSuccess;
 }
 
-/* The free memory of a device is limited by the free memory of the host. */
+/* Store the current device's free memory, which is at most its share of the
+ * host's free memory, and the size of its memory. */
 cudaError_t host_cudaMemGetInfo(size_t *free, size_t *total)
 {
 	size_t unused;

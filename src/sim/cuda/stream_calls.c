@@ -3,8 +3,8 @@
 /*
  * Implements CUDA's functions on streams
  *
- * The flags, priority, id and device of a stream have no effect, except that the
- * program can query them.
+ * The priority and id of a stream have no effect, except that the program can
+ * query them.
  */
 
 #include "sim/cuda/cuda_device.h"
@@ -144,7 +144,8 @@ cudaError_t host_cudaDeviceSynchronize(void)
 	return device_error(fault_of_device(device_current()));
 }
 
-/* Has no effect, because managed memory can be used everywhere. */
+/* Do nothing but check the arguments, because all devices can always use
+ * managed memory. */
 cudaError_t host_cudaStreamAttachMemAsync(cudaStream_t stream, void *memory,
                                           size_t bytes, unsigned int flags)
 {
@@ -234,7 +235,8 @@ static enum step host_step(struct stream *s, struct work *w,
 	(void)s;
 	if (d->effort != EFFORT_OWN)
 		return STEP_LATER;
-	/* Wake other streams first, because the function can take long. */
+	/* Drive the kicked streams first, because the function can take a long
+	 * time. */
 	stream_settle();
 	device_forbid_calls(true);
 	w->host.fn(w->host.user);

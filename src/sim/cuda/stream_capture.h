@@ -15,7 +15,7 @@
  *                 v                                    v
  *              a graph                              no graph
  *
- * If no stream is being captured, every check only reads one number.
+ * While no stream is being captured, each check only reads one counter.
  */
 
 #include <pthread.h>
@@ -75,16 +75,16 @@ cudaError_t capture_permits_unsafe(void);
 
 bool capture_has(const struct stream *stream);
 
-/* Remove @stream, which is about to be destroyed, from its capture.  Its nodes
- * stay and need not be joined.  If the capture began on @stream, it can no
- * longer be ended, so it is discarded. */
+/* Remove @stream, which is about to be destroyed, from its capture.  The nodes
+ * captured from it stay in the graph and need not be joined.  If the capture
+ * began on @stream, it can no longer be ended, so it is discarded. */
 void capture_leave(struct stream *stream);
 
 /*
  * capture_check_together - check that work across all @streams can be ordered
  *
  * Returns:
- *   cudaSuccess                          it can be queued or captured
+ *   cudaSuccess                          the work can be queued or captured
  *   cudaErrorStreamCaptureIsolation      the streams are not all in the same
  *                                        capture
  *   cudaErrorStreamCaptureInvalidated    their capture is invalid, or would
@@ -100,7 +100,8 @@ cudaError_t capture_join(struct stream *to, struct stream *from);
 cudaError_t capture_point(struct stream *stream, struct capture_point *out);
 
 /* Make @stream wait for @point, which can add @stream to a capture.  Set
- * *@handled to false if neither @stream nor @point is part of a capture. */
+ * *@handled to false if neither @stream nor @point is part of a capture; the
+ * caller must then queue an ordinary wait. */
 cudaError_t capture_wait(struct stream *stream,
                          const struct capture_point *point, bool *handled);
 

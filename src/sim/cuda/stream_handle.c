@@ -32,8 +32,8 @@ static struct stream *_Atomic table[MOST_HANDLES];
 
 /* Guarded by table_lock. */
 static size_t handles; /* number of handles */
-/* Number of entries in use; at most half of them have a stream, until it is
- * MOST_HANDLES. */
+/* Number of table entries in use.  At most half of them have a stream, unless
+ * the whole table is in use. */
 static size_t room = 256;
 static size_t next; /* index of the entry to try first */
 

@@ -13,12 +13,12 @@ cudaStream_t stream_handle_create(struct stream *stream);
 void stream_handle_destroy(cudaStream_t handle);
 
 /* Return the stream of @handle, or NULL if @handle is invalid or if out of
- * memory.  A default stream is a stream of the calling thread's current
- * device. */
+ * memory.  For a default stream's handle, return the default stream of the
+ * calling thread's current device. */
 struct stream *stream_find(cudaStream_t handle);
 
-/* Return the stream of @handle, as stream_find() does.  A default stream is a
- * stream of @device. */
+/* Return the stream of @handle, as stream_find() does, but for a default
+ * stream's handle, return the default stream of @device. */
 struct stream *stream_find_on(int device, cudaStream_t handle);
 
 #endif

@@ -8,8 +8,8 @@
  *
  * Devices that access one another's memory share an address map.  A call that
  * changes the map can wait for all earlier work on every device of the process,
- * and other calls into the driver block until then.  CUDA does not say when it
- * waits; this mode always waits.
+ * and other calls into the driver block until then.  CUDA's documentation does
+ * not say when it waits; this mode always waits.
  *
  * These calls wait:
  *  - cudaMalloc(), cudaMallocPitch(), cudaMallocManaged(), cudaHostAlloc(),
@@ -55,7 +55,7 @@
 
 #include "base/atomics.h"
 
-/* Atomic; whether calls wait, and whether copies wait (not with
+/* Atomic; whether calls wait, and whether copies wait (never with
  * COHORT_HOST_SYNC=memory).  Set once by sync_init().  Relaxed, because they
  * never change afterwards. */
 extern atomic_bool sync_on, sync_on_copies;
@@ -69,12 +69,13 @@ static inline bool sync_is_on(void)
  * COHORT_INVALID with a message if the value is bad. */
 int sync_init(void);
 
-/* Wait for all earlier work on every device.  Until then, launches on @device
- * block. */
+/* Wait for all earlier work on every device.  During the wait, launches on
+ * @device block. */
 void sync_wait(int device);
 
-/* Wait as sync_wait() does, for a memory function.  Until then, launches block
- * on all devices or, with COHORT_HOST_SYNC=memory, on the current device. */
+/* Wait as sync_wait() does, for a memory function.  During the wait, launches
+ * block on all devices or, with COHORT_HOST_SYNC=memory, on the current
+ * device. */
 void sync_wait_memory(void);
 
 /* Wait for all devices, if the mode makes memory functions wait. */
@@ -105,7 +106,8 @@ static inline void sync_launch(int device)
 }
 
 /* Load @kernels, a bit set, on each of @devices where they are missing, before
- * a launch on @device.  The caller assigns the bits. */
+ * a launch on @device.  The caller defines which bit stands for which
+ * kernel. */
 void sync_load(int device, const int *devices, int n, uint32_t kernels);
 
 /* Mark all kernels as not loaded on @device. */
