@@ -185,8 +185,9 @@
 	  (cudaGraphExec_t, exec, cudaStream_t, stream))
 
 /*
- * CUDA 12 versions of functions whose signature or name CUDA 13 changed.
- * host12_cudaMemAdvise() implements the cudaMemAdvise() of libcudart.so.12.
+ * CUDA 12 versions of functions whose signature or name CUDA 13 changed.  For
+ * example, host12_cudaMemAdvise() implements the cudaMemAdvise() of
+ * libcudart.so.12.
  */
 #define HOST_CUDA12_FUNCTIONS(X) \
 	CUDA_FN(X, 0, cudaGetDeviceProperties, \

@@ -181,8 +181,8 @@ cudaError_t host_cudaHostUnregister(void *memory)
 
 /* ---- queries ---------------------------------------------------------- */
 
-/* Find live host memory that devices may use.  Return false if @p does not
- * point into such memory. */
+/* Find the pinned or registered host memory that contains @p.  Return false if
+ * there is none. */
 static bool find_pinned(const void *p, struct memory *m)
 {
 	return memory_find(p, m) && !m->freed &&

@@ -190,7 +190,7 @@ static uintptr_t ranges_take(struct ranges *r, size_t bytes)
 /* ---- memory that other processes can map ------------------------------ */
 
 /* Size of the shared file, which uses memory only for touched pages, and size
- * of the part for small allocations. */
+ * of its part for small allocations. */
 #define SHARED_BYTES (4 * RESERVED)
 #define SHARED_SMALL (RESERVED / 16)
 

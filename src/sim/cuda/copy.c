@@ -85,8 +85,8 @@ static enum step copy_step(struct stream *s, struct work *w,
 	return STEP_DONE;
 }
 
-/* Fill memory with elements of @size bytes.  Each element is the low bytes of
- * @value. */
+/* Fill memory with elements of @size bytes.  Each element consists of the low
+ * bytes of @value. */
 static void fill(char *p, size_t bytes, uint32_t value, size_t size)
 {
 	size_t i;
@@ -340,7 +340,7 @@ cudaError_t host_cudaMemset(void *memory, int value, size_t bytes)
 /* ---- rows -------------------------------------------------------------- */
 
 /* The parameters of a copy or fill of rows.  The queued work itself contains
- * only the number of rows that are done. */
+ * only a pointer to this structure and the number of rows that are done. */
 struct rows {
 	/* Atomic; reference count.  Acquire and release, so that the last user
 	 * frees the block only after all other users are done with it. */

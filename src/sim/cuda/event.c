@@ -26,7 +26,7 @@
 #include "sim/strict/census.h"
 #include "sim/strict/fault.h"
 
-/* An event and its last recording. */
+/* State of an event, and its last recording. */
 struct moment {
 	bool live;
 	bool timed;
@@ -34,7 +34,7 @@ struct moment {
 	int device;
 	struct stream *stream; /* stream of the last recording, or NULL */
 	uint64_t position;
-	/* time at which the last recording happened, or 0 if it has not */
+	/* time at which the stream reached the last recording, or 0 */
 	uint64_t time_ns;
 	/* Id of the capture that recorded the event, or 0.  Set only in copies
 	 * (event_moment()). */
@@ -47,7 +47,8 @@ struct event {
 	struct moment now;
 	uint64_t version; /* number of recordings so far */
 
-	/* The last recording, if it was captured; otherwise, its id is 0. */
+	/* Position in a capture of the last recording.  The id is 0 if the
+	 * recording was not captured. */
 	struct capture_point point;
 
 	/* Guarded by table_lock. */
@@ -199,7 +200,7 @@ cudaError_t host_cudaEventDestroy(cudaEvent_t event)
 		return device_error(cudaErrorInvalidResourceHandle);
 	pthread_mutex_lock(&e->lock);
 	e->now.live = false;
-	e->version++; /* void a recording that is still queued */
+	e->version++; /* invalidate a queued recording */
 	forget_point_locked(e);
 	pthread_mutex_unlock(&e->lock);
 	SCOPED_LOCK(&table_lock);
@@ -288,7 +289,7 @@ cudaError_t host_cudaEventRecordWithFlags(cudaEvent_t event,
 	}
 	SCOPED_LOCK(&e->lock);
 	forget_point_locked(e);
-	/* Void a recording that is still queued. */
+	/* Invalidate a recording that is still queued. */
 	e->version++;
 	e->point = point;
 	return cudaSuccess;

@@ -47,7 +47,7 @@ struct opened {
 	struct opened *next;
 	struct content content;
 	struct memory memory;
-	void *pages; /* the mapping, which starts at a page */
+	void *pages; /* start of the mapping, at a page boundary */
 	size_t page_bytes;
 	int users;
 };

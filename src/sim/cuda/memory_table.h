@@ -77,8 +77,9 @@ void memory_unclaim(int device, size_t bytes);
 
 size_t memory_unused(int device);
 
-/* Declare that [@start, @start + @bytes) are addresses of devices, and that the
- * program's own memory is elsewhere.  Return false if out of memory. */
+/* Reserve the addresses [@start, @start + @bytes) for device memory, so that
+ * they never count as the program's own memory.  Return false if out of
+ * memory. */
 bool memory_reserve(const void *start, size_t bytes);
 
 void memory_unreserve(const void *start);

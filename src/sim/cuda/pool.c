@@ -253,7 +253,7 @@ static cudaError_t check_access(const struct pool *p,
 		return cudaErrorInvalidValue;
 	if (!device_is_valid(d->location.id))
 		return cudaErrorInvalidDevice;
-	/* A pool's own device always has access. */
+	/* A pool's own device always has full access. */
 	return d->location.id == p->device &&
 	                       d->flags != cudaMemAccessFlagsProtReadWrite
 	               ? cudaErrorInvalidDevice

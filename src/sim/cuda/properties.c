@@ -4,7 +4,7 @@
  * Implements the properties of the simulated devices
  *
  * A device reports compute capability 9.0, but cannot run kernels.  Its memory
- * is an equal share of the host's.
+ * is an equal share of the host's memory.
  */
 
 #include <stdio.h>

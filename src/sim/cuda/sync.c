@@ -111,9 +111,9 @@ void sync_gate(int device)
 
 static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
 
-/* Atomic; bit set of the loaded kernels of each device.  Written while the lock
- * loading is held.  Acquire and release, so that a thread that sees a bit set
- * continues only after the load. */
+/* Atomic; bit set of the loaded kernels of each device.  Written with the lock
+ * "loading" held.  Acquire and release, so that a thread that sees a bit set
+ * continues only after the kernel was loaded. */
 static _Atomic uint32_t loaded[COHORT_SIM_MAX_DEVICES];
 
 static bool are_loaded(const int *devices, int n, uint32_t kernels)
@@ -127,8 +127,9 @@ static bool are_loaded(const int *devices, int n, uint32_t kernels)
 }
 
 /* Acquire the lock for loading.  Return false if another thread has loaded the
- * kernels.  Must not block on the lock: its owner may wait for another rank's
- * kernel, and therefore for a launch by the calling thread. */
+ * kernels.  This function must not block on the lock, because the lock's owner
+ * may wait for another rank's kernel, and therefore for a launch by the calling
+ * thread. */
 static bool begin_loading(const int *devices, int n, uint32_t kernels)
 {
 	struct backoff b = BACKOFF;

@@ -21,11 +21,11 @@
 
 /*
  * A format with a sign bit, an exponent, a mantissa, and subnormals.  A code is
- * the number's bits without the sign.  Codes have the same order as the
+ * the number's bits without the sign.  Codes sort like the magnitudes of the
  * numbers.
  */
 struct small_format {
-	int bits;        /* number of bits in all */
+	int bits;        /* total number of bits */
 	int mantissa;    /* number of bits in the mantissa */
 	int bias;        /* exponent bias */
 	int32_t special; /* first code that is infinity or NaN */
@@ -84,8 +84,8 @@ INLINE i32v i32_greater(i32v a, i32v b)
 /*
  * Widen @x, one code in each lane, to f32.  For a normal number, only the
  * exponent bias changes; infinity and NaN get an exponent of all ones.  A
- * subnormal number is read as the fraction of the smallest normal number, which
- * is then subtracted.
+ * subnormal number is first widened as if it had a leading 1 and the smallest
+ * normal exponent; the value of the leading 1 is then subtracted.
  */
 INLINE f32v small_widen(u32v x, struct small_format f)
 {
@@ -126,8 +126,8 @@ INLINE u32v small_narrow(f32v x, struct small_format f)
 }
 
 /*
- * Replace every NaN with one quiet NaN.  Otherwise, the payload of a sum of
- * NaNs would depend on the order in which the compiler puts the operands.
+ * Replace every NaN with the same quiet NaN.  Otherwise, the payload of a sum
+ * of NaNs would depend on the order in which the compiler puts the operands.
  */
 #ifndef LEVEL_ONE_NAN
 INLINE f32v f32_one_nan(f32v x)

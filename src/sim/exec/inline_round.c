@@ -21,7 +21,7 @@ static size_t block_bytes(const struct call *c)
 /* Return the largest number of bytes that a rank may send in a slot, as
  * measured with two ranks.  With more bytes, it is faster if the last rank to
  * arrive computes the whole round directly from the buffers.  The limit is
- * lower if every rank reads all data than if only the root does. */
+ * lower if every rank reads all data than if only the root reads it. */
 static size_t most_bytes(const struct call *c)
 {
 	switch (c->kind) {

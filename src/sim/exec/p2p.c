@@ -388,8 +388,8 @@ bool p2p_work(struct launch *l, const struct drive *d)
 
 	if (d->effort == EFFORT_ENQUEUE)
 		return load_relaxed(&l->ready) || load_relaxed(&l->given);
-	/* If another thread makes a message ready after this check, that thread
-	 * copies the message or checks again. */
+	/* If another thread makes a message ready after this check, that other
+	 * thread copies the message or checks again. */
 	if (load_relaxed(&l->ready) && copy_reserved_sends(l, d))
 		return true;
 	if (!needs_lock(l, d))

@@ -42,13 +42,14 @@ struct round {
 	bool is_joined;
 	struct call only;         /* the call, if there is only one */
 	const struct call *calls; /* the calls of one rank, if several */
-	/* The buffers of rank 0, and the distance to those of the next rank in
-	 * bytes. */
+	/* The buffers of rank 0, and the distance in bytes to the buffers of
+	 * the next rank. */
 	const struct rank_buffers *ranks;
 	size_t stride;
 
 	/* Set by round_cut(): the size of the range, the number of cache lines
-	 * in each share, and the number of shares that have one line more. */
+	 * in each share, and the number of shares that have an additional
+	 * line. */
 	size_t bytes, each, more;
 };
 

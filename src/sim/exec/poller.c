@@ -109,7 +109,7 @@ static bool poll_streams(struct stream *first)
 		next = s->next_registered;
 		done = s->noted_done;
 		/* Clear the flag first: a thread that finds it set relies on a
-		 * check that starts later. */
+		 * check that starts afterwards. */
 		atomic_store(&s->is_registered, false);
 		any = poll_stream(s, done) || any;
 	}

@@ -57,7 +57,8 @@ size_t call_receives(const struct call *c, int rank, int n)
 	                        : kinds[c->kind].receives);
 }
 
-/* Return the number of blocks of @count elements that a call processes. */
+/* Return the number of blocks, of @c->count elements each, that a call
+ * processes. */
 static size_t call_blocks(int ranks, const struct call *c)
 {
 	const size_t n = (size_t)ranks;

@@ -59,9 +59,9 @@ struct call {
 	 * in place.  Set by round_cut() in a round of one call. */
 	bool skips;
 
-	/* Position of the call in a run, if it is in a list.  Adjacent calls
-	 * form a run if their elements are adjacent in memory and are reduced
-	 * alike.  A run can be reduced as one call. */
+	/* For a call in a list: its position in a run.  Adjacent calls form a
+	 * run if their elements are adjacent in memory and are reduced in the
+	 * same way.  A run can be reduced as one call. */
 	size_t back; /* number of calls back to the first of the run */
 	/* in the first call of a run: number of calls in the run */
 	size_t run;

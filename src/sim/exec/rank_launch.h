@@ -130,7 +130,7 @@ struct launch {
 
 	struct transfer *transfers;
 	size_t transfer_count, transfer_room;
-	/* sends from the rank to itself, minus receives from itself */
+	/* number of sends to the launch's own rank, minus receives from it */
 	int to_self;
 
 	/* Storage for the arrays of small launches, used until more room is
@@ -170,10 +170,10 @@ struct launch {
 	_Atomic enum way way;
 	uint64_t slot; /* number of the launch's slot */
 	enum span_stage stage;
-	size_t shared; /* number of bytes done in the rank's share */
+	size_t shared; /* number of bytes of its share that the rank has done */
 	/* In a world of several processes: number of elements of the next call
-	 * that earlier rounds have processed, and number that this round
-	 * processes. */
+	 * that earlier rounds have processed, and number of elements that this
+	 * round processes. */
 	size_t earlier, elements;
 	/* Time until which an aborted rank waits for threads of other
 	 * processes; 0 until the first check after the abort. */
@@ -196,7 +196,7 @@ struct launch {
 	 * then takes the lock or checks the claim. */
 	atomic_int ready, given;
 
-	/* Number of transfers that are not done, plus one while collectives are
+	/* Number of transfers that are not done, plus one if some collective is
 	 * not done.  Guarded by the world's lock if the launch joined with the
 	 * lock held. */
 	size_t left;

@@ -17,7 +17,8 @@ _Static_assert(FLT_EVAL_METHOD == 0 || FLT_EVAL_METHOD == 16,
 
 /* ---- sum, product, maximum, minimum ------------------------------------- */
 
-/* Signed integers are combined as unsigned ones, whose overflow is defined. */
+/* Signed integers are combined as unsigned integers, whose overflow is
+ * defined. */
 #define DEFINE_SUM(name, vector)                                               \
 	INLINE vector name##_sum(vector a, vector b)                           \
 	{                                                                      \
@@ -30,7 +31,7 @@ _Static_assert(FLT_EVAL_METHOD == 0 || FLT_EVAL_METHOD == 16,
 		return a * b;                                                  \
 	}
 
-/* Multiply bytes.  No instruction multiplies bytes, so the lower and the upper
+/* Multiply bytes.  x86 has no instruction for this, so the lower and the upper
  * byte of each pair are multiplied separately. */
 #define DEFINE_BYTE_PROD(name)                                                 \
 	INLINE u8v name##_prod(u8v a, u8v b)                                   \
@@ -262,8 +263,8 @@ INLINE u32v byte_divide(i32v x, const struct divisor *d)
 DEFINE_BYTE_DIVIDE(i8, i32v)
 DEFINE_BYTE_DIVIDE(u8, u32v)
 
-/* Shift bytes right.  Instructions shift only pairs of bytes, so mask the bits
- * that cross from one byte to the other. */
+/* Shift bytes right.  On x86, the smallest unit that can be shifted is a pair
+ * of bytes, so mask the bits that cross from one byte to the other. */
 INLINE u8v byte_shift(u8v x, int shift)
 {
 	return (u8v)((u16v)x >> shift) & (uint8_t)(0xff >> shift);
@@ -299,8 +300,8 @@ INLINE u32h i32_divide(u32h x, const struct divisor *d)
 	return (u32h) __builtin_convertvector(value * d->inverse_f64, i32h);
 }
 
-/* Divide unsigned numbers.  The conversion to floats is signed, so offset the
- * numbers by 2^31 before it and back after it. */
+/* Divide unsigned numbers.  The conversion to floats is signed, so subtract
+ * 2^31 before the conversion, and add it again afterwards. */
 INLINE u32h u32_divide(u32h x, const struct divisor *d)
 {
 	const i32h moved = (i32h)(x ^ 0x80000000);

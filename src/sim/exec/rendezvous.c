@@ -5,11 +5,12 @@
  *
  * A rank arrives when its launch is at the head of its stream and the
  * communicator's previous launch has ended.  Its sends and receives are then
- * matched with their partners (p2p.c).  Its collectives are done in rounds, for
- * which the ranks arrive by slots (slot.h).  A round is either one call or, if
- * the launches are the same on all ranks, all calls of a launch.  A call of a
- * few bytes works on data that the ranks pass in the slots (inline_round.c); a
- * larger call, or a list of calls, is done by shares (split_round.c).
+ * matched with their partners (p2p.c).  Its collectives are done in rounds; a
+ * rank arrives at a round by writing a slot (slot.h).  A round is either one
+ * call or, if the launches are the same on all ranks, all calls of a launch.  A
+ * call of a few bytes works on data that the ranks pass in the slots
+ * (inline_round.c); a larger call, or a list of calls, is divided into shares
+ * (split_round.c).
  *
  * After its arrival, a rank's launch is continued by the threads that drive its
  * stream: threads that wait for the stream or for something that depends on it,
@@ -174,7 +175,7 @@ static bool do_slots(struct world *w, struct launch *l, const struct drive *d,
 	return false;
 }
 
-/* Do the work that this thread can do now in the round for which the launch has
+/* Do the work that this thread can do now in the round at which the launch has
  * arrived.  Return true if the round has ended. */
 static bool do_round(struct world *w, struct launch *l, const struct drive *d,
                      bool *left)
@@ -385,7 +386,7 @@ enum step rendezvous_step(struct stream *s, struct work *work,
 
 /* Return true if all other threads of the process were started by the
  * simulator.  Such threads count themselves only after they appear in
- * /proc/self/task. */
+ * /proc/self/task, so a thread that is just starting makes the result false. */
 static bool is_only_thread(void)
 {
 	DIR *tasks = opendir("/proc/self/task");

@@ -324,7 +324,7 @@ static void wake_worker_for(struct stream *s)
 
 void stream_check_for_poller(struct stream *s, uint64_t done)
 {
-	/* Used if the worker cannot be started. */
+	/* Limits of this thread if the worker cannot be started. */
 	const struct drive all = {
 		.effort = EFFORT_HELP,
 		.position = UINT64_MAX,
@@ -457,8 +457,9 @@ enum step stream_wait_step(struct stream *s, struct work *w,
 	pthread_mutex_unlock(&on->lock);
 	if (done)
 		return STEP_DONE;
-	/* A thread that waits for @s can do the work of both streams, except
-	 * items that are reserved for a worker. */
+	/* The calling thread waits for @s and therefore for @on, but it drives
+	 * only @s.  So the worker of @on must do the items of @on that were
+	 * left to waiting threads. */
 	if (d->effort == EFFORT_HELP)
 		wake_worker_for(on);
 	stream_kick(on);

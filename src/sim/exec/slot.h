@@ -9,7 +9,7 @@
  * of all ranks needs no other notification, so no two ranks write the same
  * word.  A slot takes one cache line, or several if it holds data.  Each rank
  * has two slots and alternates between them (double buffering): when a rank
- * enters round k, every rank has read its slot of round k - 2.
+ * enters round k, all ranks have read the slot that it wrote for round k - 2.
  *
  * A rank with several calls first publishes a hash of all of them.  If all
  * ranks publish the same hash, these calls are one round.  Otherwise, all ranks
@@ -94,7 +94,7 @@ static inline bool slots_are_met(const struct world *w, const struct launch *l)
 enum slots {
 	SLOTS_SAME,    /* all ranks have the same call, or the same calls */
 	SLOTS_GROUPED, /* calls differ, and some ranks have several calls */
-	SLOTS_DIFFER,  /* ranks have different calls */
+	SLOTS_DIFFER,  /* calls differ, and each rank has one call */
 };
 
 /* Compare the slots of all ranks.  Only valid after all slots have arrived. */

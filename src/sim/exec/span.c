@@ -139,7 +139,8 @@ void span_arrive(const struct world *w, struct launch *l)
 	} else {
 		arrive(w, l);
 	}
-	/* Let ranks in this process continue before their next poll. */
+	/* Let ranks in this process continue without waiting for their next
+	 * poll. */
 	world_kick_others(w, l->member->rank);
 }
 

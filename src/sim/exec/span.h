@@ -103,7 +103,7 @@ struct span_lane {
 /* The shared memory of a world, initially zero.  The lanes follow the ranks,
  * and the slots of inline rounds follow the lanes. */
 struct span_shared {
-	/* The following members are constant. */
+	/* The members n and is_crowded are constant. */
 	int n;
 	bool is_crowded; /* the world has more ranks than cores */
 

@@ -22,8 +22,8 @@
  * repeats after about 10^12 rounds. */
 #define COUNT_BITS 24
 
-/* Bit of the claimed word: the thread that drives the rank's stream is
- * inside. */
+/* Bit of split_round.claimed, set while the thread that drives the rank's
+ * stream is inside the round. */
 #define INSIDE (UINT64_C(1) << (COUNT_BITS - 1))
 
 static uint64_t word_make(uint64_t number, uint64_t count)
@@ -31,7 +31,7 @@ static uint64_t word_make(uint64_t number, uint64_t count)
 	return number << COUNT_BITS | count;
 }
 
-/* Return the number of pieces that the word counts for round @number. */
+/* Return the number of pieces that @word counts for round @number. */
 static uint64_t word_count(uint64_t word, uint64_t number)
 {
 	const uint64_t count = (word & ~INSIDE) - word_make(number, 0);
@@ -109,7 +109,7 @@ void split_round_arrive(const struct world *w, struct launch *l, bool is_one)
 
 /* ---- the round -------------------------------------------------------- */
 
-/* Make a round of all calls of a launch. */
+/* Turn all calls of a launch into one round. */
 static void set_list(struct round *o, const struct world *w,
                      const struct launch *l)
 {

@@ -60,8 +60,8 @@ void split_round_arrive(const struct world *world, struct launch *launch,
 bool split_round_do(struct world *world, struct launch *launch,
                     const struct drive *drive, bool *left_out);
 
-/* Return true if another thread has noticed that the split round of @launch has
- * ended.  Threads notice it only in worlds with more ranks than cores. */
+/* Return true if another thread has recorded that the split round of @launch
+ * has ended.  Threads record this only in worlds with more ranks than cores. */
 static inline bool split_round_is_over(const struct world *w,
                                        const struct launch *l)
 {

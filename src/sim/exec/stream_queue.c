@@ -94,7 +94,7 @@ static struct stream *stream_create_locked(int device, bool blocking,
 }
 
 /* Mark a stream as parked if it was destroyed and has no work left.  Return
- * true only for the call that marks it. */
+ * true only if this call has marked it. */
 static bool stream_is_over(struct stream *s)
 {
 	SCOPED_LOCK(&s->lock);

@@ -17,7 +17,7 @@
 
 /* ---- the thread ------------------------------------------------------- */
 
-/* Wait until the worker is wanted or its timer expires.  Return false if
+/* Wait until the worker is needed or its timer expires.  Return false if
  * neither happens for a long time; the stream then has no worker.  Called with
  * the lock held; releases and re-acquires it. */
 static bool worker_sleep_locked(struct stream *s)
