@@ -177,8 +177,8 @@ CUresult driver_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes,
 	if (!virtual_location_is_host(&prop->location))
 		return create(handle, bytes, bytes, prop);
 	/* Host memory is not claimed from a device.  An allocation can be as
-	 * large as the memory of all devices together, which is the host's
-	 * memory. */
+	 * large as the memory of all devices together, which is the size of the
+	 * host's memory. */
 	return bytes / (size_t)device_count() > device_memory_bytes()
 	               ? CUDA_ERROR_OUT_OF_MEMORY
 	               : create(handle, bytes, 0, prop);

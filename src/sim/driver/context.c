@@ -44,9 +44,9 @@ static struct CUctx_st *created;
 /* Id of the newest context.  Guarded by lock. */
 static unsigned long long last_id = COHORT_SIM_MAX_DEVICES;
 
-/* The contexts below the current one.  A NULL entry means that no context was
- * current.  Owned by the thread, and freed by the destructor of the key when
- * the thread ends. */
+/* The contexts below the current one on the thread's stack.  A NULL entry means
+ * that no context was current.  Owned by the thread, and freed by the
+ * destructor of the key when the thread ends. */
 static _Thread_local CUcontext *below;
 static _Thread_local size_t depth, room;
 static pthread_key_t key;
@@ -261,8 +261,8 @@ CUresult driver_cuCtxCreate_v2(CUcontext *context, unsigned int flags,
 	return push(c);
 }
 
-/* Create a context.  The simulator has no execution affinity, so @params must
- * be empty. */
+/* Create a context.  The simulator does not implement execution affinity, so
+ * @params must be empty. */
 CUresult driver_cuCtxCreate_v3(CUcontext *context, CUexecAffinityParam *params,
                                int count, unsigned int flags, CUdevice device)
 {

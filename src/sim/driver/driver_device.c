@@ -198,9 +198,9 @@ static void report_runtime(void *caller)
 	        caller_is.dli_fname);
 }
 
-/* Fail.  The first call also prints which library made it.  These tables are
- * undocumented; a CUDA runtime requests them to check that the driver is
- * NVIDIA's. */
+/* Always return an error.  The first call also prints the name of the calling
+ * library.  Export tables are undocumented; a CUDA runtime requests them to
+ * check that the driver is NVIDIA's. */
 CUresult driver_cuGetExportTable(const void **table, const CUuuid *id)
 {
 	static atomic_flag said = ATOMIC_FLAG_INIT;

@@ -6,17 +6,17 @@
  * The list of CUDA driver functions: X(since, name, symbol, form, parameters,
  * arguments, ...)
  *
- * cuGetProcAddress() finds a function by its name, and libcuda.so.1 exports the
- * function as symbol, which ends in a version if it does so in CUDA's header.
- * A name may be listed several times: @since is the first version of CUDA in
- * which the name means this symbol.  @form says which other form of the
- * function exists, and what the function needs:
+ * cuGetProcAddress() finds a function by @name, and libcuda.so.1 exports the
+ * function as @symbol, which has the version suffix (such as _v2) of CUDA's
+ * header, if any.  A name may be listed several times: @since is the first
+ * version of CUDA in which the name means this symbol.  @form says which other
+ * form of the function exists, and what the function needs:
  *
  * PLAIN   - no other form; needs no context
  * CONTEXT - no other form; needs a current context
  * STREAM  - symbol_ptsz() takes NULL for the thread's own stream; default
  *           streams need a context
- * CONFIG  - as STREAM, with the stream in config
+ * CONFIG  - like STREAM, with the stream in the argument config
  * WAITS   - symbol_ptds() runs on the thread's own stream and waits for it
  *           (driver_names.c); needs a current context
  *

@@ -81,7 +81,7 @@ static enum step kernel_step(struct stream *s, struct work *w,
 
 	if (d->effort != EFFORT_OWN)
 		return STEP_LATER;
-	/* Wake other streams first, because the kernel can take long. */
+	/* Wake other streams first, because the kernel can take a long time. */
 	stream_settle();
 	device_forbid_calls(true);
 	error = k->what.run(k->what.user);
@@ -102,8 +102,8 @@ static const struct graph_kind kernel_kind = {
 
 /* Record the events that the launch attributes name: the events that follow the
  * kernel if @behind, otherwise the events that precede it.  A programmatic
- * event that a block triggers follows the kernel, because the block may trigger
- * it only at its end. */
+ * event that is not triggered at the start of a block follows the kernel,
+ * because the block may trigger it as late as at its end. */
 static cudaError_t record_events(const struct host_launch *l, bool behind)
 {
 	cudaError_t error = cudaSuccess;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Implements the driver's properties of addresses, and copies of rectangles */
+/* Implements the driver's functions that query attributes of addresses, and
+ * two-dimensional copies */
 
 #include <string.h>
 
@@ -200,8 +201,8 @@ CUresult driver_cuPointerGetAttributes(unsigned int count,
 	return CUDA_SUCCESS;
 }
 
-/* Store the attribute, which has no effect: copies that it makes synchronous in
- * CUDA are always synchronous here. */
+/* Store the attribute.  It has no effect, because the copies that it makes
+ * synchronous in CUDA are always synchronous here. */
 CUresult driver_cuPointerSetAttribute(const void *value,
                                       CUpointer_attribute attribute,
                                       CUdeviceptr memory)

@@ -31,8 +31,8 @@ static const CUlaunchConfig *own_config(const CUlaunchConfig *config,
 	return room;
 }
 
-/* ASYNC_OF_symbol is the asynchronous function that symbol_ptds() queues on the
- * thread's own stream.  symbol_ptds() then waits for this stream. */
+/* ASYNC_OF_symbol is the asynchronous function that symbol_ptds() calls for the
+ * thread's own stream.  symbol_ptds() then waits for that stream. */
 #define ASYNC_OF_cuMemcpy cuMemcpyAsync
 #define ASYNC_OF_cuMemcpyPeer cuMemcpyPeerAsync
 #define ASYNC_OF_cuMemcpyHtoD_v2 cuMemcpyHtoDAsync_v2
@@ -98,7 +98,8 @@ static const struct entry {
 	function own; /* variant for threads' own streams, or NULL */
 } entries[] = { DRIVER_FUNCTIONS(ENTRY) DRIVER_ALIASES(ALIAS) };
 
-/* Find the newest function with @name that exists in @version. */
+/* Find the newest variant of the function @name that exists in CUDA
+ * @version. */
 static CUdriverProcAddressQueryResult look_up(const char *name, int version,
                                               uint64_t flags, void **out)
 {

@@ -31,8 +31,8 @@ CUresult driver_result(cudaError_t last, cudaError_t error)
 	return driver_code(error);
 }
 
-/* Copy the address that a call of the runtime has stored, if the call returned
- * no @error. */
+/* Copy to *@memory the address that a call of the runtime stored in *@got, if
+ * the result of the call, @error, is cudaSuccess.  Return @error. */
 static cudaError_t driver_give(CUdeviceptr *memory, cudaError_t error,
                                void *const *got)
 {

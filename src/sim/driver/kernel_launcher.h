@@ -39,9 +39,9 @@ struct host_launch {
 	void *const *pointers;
 
 	/* The attributes, or NULL.  The launcher must ignore attributes that
-	 * name events, because the simulator records these events when the
-	 * stream reaches the launch.  Only programmatic events that blocks
-	 * trigger are recorded when the launch is done. */
+	 * name events, because the simulator records these events: when the
+	 * launch is done if they are programmatic events without
+	 * triggerAtBlockStart, otherwise when the stream reaches the launch. */
 	const CUlaunchAttribute *attributes;
 	unsigned int attribute_count;
 };
@@ -50,9 +50,9 @@ struct host_launch {
  * host_kernel - the function that a launcher returns for a launch
  *
  * The stream calls @run(@user) as a host function each time that the launch
- * runs.  A captured launch runs each time that its graph runs.  @run may take
- * long and may block.  It returns CUDA_SUCCESS, or the error with which the
- * device fails and that every later call on the device returns.
+ * runs.  A captured launch runs each time that its graph runs.  @run may take a
+ * long time and may block.  It returns CUDA_SUCCESS or an error.  An error
+ * makes the device fail, and every later call on the device returns the error.
  *
  * After the last run, @drop(@user) is called on any thread, unless @drop is
  * NULL.  Neither function may call CUDA.
@@ -65,7 +65,7 @@ struct host_kernel {
 
 /*
  * host_launcher - choose the function to run for a launch
- * @launch: what the program launches
+ * @launch: the program's launch
  * @kernel: filled in on success
  *
  * Called on the thread that launches, with no lock held.  Must not call CUDA.

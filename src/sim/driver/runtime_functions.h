@@ -3,7 +3,7 @@
 #define SIM_DRIVER_RUNTIME_FUNCTIONS_H
 
 /*
- * The list of driver functions that only call a function of the runtime
+ * Lists the driver functions that only call a function of the runtime
  *
  * Each entry has the format of driver_functions.h, followed by the runtime's
  * call (driver_runtime.c).
@@ -66,8 +66,8 @@
 	  host_cudaDeviceGetStreamPriorityRange, \
 	  (int *, least, int *, greatest))
 
-/* Store in *memory the address that @call stores in got.  @call is made only if
- * @valid. */
+/* Store in *memory the address that @call stores in got.  Make the call only if
+ * @valid is true. */
 #define DRIVER_GIVE(valid, call) \
 	memory && (valid) ? driver_give(memory, call, &got) \
 	                  : cudaErrorInvalidValue
@@ -153,7 +153,7 @@
 	copy_set(DRIVER_MEMORY(memory), value, count, sizeof(value), stream, \
 	         wait)
 
-/* A copy function, and its asynchronous variant. */
+/* Entries for a copy function and its asynchronous variant. */
 #define CU_COPY(X, since, name, version, to, from) \
 	CU_VIA(X, since, name, version, WAITS, \
 	  (to, dst, from, src, size_t, bytes), \
@@ -163,8 +163,8 @@
 	  (to, dst, from, src, size_t, bytes, CUstream, stream), \
 	  DRIVER_COPY_ASYNC)
 
-/* A function that fills memory with values of @type, and its asynchronous
- * variant. */
+/* Entries for a function that fills memory with values of @type, and for its
+ * asynchronous variant. */
 #define CU_SET(X, name, type) \
 	CU_VIA(X, 3020, name, _v2, WAITS, \
 	  (CUdeviceptr, memory, type, value, size_t, count), \
@@ -174,7 +174,7 @@
 	   CUstream, stream), \
 	  DRIVER_FILL(stream, false))
 
-/* Errors of a copy with an invalid context. */
+/* Evaluate to @call or, if one of the two contexts is invalid, to an error. */
 #define DRIVER_PEERS(call) \
 	(driver_device_of(to) >= 0 && driver_device_of(from) >= 0 \
 		 ? (call) : cudaErrorDeviceUninitialized)
@@ -265,7 +265,8 @@
 	  host_cudaStreamAttachMemAsync(stream, DRIVER_MEMORY(memory), bytes, \
 	                                flags))
 
-/* Waits need not flush remote writes, because there are none. */
+/* Entries for a write of a word, and for a wait for a word.  A wait ignores the
+ * flag that asks for a flush of remote writes, because there are none. */
 #define CU_WORD(X, since, bits) \
 	CU_VIA(X, since, cuStreamWriteValue##bits, _v2, STREAM, \
 	  (CUstream, stream, CUdeviceptr, address, uint##bits##_t, value, \

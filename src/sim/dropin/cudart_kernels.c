@@ -4,11 +4,13 @@
  * Implements the functions of libcudart that a program with kernels calls
  *
  * The host platform runs no kernels unless a launcher is set
- * (driver/kernel_launcher.h).  A program with kernels still starts: kernels are
- * registered silently, so that the message about a launched kernel can name it.
+ * (driver/kernel_launcher.h).  Even without a launcher, a program with kernels
+ * can start: its kernels are registered silently, so that the message about a
+ * launch can name the kernel.
  *
  * Functions here and in cudart_absent.c declare only the arguments that they
- * use.  Callers pass all of them, which C's calling conventions allow.
+ * use.  Callers pass all arguments of the CUDA function, which C's calling
+ * conventions allow.
  */
 
 #include "sim/dropin/unsupported.h"
@@ -61,7 +63,8 @@ EXPORT(void, __cudaRegisterHostVar, (void))
 
 /* ---- launches --------------------------------------------------------- */
 
-/* The launch configuration from kernel<<<...>>> for the kernel's host stub. */
+/* The launch configuration that kernel<<<...>>> passes to the kernel's host
+ * stub. */
 static _Thread_local struct {
 	struct dim3 grid, block;
 	size_t shared;

@@ -32,7 +32,7 @@
 
 struct host_calls {
 	/* True if calls are refused: in a forked child, as in CUDA, and if the
-	 * environment could not be read, which is reported on stderr.  Only
+	 * platform could not be opened, which is reported on stderr.  Only
 	 * functions that return strings may then be called. */
 	bool refused;
 
@@ -61,9 +61,9 @@ struct host_calls {
 };
 
 /* Return the functions of this process's drop-in platform.  The first call sets
- * it up from COHORT_HOST_DEVICES, COHORT_HOST_STRICT, COHORT_HOST_SYNC and
- * COHORT_FAULTS.  The result is constant and never NULL.  May be called from
- * any thread. */
+ * the platform up from COHORT_HOST_DEVICES, COHORT_HOST_STRICT,
+ * COHORT_HOST_SYNC and COHORT_FAULTS.  The result is constant and never NULL.
+ * May be called from any thread. */
 COHORT_API const struct host_calls *cohort_host_calls(void);
 
 /* Return the functions that control the drop-in platform.  The result is
@@ -80,7 +80,8 @@ COHORT_API const char *cohort_drop_in(void);
 	result name parameters
 
 /* Body of a function that forwards to the platform.  If the platform refuses
- * calls, the function returns an error, unless it returns strings. */
+ * calls, the function is forwarded only if it returns a string; otherwise, it
+ * returns an error. */
 #define CALLS_FORWARD(result, name, arguments)                                 \
 	const struct host_calls *calls = cohort_host_calls();                  \
                                                                                \

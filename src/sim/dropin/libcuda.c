@@ -3,9 +3,10 @@
 /*
  * Implements libcuda.so.1
  *
- * Every function in the list forwards under its own symbol.  A function that
- * uses a stream also has the symbol that CUDA's header substitutes in programs
- * that are compiled for per-thread default streams.
+ * Every function in the list is exported under its own symbol and forwards to
+ * the host platform.  A function that uses a stream also has the symbol that
+ * CUDA's header substitutes in programs that are compiled for per-thread
+ * default streams.
  */
 
 #include "sim/dropin/host_calls.h"

@@ -3,9 +3,10 @@
 /*
  * Implements libcudart.so.13 or, if CUDART is 12, libcudart.so.12
  *
- * Every function in the lists forwards under its own name.  A function that
- * uses a stream also has a variant, with the suffix _ptsz or _ptds, that CUDA's
- * header substitutes in programs compiled for per-thread default streams.
+ * Every function in the lists is exported under its own name and forwards to
+ * the host platform.  A function that uses a stream also has a variant, with
+ * the suffix _ptsz or _ptds, that CUDA's header substitutes in programs
+ * compiled for per-thread default streams.
  */
 
 #include "sim/dropin/host_calls.h"
@@ -59,8 +60,8 @@
 	                      ? cudaEnablePerThreadDefaultStream               \
 	                      : flags)
 
-/* Define a function under the name that its CUDA 13 signature has in CUDA
- * 12. */
+/* Define a function with its CUDA 13 signature, under the name that CUDA 12
+ * uses for this signature. */
 #define V2(result, name, entry, ...)                                           \
 	PLAIN(result, name##_v2, entry, __VA_ARGS__)
 #define V2_STREAM(result, name, entry, ...)                                    \
@@ -161,7 +162,7 @@ EXPORT(cudaError_t, cudaRuntimeGetVersion, (int *version))
 	return cudaSuccess;
 }
 
-/* Look up a driver function as of this version of the runtime. */
+/* Look up the variant of a driver function for this version of the runtime. */
 EXPORT(cudaError_t, cudaGetDriverEntryPoint,
        (const char *symbol, void **out, unsigned long long flags,
         enum cudaDriverEntryPointQueryResult *status))

@@ -17,7 +17,8 @@
 
 NCCL_FUNCTIONS(FORWARD)
 
-/* Do nothing, because the environment is read only once. */
+/* Define a function that does nothing, because the simulator reads the
+ * environment only once. */
 #define IGNORE(since, result, name, parameters, arguments)                     \
 	EXPORT(result, p##name, (void))                                        \
 	{                                                                      \
@@ -28,7 +29,7 @@ NCCL_DEBUG_FUNCTIONS(IGNORE)
 
 /* ---- functions that the host platform lacks --------------------------- */
 
-/* Results of a function that is refused. */
+/* Results of the functions that the host platform lacks, by result type. */
 #define REFUSAL_ncclResult_t ncclInvalidUsage
 #define REFUSAL_int (-1)
 #define REFUSAL_ncclTeam_t ((ncclTeam_t){ 0, 0, 0 })

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Implements libnvidia-ml.so.1: the simulator's devices in NVML, with the
- * functions that NCCL uses, and functions that identify devices
+ * Implements libnvidia-ml.so.1, which exposes the simulator's devices through
+ * NVML
  *
- * The devices are on PCI and can access one another's memory.  They have no
- * NVLink, no fabric and no confidential computing.
+ * Only the functions that NCCL uses and the functions that identify devices are
+ * implemented.  The devices are on PCI and can access one another's memory.
+ * They have no NVLink, no fabric and no confidential computing.
  */
 
 #include "sim/dropin/nvml_abi.h"
@@ -20,7 +21,7 @@
 
 #define NVML(name, parameters) EXPORT(nvmlReturn_t, name, parameters)
 
-/* The driver version to report, because there is no driver. */
+/* Driver version that is reported, although there is no driver. */
 #define NO_VERSION "0.0"
 
 /* One element per device.  The address of an element is the device's handle. */
@@ -338,8 +339,8 @@ NVML(nvmlDeviceGetPciInfo_v3, (nvmlDevice_t device, nvmlPciInfo_t *pci))
 	return NVML_SUCCESS;
 }
 
-/* Get the PCI address in the newest layout, for a function that converts it to
- * an older layout in @pci. */
+/* Get the PCI address in the newest layout.  The caller converts it to another
+ * layout and stores it in @pci. */
 static nvmlReturn_t newest_pci(nvmlDevice_t device, const void *pci,
                                nvmlPciInfo_t *newest)
 {
@@ -402,7 +403,7 @@ NVML(nvmlDeviceGetCudaComputeCapability,
 					major, minor, number(device)));
 }
 
-/* Return an error count.  It is always 0, because the host handles its memory
+/* Store an error count.  It is always 0, because the host handles its memory
  * errors. */
 NVML(nvmlDeviceGetMemoryErrorCounter,
      (nvmlDevice_t device, unsigned int type, unsigned int counter,

@@ -48,8 +48,8 @@ static struct subject *add_locked(const void *key, const char *name)
 	return subject;
 }
 
-/* Report a subject, unless it was reported before.  An unknown subject is named
- * @name. */
+/* Report a subject, unless it was reported before.  A subject that is not in
+ * the list gets the name @name. */
 static void report(const void *key, const char *name, const char *why)
 {
 	struct subject *subject;

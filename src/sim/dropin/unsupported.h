@@ -22,7 +22,8 @@ cudaError_t unsupported_kernel(const void *host);
  * cudaErrorNotSupported, which becomes the thread's last error. */
 cudaError_t unsupported_function(const char *name);
 
-/* Define an exported function of CUDA that is not supported. */
+/* Define an exported CUDA function that only reports that it is not
+ * supported. */
 #define ABSENT(name)                                                           \
 	EXPORT(cudaError_t, name, (void))                                      \
 	{                                                                      \

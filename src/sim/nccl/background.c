@@ -71,8 +71,8 @@ void background_drop(struct ncclComm *comm)
 
 typedef void (*visit_fn)(struct ncclComm *comm, void *user);
 
-/* Call @fn for every communicator of a batch, perhaps more than once.  For a
- * join that creates a child, call it for the parent. */
+/* Call @fn for every communicator of a batch, possibly more than once.  For a
+ * join that creates a child, call @fn for the parent. */
 static void visit(const struct batch *b, visit_fn fn, void *user)
 {
 	const struct launch *l;
@@ -106,8 +106,8 @@ static void add(struct ncclComm *comm, void *user)
 	b->comms[b->count++] = comm;
 }
 
-/* Change the state of @comm from @from to @to, unless a scripted fault has set
- * another state. */
+/* Change the state of @comm from @from to @to.  Do nothing if a scripted fault
+ * has set another state. */
 static void change_state(struct ncclComm *comm, ncclResult_t from,
                          ncclResult_t to)
 {

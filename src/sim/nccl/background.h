@@ -6,25 +6,25 @@
  * Runs groups that contain nonblocking communicators (ncclConfig_t) on a
  * background thread, one thread per group
  *
- * ncclGroupEnd() returns ncclInProgress at once.  Until the thread is done,
- * every communicator of the group reports ncclInProgress, and the program may
- * only query its state or abort it.  After the thread is done, the
- * communicators report the result of the group.
+ * ncclGroupEnd() immediately returns ncclInProgress.  Until the thread is done,
+ * each communicator of the group reports ncclInProgress, and the program may
+ * only query or abort the communicator.  After that, the communicators report
+ * the result of the group.
  */
 
 #include "sim/nccl/nccl_group.h"
 
 struct background {
 	/* Owned by the background thread, which holds references to the
-	 * communicators: the program can abort a communicator before the thread
-	 * has reached it. */
+	 * communicators, because the program can abort a communicator before
+	 * the thread has reached it. */
 	struct batch batch;
 	struct ncclComm **comms; /* communicators that report ncclInProgress */
 	size_t count;
 
 	/* Atomic; reference count: one for each communicator that has not
-	 * released this object, plus one for the thread.  Acquire and release,
-	 * because the last user frees the object. */
+	 * released this object, plus one for the thread.  Decremented with
+	 * acquire and release, because the last user frees the object. */
 	atomic_size_t users;
 
 	/* Atomic; set with release if a communicator of the group is being
@@ -43,7 +43,7 @@ struct background {
  *
  * Returns:
  *   ncclInProgress   the thread is running
- *   ncclSystemError  no memory or no thread; nothing of the batch was run
+ *   ncclSystemError  no memory or no thread; none of the batch was run
  */
 ncclResult_t background_run(struct batch *batch);
 
@@ -55,11 +55,12 @@ ncclResult_t background_run(struct batch *batch);
 void background_fail(const struct batch *batch, ncclResult_t error);
 
 /* Wait until the background operation of @comm is done, and release it.
- * Returns at once if @comm has none.  May be called from any thread. */
+ * Returns immediately if @comm has none.  May be called from any thread. */
 void background_settle(struct ncclComm *comm);
 
-/* Wait as background_settle() does, for a thread that aborts or revokes @comm.
- * Ranks of the same group that still wait for other ranks then stop waiting. */
+/* Cut short the background operation of @comm, which is being aborted or
+ * revoked, and release it once it is done.  Ranks of the same group that still
+ * wait for other ranks stop waiting. */
 void background_end(struct ncclComm *comm);
 
 /* Release the background operation of a communicator that is being freed,

@@ -11,8 +11,8 @@
 #include "sim/cuda/memory_table.h"
 #include "sim/strict/fault.h"
 
-/* False under ThreadSanitizer.  A lookup takes a lock, which would order
- * threads that the program does not order and so hide data races. */
+/* False under ThreadSanitizer, because the lock of a lookup would synchronize
+ * threads that the program does not synchronize, and so hide data races. */
 #if defined(__SANITIZE_THREAD__)
 static const bool looks_memory_up = false;
 #else
@@ -78,7 +78,7 @@ static void check_memory(const struct member *m, const struct call *c,
 		                     "the %s buffer of %s was freed", which,
 		                     text);
 	/* Registered or mapped ranges can be adjacent, so a buffer can extend
-	 * into the next one. */
+	 * into the next range. */
 	room = found.bytes - (size_t)((const char *)p - found.start);
 	if (room < bytes && found.kind != MEMORY_REGISTERED &&
 	    found.kind != MEMORY_MAPPED)
@@ -226,11 +226,13 @@ static void bounce_unmap(const struct member *m, const struct call *c,
 		bounce_free(bounced->recv, c->recv);
 }
 
-/* Largest bounce buffer of a call that can be split into parts.  It is so small
- * that a core's own cache still has the results when they are copied. */
+/* Largest bounce buffer of a call that can be split into parts.  Small enough
+ * that the results are still in the core's own cache when they are copied from
+ * the buffer. */
 #define BOUNCE_BYTES ((size_t)512 * 1024)
 
-/* Return the number of elements for which a call gets bounce buffers. */
+/* Return the number of a call's first elements for which its bounce buffers
+ * have room. */
 static size_t bounce_count(const struct member *m, const struct call *c)
 {
 	const struct use u = use_of(m, c);
@@ -255,8 +257,8 @@ static bool bounce_map(const struct member *m, const struct call *c,
 	u = use_of(m, bounced);
 	bounced->send =
 		bounce_alloc(m, (void *)(uintptr_t)c->send, u.send * size);
-	/* The receiver copies a message, so no other process needs to map its
-	 * buffer. */
+	/* The receiver itself copies a message, so no other process needs to
+	 * map the receive buffer. */
 	if (c->recv == c->send && u.recv == u.send)
 		bounced->recv = (void *)(uintptr_t)bounced->send;
 	else if (c->kind != CALL_RECV)

@@ -27,7 +27,8 @@ void buffers_check_call(const struct ncclComm *comm, const struct call *call);
 void buffers_check_launch(const struct launch *launch);
 
 /* Check that the buffers of @launch were not freed after it was queued.  Called
- * when a rank arrives with the launch. */
+ * when the launch starts to take part in its rank's communicator
+ * (rendezvous.c). */
 void buffers_check_arrival(const struct launch *launch);
 
 /* Functions that copy buffers which other processes cannot map, for

@@ -3,8 +3,8 @@
 /*
  * Ends communicators: finalize, destroy, abort, revoke
  *
- * Releasing a rank frees nothing and does not wait.  Releasing the last rank
- * waits for the work of all ranks and frees everything.
+ * Releasing the last rank waits for the work of all ranks and frees everything.
+ * Releasing any other rank neither waits nor frees.
  */
 
 #include "base/backoff.h"
@@ -43,8 +43,8 @@ static ncclResult_t comm_sync(struct ncclComm *comm)
 	return comm_drain(comm);
 }
 
-/* Free a world whose ranks in this process are all released, after its work is
- * done. */
+/* Wait for the work of a world, and free the world.  All its ranks in this
+ * process have been released. */
 static void end_world(struct world *w, const char *function)
 {
 	int i;
@@ -60,7 +60,7 @@ static void end_world(struct world *w, const char *function)
 	comm_free_world(w);
 }
 
-/* Release one rank; the last one frees the world. */
+/* Release one rank.  Releasing the last rank frees the world. */
 static ncclResult_t comm_reclaim(struct ncclComm *comm, const char *function)
 {
 	struct world *w = meeting_world(comm);
@@ -172,7 +172,7 @@ ncclResult_t comm_quiesce(struct ncclComm *comm)
 	struct backoff b = BACKOFF;
 
 	/* Other threads might still be cutting short the work of related
-	 * communicators, and must find the flags raised. */
+	 * communicators, and must find the abort flags raised. */
 	while (comm_family_is_cut(comm))
 		backoff_wait(&b, UINT64_MAX);
 	comm_lower(comm);
@@ -202,8 +202,8 @@ static ncclResult_t revoke(struct ncclComm *comm)
 	if (strict_is_on())
 		lifetime_enter(comm, "ncclCommRevoke");
 	comm_pulse(comm);
-	/* Relaxed, because only the owner reads it: the owner makes all calls
-	 * except an abort. */
+	/* Relaxed, because only the thread that uses the communicator reads the
+	 * flag.  Other threads may only abort. */
 	store_relaxed(&comm->revoked, true);
 	comm->finalized = true;
 	background_end(comm);

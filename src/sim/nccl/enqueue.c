@@ -131,9 +131,9 @@ static bool has_device(const struct world *w, int device)
 }
 
 /* Return the scripted fault of a path between @comm's device and another rank's
- * device.  Its kind is 0 if there is none.  Only faults that name @comm's
- * device as the second end count.  Like NCCL, ignore direct paths if
- * NCCL_P2P_DISABLE is 1. */
+ * device.  The fault's kind is 0 if there is none.  Consider only faults that
+ * name @comm's device as the second end of the path.  Like NCCL, ignore direct
+ * paths if NCCL_P2P_DISABLE is 1. */
 static struct cohort_fault path_fault(const struct ncclComm *comm)
 {
 	const char *off = getenv("NCCL_P2P_DISABLE");
@@ -159,9 +159,9 @@ static ncclResult_t garble(const struct call *c, struct stream *s)
 	return copied(copy_garble(s, (void *)(uintptr_t)c->send, NULL));
 }
 
-/* Apply the scripted fault of a path, if any, to a call of this rank: corrupt
- * the data that it sends, or store in @fault a fault of the call that has the
- * effect of the broken path. */
+/* Apply the scripted fault of a path, if any, to a call of this rank: either
+ * corrupt the data that the call sends, or store in @fault a fault of the call
+ * that has the same effect as the broken path. */
 static ncclResult_t cross(struct ncclComm *comm, const struct call *c,
                           struct stream *s, struct cohort_fault *fault)
 {
@@ -291,7 +291,7 @@ static ncclResult_t resolve(const struct ncclComm *comm, struct call *c)
 	return ncclSuccess;
 }
 
-/* Check a call, and add it to the open group or queue it at once. */
+/* Check a call, and either add it to the open group or queue it immediately. */
 static ncclResult_t add(struct ncclComm *comm, struct call *c,
                         cudaStream_t stream, bool grouped)
 {
@@ -339,8 +339,7 @@ static ncclResult_t add(struct ncclComm *comm, struct call *c,
 	               : launch_one(comm, c, s, &fault);
 }
 
-/* Return true if the call can be queued at once, without opening a group for
- * it. */
+/* Return true if the call can be queued without opening a group for it. */
 static bool needs_no_group(const struct ncclComm *comm, const struct call *c)
 {
 	return !group_is_open() && !call_is_p2p(c) && comm_blocks(comm);

@@ -9,7 +9,7 @@
  * @call: the call; a scripted fault might change it
  *
  * The arguments are checked in NCCL's order.  The call joins the thread's open
- * group; if none is open, it is a group by itself.
+ * group; if none is open, the call is a group by itself.
  */
 ncclResult_t enqueue(struct ncclComm *comm, struct call *call,
                      cudaStream_t stream);

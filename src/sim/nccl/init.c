@@ -4,13 +4,14 @@
  * Creates unique ids, and implements the calls with which ranks join a
  * communicator
  *
- * If processes share memory, a thread of the process that created an id, the
- * root (root.h), lets ranks join by the id.  Otherwise, the ranks are threads
- * of one process, and join in a meeting (meeting.h).
+ * If processes share memory, ranks join through the root, a thread of the
+ * process that created the id (root.h).  Otherwise, the ranks are threads of
+ * one process, and join in a meeting (meeting.h).
  *
  * As in NCCL, the handle is stored during the call, before the other ranks have
  * joined, so that another thread can abort an init that waits forever.  If the
- * init fails later, the handle stays stored and must be aborted, once.
+ * init fails later, the handle stays valid, and the program must abort the
+ * communicator, once.
  */
 
 #include <stdlib.h>
@@ -38,7 +39,7 @@ struct content {
 
 #define ID_MAGIC UINT64_C(0x636f686f72746964)
 
-/* Start a root for a new number and return the number, or 0 on failure. */
+/* Start the root of a new id.  Return the id's number, or 0 on failure. */
 static uint64_t open_root(void)
 {
 	const uint64_t number = meeting_number();
@@ -73,7 +74,7 @@ static bool is_own(const struct content *c)
 }
 
 /* Return the number in @id, or 0 if this process cannot use the id.  Store the
- * number of the process that created the id. */
+ * number of the process that created the id in @process_out. */
 static uint64_t id_number(const ncclUniqueId *id, uint64_t *process_out)
 {
 	struct content c;
@@ -171,7 +172,7 @@ static ncclResult_t add(const struct request *r, const uint64_t *numbers,
 	return ncclSuccess;
 }
 
-/* Check the arguments in NCCL's order, and then for values that only the
+/* Check the arguments in NCCL's order.  Then check for values that only the
  * simulator refuses. */
 static ncclResult_t check(const struct request *r, ncclConfig_t *config_out)
 {
@@ -180,8 +181,9 @@ static ncclResult_t check(const struct request *r, ncclConfig_t *config_out)
 	if (!r->comm)
 		return group_fail(ncclInvalidArgument,
 		                  "ncclCommInitRank: comm is NULL");
-	/* Relaxed, because other threads might already poll this handle for the
-	 * new communicator. */
+	/* Atomic, because other threads might already be polling this handle
+	 * for the new communicator.  Relaxed, because NULL publishes no
+	 * data. */
 	__atomic_store_n(r->comm, NULL, __ATOMIC_RELAXED);
 	if (r->rank < 0 || r->rank >= r->n)
 		return group_fail(
@@ -244,8 +246,8 @@ static ncclResult_t join_rank(const struct request *r, const ncclUniqueId *ids)
 	return result;
 }
 
-/* Join, and wait for the other ranks.  As in NCCL, this function always waits,
- * or makes the end of the open group wait. */
+/* Join, and wait for the other ranks.  As in NCCL, a call outside a group waits
+ * even for a nonblocking communicator. */
 static ncclResult_t join_and_wait(const struct request *r,
                                   const ncclUniqueId *id)
 {
@@ -348,8 +350,8 @@ static ncclResult_t check_devices(int n, const int *devices)
 	return ncclSuccess;
 }
 
-/* Add the joins of all ranks.  @process is the creator of the id with @number,
- * or 0 if the ranks join without an id. */
+/* Add the joins of all ranks.  @process is the process that created the id with
+ * @number, or 0 if the ranks join without an id. */
 static void add_all(ncclComm_t *comms, int n, const int *devices,
                     uint64_t number, uint64_t process)
 {
@@ -361,7 +363,8 @@ static void add_all(ncclComm_t *comms, int n, const int *devices,
 	};
 	ncclConfig_t config;
 
-	/* Ignore the results: the end of the group returns the last error. */
+	/* Ignore the results, because the end of the group returns the last
+	 * error. */
 	for (; r.rank < n; r.rank++) {
 		r.comm = &comms[r.rank];
 		r.device = devices ? devices[r.rank] : r.rank;
@@ -394,7 +397,8 @@ ncclResult_t host_ncclCommInitAll(ncclComm_t *comms, int ndev,
 	group_start();
 	add_all(comms, ndev, devlist, id.number, id.process);
 	result = group_end();
-	/* End the root, because it may have no connected rank that ends it. */
+	/* If no rank has connected to the root, the root would never end by
+	 * itself. */
 	if (result != ncclSuccess && result != ncclInProgress && shared)
 		root_dismiss(&id);
 	return result;

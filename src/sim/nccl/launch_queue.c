@@ -11,7 +11,7 @@
 #include "sim/nccl/nccl_comm.h"
 #include "sim/strict/fault.h"
 
-/* Return true if a launch need not wait for its turn, and ends as soon as its
+/* Return true if it is the launch's turn and the launch ends as soon as its
  * collectives are done. */
 static bool can_begin(const struct launch *l)
 {
@@ -20,7 +20,7 @@ static bool can_begin(const struct launch *l)
 }
 
 /* Queue a launch after the rank's earlier launches.  The stream takes ownership
- * of the caller's reference. */
+ * of the caller's reference to the launch. */
 static void push(struct launch *l, struct stream *s, uint64_t *position_out)
 {
 	struct work w = { .step = rendezvous_step, .launch = l };
@@ -69,7 +69,7 @@ static void drop_launch(struct work *w)
 	struct ncclComm *comm = comm_of(w->launch->member);
 
 	launch_put(w->launch);
-	/* The release follows the graph's last use of the communicator.  It
+	/* The release follows the graph's last use of the communicator, and
 	 * pairs with the acquire of a thread that waits for the graphs before
 	 * it frees the communicator. */
 	atomic_fetch_sub_explicit(&comm->captured, 1, memory_order_release);
@@ -114,7 +114,7 @@ static const struct graph_kind launch_kind = {
 };
 
 /* Capture a launch into a graph.  If this fails, the capture becomes invalid,
- * and cudaStreamEndCapture() reports it. */
+ * and cudaStreamEndCapture() reports the failure. */
 static void capture(struct launch *l, struct stream *s, size_t others)
 {
 	struct work w = { .step = rendezvous_step, .launch = l };

@@ -20,16 +20,16 @@
  */
 ncclResult_t launch_check(const struct launch *launch);
 
-/* Check only that the streams of @launch are captured into one graph or not at
- * all.  Returns the codes of launch_check(). */
+/* Check only that either all streams of @launch are being captured into one
+ * graph or none is being captured.  Returns the codes of launch_check(). */
 ncclResult_t launch_check_captures(const struct launch *launch);
 
 /* Queue a launch on its stream, or capture it into the stream's graph.
  * Consumes the caller's reference. */
 void launch_queue(struct launch *launch);
 
-/* Load the kernels of @launch that a device of its communicator has not used
- * before.  As on a GPU, loading a kernel waits for the work in flight
+/* Load the kernels of @launch on those devices of its communicator that do not
+ * have them yet.  As on a GPU, loading a kernel waits for the work in flight
  * (COHORT_HOST_SYNC=device, see cuda/sync.h). */
 void kernels_load(const struct launch *launch);
 

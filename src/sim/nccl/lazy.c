@@ -25,8 +25,8 @@ enum {
 };
 
 enum step_of_pair {
-	/* The rank has reached its first message.  (The value is the shift of
-	 * the bits that record this step.) */
+	/* The rank has reached its first message to or from the peer.  (The
+	 * value is the shift of the bits that record this step.) */
 	NEEDED = 0,
 	/* The rank has made its side of the connection. */
 	MADE = 2,
@@ -34,8 +34,8 @@ enum step_of_pair {
 
 /* The connections of a world.  Guarded by the world's lock. */
 struct connections {
-	int arrived; /* ranks that have reached their first collective */
-	unsigned char pairs[]; /* completed steps, by rank and peer */
+	int arrived; /* number of ranks at or past their first collective */
+	unsigned char pairs[]; /* bits of completed steps, by rank and peer */
 };
 
 int lazy_init(void)
@@ -108,8 +108,8 @@ static unsigned messages(const struct launch *l, int peer)
 	return found;
 }
 
-/* Return true if the launch is the first of its rank that needs connections for
- * a collective that is not built from messages. */
+/* Return true if this is the rank's first launch with a collective that is not
+ * built from messages. */
 static bool needs_all(const struct launch *l)
 {
 	size_t i;
@@ -120,8 +120,8 @@ static bool needs_all(const struct launch *l)
 	return false;
 }
 
-/* Record the connections that the launch needs, and store whether any pair is
- * new.  Return false if out of memory. */
+/* Record the connections that the launch needs, and set *@is_new if any of them
+ * is new.  Return false if out of memory. */
 static bool add_connections(const struct launch *l, bool simulated,
                             bool *is_new)
 {
@@ -158,7 +158,7 @@ static bool is_crossed(const struct world *w, int rank, int peer)
 }
 
 /* End the program because of two crossed messages.  The error message does not
- * depend on the rank that finds them. */
+ * depend on which of the two ranks finds them. */
 __attribute__((noreturn)) static void
 die_of_crossing(const struct world *w, int rank, int peer, bool is_send)
 {
@@ -220,8 +220,8 @@ static ncclResult_t await(const struct launch *l, bool simulated,
 	return ncclSuccess;
 }
 
-/* Make this rank's side of the connections that a launch's new messages need,
- * for which NCCL allocates memory. */
+/* Make this rank's side of the connections that a launch's messages need.  Wait
+ * as for an allocation, because NCCL allocates memory for connections. */
 static void make_connections(const struct launch *l)
 {
 	struct world *w = l->member->world;
@@ -237,8 +237,8 @@ static void make_connections(const struct launch *l)
 }
 
 /* Record all launches of the group before the first wait, because one thread
- * can act for several ranks.  Ranks of several processes are always
- * connected. */
+ * can act for several ranks.  Skip communicators that span several processes,
+ * because their ranks are always connected. */
 ncclResult_t lazy_connect(const struct launch *first, bool simulated)
 {
 	ncclResult_t result = ncclSuccess;

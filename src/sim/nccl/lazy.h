@@ -13,7 +13,7 @@
  * waits.
  *
  * The first send to a peer waits for the peer's first receive from this rank,
- * and the first receive for the peer's first send.  Gathers, scatters and
+ * and the first receive waits for the peer's first send.  Gathers, scatters and
  * all-to-alls are made of sends and receives.  Connecting a pair is a memory
  * operation (cuda/sync.h), and neither side launches before both are connected.
  *
@@ -30,8 +30,8 @@
 
 struct connections;
 
-/* Read COHORT_HOST_CONNECT.  Return COHORT_OK, or COHORT_INVALID with a message
- * that quotes a bad value. */
+/* Read COHORT_HOST_CONNECT.  Return COHORT_OK or, if the value is invalid,
+ * COHORT_INVALID with a message that quotes the value. */
 int lazy_init(void);
 
 /* Return true if ranks are connected at their first call. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Detects communicators that two threads use at once, and communicators that
- * are used after they were released (see lifetime.h) */
+/* Detects communicators that two threads use at the same time, and
+ * communicators that are used after they were released (see lifetime.h) */
 
 #include "sim/nccl/lifetime.h"
 
@@ -65,7 +65,7 @@ static void leave(struct ncclComm **link)
 	struct ncclComm *comm = *link;
 
 	*link = comm->lifetime.next_inside;
-	/* The release orders the read of the link before the next thread's
+	/* The release orders the read of next_inside before the next thread's
 	 * write. */
 	store_release(&comm->lifetime.inside, 0);
 }
@@ -116,9 +116,8 @@ void lifetime_release(struct ncclComm *comm, const char *function)
 	if (before)
 		member_abort_program(function, &comm->member,
 		                     "already released by %s", before);
-	/* A thread that releases a communicator no longer uses it.  Another
-	 * thread might free the communicator before the releasing thread
-	 * reaches the end of its group. */
+	/* Unregister this thread now, because another thread might free the
+	 * communicator before this thread reaches the end of its group. */
 	while (*link && *link != comm)
 		link = &(*link)->lifetime.next_inside;
 	if (*link)
@@ -171,7 +170,8 @@ void lifetime_check_mixed(const struct world *w, const struct ncclComm *comm,
 
 /* Return true if the communicator would be freed while a graph still uses it.
  * An aborted communicator does not count: a thread that aborts cannot know
- * whether other threads have captured graphs, so the abort waits for them. */
+ * whether other threads have captured graphs, so the abort waits for the
+ * graphs. */
 static bool outlived_by_graph(const struct ncclComm *comm)
 {
 	return load_relaxed(&comm->captured) &&

@@ -3,11 +3,11 @@
 #define SIM_NCCL_LIFETIME_H
 
 /*
- * Detects, in strict mode, a communicator that two threads use at once or that
- * is freed too early
+ * Detects, in strict mode, a communicator that two threads use at the same time
+ * or that is freed too early
  *
- * Strict mode keeps the memory of a freed communicator, with another magic
- * number, so that a later use is always detected.
+ * Strict mode keeps the memory of a freed communicator, marked with another
+ * magic number, so that a later use is always detected.
  */
 
 #include <stdint.h>
@@ -22,8 +22,8 @@ struct lifetime {
 	/* Atomic; number of the thread that is using the communicator, or 0. */
 	_Atomic uint64_t inside;
 
-	/* Atomic; NCCL function that the current user called.  NULL or a string
-	 * literal. */
+	/* Atomic; NCCL function that the thread in @inside called.  NULL or a
+	 * string literal. */
 	const char *_Atomic entered_by;
 
 	/* Atomic; NCCL function that released the communicator.  NULL or a
@@ -36,15 +36,16 @@ struct lifetime {
 	struct ncclComm *_Atomic child;
 
 	/* Next in the list of communicators that one thread is using.  Owned by
-	 * this thread. */
+	 * that thread. */
 	struct ncclComm *next_inside;
 
-	/* Next destroyed communicator.  Constant once it is destroyed. */
+	/* Next destroyed communicator.  Constant once this communicator is
+	 * destroyed. */
 	struct ncclComm *next_destroyed;
 };
 
-/* Initialize these checks if strict mode is on.  Call after strict_init(); more
- * than one call is harmless. */
+/* Initialize the checks of this file if strict mode is on.  Call after
+ * strict_init(); more than one call is harmless. */
 void lifetime_init(void);
 
 /*
@@ -70,21 +71,23 @@ void lifetime_check_idle(const struct ncclComm *comm, const char *function);
  * from it. */
 void lifetime_release(struct ncclComm *comm, const char *function);
 
-/* End the program if some ranks of @world were aborted and others destroyed
- * with work in flight.  @comm is the communicator that is being released. */
+/* End the program if some ranks of @world were aborted and others were
+ * destroyed while they had work in flight.  @comm is the communicator that is
+ * being released. */
 void lifetime_check_mixed(const struct world *world,
                           const struct ncclComm *comm, const char *function);
 
-/* Check a world whose ranks are all released, before waiting for its work.  No
- * thread or graph may still use a communicator of the world. */
+/* End the program if a thread or graph still uses a communicator of @world.
+ * Called when all its ranks have been released, before waiting for their
+ * work. */
 void lifetime_check_free(const struct world *world, const char *function);
 
-/* Check a world that is about to be freed, after its work is done.  No thread
- * may still access buffers. */
+/* End the program if a thread may still be accessing buffers of @world.  Called
+ * after the work of @world is done, before it is freed. */
 void lifetime_check_buffers(struct world *world, const char *function);
 
-/* End the program if a child that @comm failed to create was released before
- * @comm is aborted. */
+/* End the program if creating a child of @comm failed and the child has already
+ * been released.  Called before @comm is aborted. */
 void lifetime_check_child(const struct ncclComm *comm, const char *function);
 
 /* Add a freed communicator to the list of destroyed communicators.

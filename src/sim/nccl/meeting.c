@@ -41,7 +41,7 @@ static int compare(const void *a, const void *b)
 }
 
 /* Sort the ranks that will be in a communicator, so that the ranks of each
- * communicator are adjacent.  Return their number. */
+ * communicator are adjacent.  Return the number of these ranks. */
 static int sort(struct join **places, int ranks)
 {
 	int i, n = 0;
@@ -64,8 +64,8 @@ static int run_end(struct join *const *sorted, int first, int n)
 	return i;
 }
 
-/* Make @comm rank @rank of @w.  Other ranks can then find @comm through the
- * world. */
+/* Make @comm the communicator of rank @rank in @w.  Other ranks can then find
+ * @comm through the world. */
 static void take_place_locked(struct ncclComm *comm, struct world *w, int rank)
 {
 	w->members[rank] = &comm->member;
@@ -101,8 +101,8 @@ static void attach_worlds(struct join *const *sorted, int n, bool keep)
 }
 
 /* Create one world for the ranks of each color.  @places has an entry for each
- * rank, which is NULL for an excluded rank, and is sorted by this function.
- * Create no world at all if out of memory. */
+ * rank (NULL for an excluded rank); this function sorts it.  Create no world at
+ * all if out of memory. */
 static ncclResult_t make_worlds_locked(struct join **places, int ranks)
 {
 	int i, end, n = sort(places, ranks);
@@ -146,7 +146,7 @@ static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
  * newest to the oldest; the other meetings follow, from the oldest to the
  * newest. */
 static struct meeting *meetings;
-static uint64_t numbers; /* last number that was assigned */
+static uint64_t numbers; /* last meeting number that was assigned */
 
 /* ---- meetings --------------------------------------------------------- */
 
@@ -387,8 +387,8 @@ static void use_up_locked(const struct join *j)
 	}
 }
 
-/* Leave a meeting because of an abort.  No rank can then join by the same
- * id. */
+/* Leave a meeting because of an abort.  After that, no rank can join by the
+ * same id. */
 static void leave_for_good_locked(struct join *j)
 {
 	if (j->kind == JOIN_BY_ID && !j->meeting->spoiled) {
@@ -444,8 +444,8 @@ static bool is_over_locked(const struct join *first)
 	return all;
 }
 
-/* Return the result of @j's meeting, and leave it.  The last rank frees the
- * meeting. */
+/* Return the result of @j's meeting, and leave the meeting.  The last rank to
+ * leave frees it. */
 static ncclResult_t result_locked(struct join *j)
 {
 	struct meeting *m = j->meeting;
@@ -465,8 +465,8 @@ static ncclResult_t result_locked(struct join *j)
 	return result;
 }
 
-/* Wait until all meetings of a group are complete or one of its ranks is
- * aborted.  The caller holds the lock, which is released during the wait. */
+/* Wait until all meetings of a group are complete or one of the group's ranks
+ * is aborted.  The caller holds the lock, which is released during the wait. */
 static ncclResult_t wait_locked(struct join *first)
 {
 	ncclResult_t result = ncclSuccess, r;

@@ -22,8 +22,8 @@ uint64_t meeting_open(void);
 /* Return a new number that identifies the meeting of an ncclCommInitAll(). */
 uint64_t meeting_number(void);
 
-/* Run the joins of one NCCL group.  All of them arrive at their meetings, or
- * none if one of them cannot arrive.  Waits until the meetings are complete. */
+/* Run the joins of one NCCL group.  If one of them cannot arrive at its
+ * meeting, none of them arrives.  Waits until the meetings are complete. */
 ncclResult_t meeting_run(struct join *first);
 
 /* Return true if @join must stop waiting because its communicator, its parent

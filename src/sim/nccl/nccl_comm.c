@@ -70,8 +70,8 @@ void registered_free(struct registration *r)
 }
 
 /* End the program if a buffer that a collective has used is still registered
- * when its communicator ends (strict mode).  NCCL would use a proxy thread that
- * it has already freed. */
+ * when its communicator ends (strict mode).  In this case, NCCL would use a
+ * proxy thread that it has already freed. */
 static void check_registered(const struct ncclComm *comm)
 {
 	const struct registration *r;
@@ -179,8 +179,8 @@ static void raise_all(struct ncclComm *comm, bool pulse)
 
 	pthread_mutex_lock(&family_lock);
 	do {
-		/* Raise the flag before reading the rank's stream from the
-		 * member at.  Both accesses are seq_cst. */
+		/* Raise the flag before world_abort() reads the rank's stream
+		 * (member.at).  Both accesses are seq_cst. */
 		atomic_store(&relative->member.aborted, true);
 		relative->aborted_for_good =
 			relative->aborted_for_good || !pulse;
@@ -225,8 +225,7 @@ void comm_lower(struct ncclComm *comm)
 
 	SCOPED_LOCK(&family_lock);
 	do {
-		/* Keep the flag of a real abort, which NCCL would also
-		 * clear. */
+		/* Unlike NCCL, do not lower the flag of a permanent abort. */
 		if (!relative->aborted_for_good)
 			store_release(&relative->member.aborted, false);
 		relative = relative->next_in_family;
@@ -308,7 +307,7 @@ ncclResult_t comm_answer(struct ncclComm *comm, ncclResult_t result)
 {
 	if (comm_blocks(comm))
 		return result;
-	/* The call was refused at once, so the communicator does not keep the
+	/* A revoked communicator refuses the call but does not record the
 	 * error. */
 	if (result == ncclInvalidUsage && load_relaxed(&comm->revoked))
 		return result;

@@ -29,12 +29,12 @@ struct ncclComm {
 	 * Guarded by meeting.c's lock. */
 	struct join *join;
 
-	/* Atomic; reference count: the owner (until the world is freed), and
-	 * threads that wait until the communicator or its children are
-	 * created. */
+	/* Atomic; reference count: one for the owner (until the world is
+	 * freed), and one for each thread that waits until the communicator or
+	 * its children are created. */
 	atomic_int users;
 
-	struct lifetime lifetime; /* checks of strict mode */
+	struct lifetime lifetime; /* state of strict mode's checks */
 
 	/* Ring of communicators that are aborted together: a parent and the
 	 * children that share its resources.  Guarded by nccl_comm.c's
@@ -52,22 +52,23 @@ struct ncclComm {
 	atomic_int async_error;
 
 	/* Atomic; the background operation in progress, or NULL.  Set by the
-	 * thread that uses the communicator, and taken by the thread that waits
-	 * for it (background.c). */
+	 * thread that uses the communicator, and cleared by the thread that
+	 * waits for the operation (background.c). */
 	struct background *_Atomic background;
 
 	/* Atomic; true if ncclCommRevoke() was called.  Relaxed, because only
-	 * the owner reads it. */
+	 * the thread that uses the communicator reads it. */
 	atomic_bool revoked;
 
 	/* Atomic; true if ncclCommDestroy() or ncclCommAbort() was called.
-	 * Relaxed, because only the owner reads it. */
+	 * Relaxed, because only the thread that uses the communicator reads
+	 * it. */
 	atomic_bool ending;
 
 	/* Atomic; number of graph nodes, including nodes of executable graphs,
 	 * that use the communicator.  The communicator is freed only after all
-	 * of them are destroyed.  The release orders their last use before the
-	 * free. */
+	 * of them are destroyed.  Decremented with release, which orders a
+	 * node's last use before the free. */
 	_Atomic uint64_t captured;
 
 	/* The following members are guarded by lock. */
@@ -80,7 +81,7 @@ struct ncclComm {
 	/* Owned by the thread that uses the communicator.  That thread writes
 	 * here on every call, so the members share no cache line with data that
 	 * other threads read. */
-	/* number of calls so far, by which faults select a call */
+	/* number of calls so far; a scripted fault selects a call by number */
 	_Alignas(CACHE_LINE) uint64_t operations;
 	struct launch *open; /* launch in the open group, or NULL */
 	struct stream *last;
@@ -147,7 +148,7 @@ bool comm_family_is_cut(struct ncclComm *comm);
 void comm_lower(struct ncclComm *comm);
 
 /* Return true if a new child shares the resources of @comm and is aborted with
- * it.  @configured is splitShare or shrinkShare of its configuration. */
+ * it.  @configured is splitShare or shrinkShare of @comm's configuration. */
 bool comm_shares(const struct ncclComm *comm, int configured);
 
 /* Do the first checks of an NCCL function that needs a communicator, in NCCL's
@@ -155,13 +156,13 @@ bool comm_shares(const struct ncclComm *comm, int configured);
  * fails the open group. */
 ncclResult_t comm_use(struct ncclComm *comm, const char *function);
 
-/* Check that no operation is in progress on @comm and that, if it is
- * nonblocking, no operation has failed.  An aborted communicator is ready. */
+/* Check that the state of @comm is ncclSuccess: no operation is in progress,
+ * and none has failed.  An aborted communicator passes the check. */
 ncclResult_t comm_ready(struct ncclComm *comm);
 
 /* Return the result of an NCCL function: @result itself or, if @comm is
- * nonblocking, the state of @comm.  An error becomes the permanent state of
- * @comm. */
+ * nonblocking, the state of @comm.  An error becomes the permanent state of a
+ * nonblocking @comm. */
 ncclResult_t comm_answer(struct ncclComm *comm, ncclResult_t result);
 
 /* Return true unless @comm is a nonblocking communicator. */
@@ -184,8 +185,8 @@ void config_override(ncclConfig_t *config);
 
 /* ---- errors (nccl_error.c) --------------------------------------------- */
 
-/* Store @text for ncclGetLastError() and return @result.  @text must be a
- * string literal or otherwise never be freed. */
+/* Store @text for ncclGetLastError() and return @result.  @text must never be
+ * freed, as a string literal. */
 ncclResult_t comm_error(ncclResult_t result, const char *text);
 
 const char *comm_last_error(void);

@@ -22,7 +22,8 @@
 
 static const struct field {
 	size_t offset;
-	/* first NCCL version with the field; ignored in older structures */
+	/* first NCCL version that has the field; the field is ignored in older
+	 * structures */
 	unsigned int since;
 	int low, high; /* range of the field's allowed values */
 	int usual;     /* default value of the field */

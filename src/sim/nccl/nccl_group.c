@@ -3,7 +3,7 @@
 /*
  * Collects the calls of a group, and executes them at its end
  *
- * All state belongs to the calling thread.
+ * All state is thread-local.
  */
 
 #include "sim/nccl/nccl_group.h"
@@ -86,9 +86,9 @@ static float launch_us(const struct launch *l)
  * Store an estimate of how long a list of launches takes, in microseconds
  *
  * A launch takes a fixed time, plus the time to transfer its rank's bytes at a
- * fixed rate.  The longest launch counts, because all ranks run at once.  The
- * estimate is only good for comparisons and models no real machine.  If there
- * are no launches, store nothing.
+ * fixed rate.  The longest launch counts, because all ranks run concurrently.
+ * The estimate is only good for comparisons and models no real machine.  If
+ * there are no launches, store nothing.
  */
 static void simulate_launches(const struct launch *first, ncclSimInfo_t *info)
 {
@@ -191,7 +191,8 @@ ncclResult_t batch_run(struct batch *batch, ncclResult_t error)
 	return batch_finish(batch, error, NULL);
 }
 
-/* The thread that executes the end of a group. */
+/* The thread that executes the end of a group: undecided, the calling thread,
+ * or a background thread. */
 enum mode {
 	MODE_ANY,
 	MODE_BLOCKING,
@@ -232,7 +233,7 @@ ncclResult_t group_fail(ncclResult_t result, const char *text)
 }
 
 /* Insert a launch into the group's list, sorted by world.  Every thread queues
- * on its worlds in this order, so that threads cannot wait for each other in a
+ * its launches in this order, so that threads cannot wait for each other in a
  * cycle. */
 static void insert(struct launch *l)
 {
@@ -259,9 +260,9 @@ void group_block(void)
 	group.mode = MODE_BLOCKING;
 }
 
-/* Account for @comm when one of its joins or jobs enters the group: choose the
- * thread that executes the group's end.  Fail if the group mixes blocking and
- * nonblocking communicators. */
+/* Choose the thread that executes the group's end when a join or job of @comm
+ * enters the group.  Fail if the group mixes blocking and nonblocking
+ * communicators. */
 static ncclResult_t take_mode(const struct ncclComm *comm)
 {
 	if (load_relaxed(&comm->ending))
@@ -286,8 +287,8 @@ struct launch *group_launch(struct ncclComm *comm)
 		return NULL;
 	comm->open = l;
 	insert(l);
-	/* For launches, unlike joins and jobs, mixing is allowed: the last
-	 * communicator decides. */
+	/* Unlike joins and jobs, launches of blocking and nonblocking
+	 * communicators can be mixed.  The last communicator decides. */
 	group.mode = mode_of(comm);
 	return l;
 }

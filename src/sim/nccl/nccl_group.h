@@ -26,8 +26,8 @@ struct batch {
 	size_t job_count, job_room;
 };
 
-/* Run all work in a batch and empty the batch.  If @error is an error, run
- * nothing. */
+/* Run all work in a batch and empty the batch.  If @error is an error, only
+ * empty it. */
 ncclResult_t batch_run(struct batch *batch, ncclResult_t error);
 
 void group_start(void);
@@ -42,12 +42,12 @@ ncclResult_t group_end_call(ncclResult_t result);
 /* Discard the open group of a thread that is about to exit. */
 void group_drop(void);
 
-/* Mark the open group as failed with @result, if it is an error, store @text
- * for ncclGetLastError(), and return @result. */
+/* Mark the open group as failed with @result, if @result is an error, store
+ * @text for ncclGetLastError(), and return @result. */
 ncclResult_t group_fail(ncclResult_t result, const char *text);
 
-/* Mark the open group as failed with @result, if it is an error, and return
- * @result.  The caller has already called comm_error(). */
+/* Mark the open group as failed with @result, if @result is an error, and
+ * return @result.  The caller has already called comm_error(). */
 ncclResult_t group_record_error(ncclResult_t result);
 
 bool group_is_open(void);
@@ -57,13 +57,13 @@ bool group_is_open(void);
 struct launch *group_launch(struct ncclComm *comm);
 
 /* Let a rank join at the end of the open group.  Takes ownership of @join and
- * frees it on failure.  All communicators for which one group has joins or jobs
- * must be blocking, or all must be nonblocking. */
+ * frees it on failure.  The communicators of a group's joins and jobs must be
+ * all blocking or all nonblocking. */
 ncclResult_t group_join(struct join *join);
 
-/* Run @fn(@comm) at the end of the open group, after all launches.  All
- * communicators for which one group has joins or jobs must be blocking, or all
- * must be nonblocking. */
+/* Run @fn(@comm) at the end of the open group, after all launches.  The
+ * communicators of a group's joins and jobs must be all blocking or all
+ * nonblocking. */
 ncclResult_t group_job(group_job_fn fn, struct ncclComm *comm);
 
 /* Make the end of the open group wait until all of its work is done, even for

@@ -26,11 +26,12 @@ struct join {
 	enum join_kind kind;
 	/* process that created the id, or 0 if there is no id */
 	uint64_t process;
-	/* number of the id, of the call, or of the parent's world */
+	/* number of the id, of the ncclCommInitAll() call, or of the parent's
+	 * world */
 	uint64_t number;
 	size_t list_count; /* length of @list */
-	/* Other ids (each followed by its process if ranks may be in several
-	 * processes), or the excluded ranks. */
+	/* Numbers of the other ids (each followed by the number of its process
+	 * if ranks may be in several processes), or the excluded ranks. */
 	uint64_t *list;
 	int n;     /* number of ranks that may take part */
 	int rank;  /* number of this rank among the ranks that may take part */
@@ -50,8 +51,8 @@ struct join {
 	ncclWindow_t *window_out;
 
 	/* Points to an atomic flag that is set if another communicator of the
-	 * group was aborted or revoked.  NULL if an abort of another one does
-	 * not end this join. */
+	 * group was aborted or revoked.  NULL if an abort of another
+	 * communicator does not end this join. */
 	const atomic_bool *ended;
 
 	/* Time at which a scripted fault's delay ends, or 0 if there is no
@@ -63,7 +64,7 @@ struct join {
 
 	/* Guarded by meeting.c's lock. */
 	struct meeting *meeting; /* NULL until the rank has arrived */
-	bool left;               /* the rank gave up without joining */
+	bool left;               /* the rank left without joining */
 };
 
 /*
@@ -71,8 +72,8 @@ struct join {
  * @rank:      rank in the new communicator, or in the parent of a split
  * @operation: FAULT_INIT or FAULT_SPLIT (fault.h)
  *
- * Returns the error that the fault asks for, or ncclSuccess; the fault can also
- * delay @join.
+ * Returns the error that the fault specifies, or ncclSuccess.  The fault can
+ * also delay @join.
  */
 ncclResult_t join_apply_fault(struct join *join, int rank, uint64_t operation);
 

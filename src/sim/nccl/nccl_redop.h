@@ -21,7 +21,7 @@ struct redop {
  * the communicator. */
 struct redops {
 	/* Number that identifies the communicator in handles, or 0 before the
-	 * first operation. */
+	 * first operation is created. */
 	int mark;
 	int count;
 	size_t room;

@@ -64,8 +64,9 @@ static bool registered_remove(struct ncclComm *comm, const void *handle,
 	return r;
 }
 
-/* Find a registration that was made by the same function and that covers all of
- * @like, and add a use to it.  Return NULL if there is none. */
+/* Find a registration that was made by the same function as @like and covers
+ * the whole range of @like, and add a use to it.  Return NULL if there is
+ * none. */
 static struct registration *registered_find(struct ncclComm *comm,
                                             const struct registration *like)
 {
@@ -218,7 +219,7 @@ static ncclResult_t make_window(struct ncclComm *comm, void *memory,
 	                             : result;
 }
 
-/* NCCL ignores unknown flags. */
+/* As in NCCL, ignore unknown flags. */
 ncclResult_t host_ncclCommWindowRegister(ncclComm_t comm, void *memory,
                                          size_t bytes, ncclWindow_t *window,
                                          int flags)

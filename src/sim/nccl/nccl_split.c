@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Creates communicators from others: ncclCommSplit() and ncclCommShrink()
+ * Creates communicators from existing ones: ncclCommSplit() and
+ * ncclCommShrink()
  *
  * A child can outlive its parent.  The child's handle is stored when the child
  * has been created, which can be after the call returns; before that, an abort
@@ -227,7 +228,8 @@ ncclResult_t host_ncclCommSplit(ncclComm_t comm, int color, int key,
 	return end_call(check_and_add(&r));
 }
 
-/* With NCCL_SHRINK_ABORT, first cut short the parent's work in flight. */
+/* If @flags contains NCCL_SHRINK_ABORT, cut short the parent's work in
+ * flight. */
 static ncclResult_t stop(struct ncclComm *comm, int flags)
 {
 	if (!(flags & NCCL_SHRINK_ABORT))

@@ -85,7 +85,7 @@ union control {
 	char room[CMSG_SPACE(FDS_MOST * sizeof(int))];
 };
 
-/* Number of attempts to send a message, made once per millisecond. */
+/* Maximum number of attempts to send a message, one per millisecond. */
 #define MOST_TRIES 10000
 
 static bool send_fds(int to, const void *data, size_t bytes, const int *fds,
@@ -125,8 +125,8 @@ static void close_all(const int *fds, int n)
 }
 
 /* Receive a message that has arrived.  Store up to @most descriptors and their
- * number.  Return false, without any descriptors, unless the message has
- * exactly @bytes. */
+ * number.  Return false, and store no descriptors, if the message has another
+ * size than @bytes or more than @most descriptors. */
 static bool receive_fds(int from, void *data, size_t bytes, int *fds, int most,
                         int *n_out)
 {
@@ -192,9 +192,10 @@ struct guest {
 
 struct root {
 	int fd;
-	bool spoiled;  /* true if a rank has left */
-	bool complete; /* true once all ranks have a reply */
-	int n;         /* number of ranks, or 0 before the first rank arrives */
+	bool spoiled; /* true if a rank has left */
+	/* true once all ranks have a reply, or if the id will not be used */
+	bool complete;
+	int n; /* number of ranks, or 0 before the first rank arrives */
 	int arrived;
 	struct guest *guests;
 };
@@ -265,9 +266,9 @@ static void seat_guest(struct root *r, struct guest *g)
 /* Timeout for the first message on a new connection. */
 #define HELLO_NS (5 * NS_PER_S)
 
-/* Wait for a message, at most HELLO_NS.  Resume the wait after EINTR.  This
- * thread blocks the program's signals, but a call of setuid() on another thread
- * sends it a signal that cannot be blocked. */
+/* Wait for a message, at most HELLO_NS.  Resume the wait after EINTR: this
+ * thread blocks the program's signals, but setuid() on another thread sends it
+ * a signal that cannot be blocked. */
 static void await_message(int fd)
 {
 	const uint64_t deadline = clock_deadline(HELLO_NS);
@@ -358,8 +359,8 @@ struct processes {
 	int n;
 };
 
-/* Return the index of a rank's process, or -1 if there are too many
- * processes. */
+/* Return the index of a rank's process, and add the process if it is new.
+ * Return -1 if there are too many processes. */
 static int index_of(const struct root *r, struct processes *p,
                     const struct guest *g)
 {
@@ -453,7 +454,7 @@ static void receive_all(struct root *r)
 }
 
 /* Wait until a rank connects or closes its connection.  If a rank has closed
- * its connection, never complete the init.  Connections that were made before
+ * its connection, the init never completes.  Connections that were made before
  * the close are accepted first. */
 static void serve(struct root *r, struct pollfd *fds)
 {

@@ -5,20 +5,21 @@
 /*
  * Connects the ranks of several processes that join by a unique id
  *
- * As in NCCL, the process that creates an id runs a thread for it, the root,
- * and every rank, even in the same process, connects to the root.  The
+ * As in NCCL, the process that creates an id runs a thread for it, called the
+ * root.  Every rank, even one in the same process, connects to the root.  The
  * connections use an abstract Unix socket that is open only to processes of the
  * same user.  Once all ranks have arrived, the root sends each of them the
  * shared segment and the memory of all processes.
  *
- * A rank that closes its connection earlier has left permanently.  The root's
- * reply to it says either that it has left or that all ranks have joined.
+ * A rank that closes its side of the connection before that has left
+ * permanently.  The root still replies, either that the rank has left or that
+ * all ranks have joined.
  */
 
 #include "platform/nccl_abi.h"
 #include "sim/nccl/segment.h"
 
-/* The reason why a rank cannot join, or ANSWER_MET. */
+/* The reason why a rank cannot join, or ANSWER_MET if it has joined. */
 enum answer_code {
 	ANSWER_MET,
 	ANSWER_LEFT, /* the rank itself has left */
@@ -32,7 +33,8 @@ enum answer_code {
 	ANSWER_GONE,
 };
 
-/* Store the reason as the last error, and return the result for it. */
+/* Store the text of @code for ncclGetLastError(), and return the NCCL
+ * result. */
 ncclResult_t answer_error(enum answer_code code);
 
 /* A unique id: the process that created it, and its number in that process. */
@@ -47,7 +49,7 @@ struct root_answer {
 	ncclResult_t result;
 	const char *why;
 	struct segment *segment;
-	uint64_t area; /* offset of the communicator's area */
+	uint64_t area; /* offset of the communicator's area in @segment */
 };
 
 /* Start the root of an id of this process.  Return false if out of memory or
@@ -59,9 +61,9 @@ bool root_open(uint64_t number);
  * @n:      number of ranks of the communicator
  * @list:   hash of the rank's ids except the first; must be the same on all
  *          ranks
- * @answer: receives the reason if there is no such root
+ * @answer: receives the reason if the rank cannot connect
  *
- * Returns a descriptor for root_poll_reply(), or -1 if there is no such root.
+ * Returns a descriptor for root_poll_reply(), or -1 if the rank cannot connect.
  */
 int root_connect(const struct root_id *id, int n, int rank, int device,
                  uint64_t list, struct root_answer *answer);

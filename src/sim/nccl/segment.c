@@ -38,11 +38,11 @@ struct segment_head {
 
 	/* Atomic; stacks of free areas, one per power of two.  The low half is
 	 * the offset of the top area in units of CACHE_LINE, the high half a
-	 * counter that changes on every update (against the ABA problem). */
+	 * counter that changes on every update (to avoid the ABA problem). */
 	_Atomic uint64_t free[SEGMENT_CLASSES];
 };
 
-/* Another process, whose memory is mapped here. */
+/* Another process whose memory this process has mapped. */
 struct peer {
 	struct peer *next;
 	uint64_t number;
@@ -140,7 +140,7 @@ static void peer_put_locked(struct peer *p)
  * If two such buffers had equal addresses in bits 12 to 27, an access to one
  * would miss the level 1 cache after an access to the other on AMD's Zen, which
  * predicts the cache way from those bits ("Take A Way", Lipp and others, 2020):
- * sums of 1 MiB by two ranks took 87 us instead of 20.  So each process's
+ * sums of 1 MiB by two ranks took 87 us instead of 20 us.  So each process's
  * memory is mapped at a different shift.
  */
 static void *map_apart(int fd, size_t bytes)

@@ -7,9 +7,9 @@
  * created from it
  *
  * The segment has no name in the file system.  The process that created the
- * unique id creates it and passes its descriptor over a socket (root.h), so it
- * disappears with the last process that uses it.  The segment is divided into
- * areas, one per communicator.
+ * unique id creates the segment and passes its descriptor over a socket
+ * (root.h).  So the segment disappears with the last process that uses it.  The
+ * segment is divided into areas, one per communicator.
  */
 
 #include <sched.h>
@@ -42,8 +42,8 @@ enum { SEGMENT_MEMORY, SEGMENT_LIFE, SEGMENT_FDS };
  */
 struct card {
 	/* Atomic; number of meetings that the rank has entered, and its
-	 * progress in the last one.  The release publishes the members
-	 * below. */
+	 * progress in the latest one.  Stored with release, which publishes the
+	 * members below. */
 	_Alignas(CACHE_LINE) _Atomic uint64_t state;
 
 	uint64_t what;  /* hash of the parameters of the rank's request */
@@ -52,10 +52,10 @@ struct card {
 	/* area of the rank's child, if the rank is the child's first rank */
 	uint64_t child;
 
-	/* Atomic; votes of a meeting whose first rank this is.  Written by all
-	 * ranks of the meeting.  The word contains a hash that identifies the
-	 * meeting, the number of ranks that have agreed, and whether a rank has
-	 * left. */
+	/* Atomic; votes of the meeting, if this rank is the meeting's first
+	 * one.  Written by all ranks of the meeting.  The word contains a hash
+	 * that identifies the meeting, the number of ranks that have agreed,
+	 * and whether a rank has left. */
 	_Atomic uint64_t votes;
 };
 
@@ -68,12 +68,12 @@ struct segment {
 	int processes;
 	int cores; /* number of CPUs that at least one process may run on */
 	struct span_window windows[SEGMENT_PROCESSES];
-	/* the other processes; NULL for this process */
+	/* the other processes, indexed by process; NULL for this process */
 	struct peer *peers[SEGMENT_PROCESSES];
 };
 
-/* Describe this process to the other processes.  Returns false if they cannot
- * map its memory or if out of descriptors. */
+/* Describe this process to the other processes.  Returns false if other
+ * processes cannot map its memory or if out of descriptors. */
 bool segment_describe_self(struct segment_process *out, int fds[SEGMENT_FDS]);
 
 /* Create a segment for @n processes and store its id.  Return its descriptor,
@@ -82,10 +82,11 @@ int segment_make(const struct segment_process *of, int n, uint64_t *id_out);
 
 /*
  * segment_get - map a segment, or acquire a reference to it
- * @fd:  its descriptor
- * @fds: the descriptors of its processes, SEGMENT_FDS each, in segment order
+ * @fd:  the segment's descriptor
+ * @fds: descriptors of its processes, SEGMENT_FDS each, in the segment's order
  *
- * The caller keeps all descriptors.  Returns NULL if out of memory.
+ * The caller keeps ownership of all descriptors.  Returns NULL if out of
+ * memory.
  */
 struct segment *segment_get(uint64_t id, int fd, const int *fds);
 
@@ -96,8 +97,8 @@ void segment_retain(struct segment *segment);
 int segment_self(const struct segment *segment);
 
 /* Allocate an area for a communicator of @n ranks and return its offset, or 0
- * if the segment is full.  The area is zeroed except for its number of
- * ranks. */
+ * if the segment is full.  The area is zeroed except for its members @n and
+ * @is_crowded. */
 uint64_t segment_area(const struct segment *segment, int n);
 
 void segment_free_area(const struct segment *segment, uint64_t offset);

@@ -3,8 +3,9 @@
 /*
  * Creates communicators whose ranks are in several processes (see spans.h)
  *
- * If ranks of such a communicator create another one, or a window, they agree
- * through cards in shared memory.  Each rank writes its own card:
+ * If ranks of such a communicator create another communicator, or a window,
+ * they agree through cards in shared memory.  Each rank records its progress
+ * in its own card:
  *
  * 	CAME -> AGREED -> DONE -> AWAY
  *
@@ -48,8 +49,8 @@ struct spanned {
 	int here;                   /* number of ranks in this process */
 
 	/* Reference count: one for the world until it is freed, and one for
-	 * each of its ranks that is creating another communicator, which may
-	 * take longer.  Guarded by lock. */
+	 * each of its ranks that is creating another communicator, which can
+	 * outlast the world.  Guarded by lock. */
 	int users;
 };
 
@@ -190,7 +191,8 @@ static void end(struct visit *v, ncclResult_t result, const char *why)
 	v->why = why;
 }
 
-/* Time that an aborted rank waits for other ranks, which might have ended. */
+/* Maximum time that an aborted rank waits for other ranks, whose processes
+ * might have ended. */
 #define MOST_NS UINT64_C(1000000000)
 
 static const char cut[] = "aborted while waiting for other ranks";
@@ -208,7 +210,8 @@ static void begin_by_id(struct visit *v)
 		end(v, a.result, a.why);
 }
 
-/* End the roots of all ids except the first, because only the first is used. */
+/* End the roots of all ids except the first, because only the root of the first
+ * id is used. */
 static void dismiss(const struct join *j)
 {
 	struct root_id id;
@@ -267,7 +270,7 @@ static void set_stage(const struct visit *v, int stage)
 	atomic_exchange(&v->mine->state, v->count * STAGES + (unsigned)stage);
 }
 
-/* Bit of the word that counts votes: it is set if a rank has left.  The bits
+/* Bit of a vote word (card.votes) that is set if a rank has left.  The bits
  * above it identify the view, and the bits below it count the ranks that have
  * agreed. */
 #define SPOILED (UINT64_C(1) << 15)
@@ -322,7 +325,8 @@ static void begin_in_comm(struct visit *v)
 	set_stage(v, CAME);
 }
 
-/* Return true if a rank with this state has a card that others may read. */
+/* Return true if a rank with this state has a card that other ranks may
+ * read. */
 static bool has_card(uint64_t state)
 {
 	return state % STAGES == CAME || state % STAGES == AGREED;
@@ -343,7 +347,7 @@ static void read_card(struct visit *v, int r)
 	m->is_in = c->is_in;
 	m->count = state / STAGES;
 	/* The rank might have left during the copy.  Reload the state by adding
-	 * 0, because this read cannot be reordered before the copy. */
+	 * 0, which, unlike a load, cannot be reordered before the copy. */
 	again = atomic_fetch_add(&c->state, 0);
 	m->has_entered = has_card(again) && again / STAGES == m->count;
 }
@@ -405,8 +409,8 @@ static void free_child(const struct visit *v)
 	v->mine->child = 0;
 }
 
-/* If this is the first rank of a child, allocate the child's area, unless it
- * has one for the current view.  Return false if out of memory. */
+/* If this is the first rank of a child, allocate the child's area, unless the
+ * child has one for the current view.  Return false if out of memory. */
 static bool make_child(struct visit *v)
 {
 	const struct span_rank *old = v->parent->shared->ranks;
@@ -432,9 +436,9 @@ static bool make_child(struct visit *v)
 	return true;
 }
 
-/* Vote for the current view.  Return false if the count is for another view or
- * if a rank has spoiled it.  The release publishes this rank's card; it pairs
- * with the acquire in is_agreed(). */
+/* Vote for the current view.  Return false if the votes are for another view or
+ * if a rank has spoiled the vote.  The release publishes this rank's card; it
+ * pairs with the acquire in is_agreed(). */
 static bool vote(const struct visit *v)
 {
 	uint64_t before = atomic_load(votes_of(v));
@@ -572,7 +576,8 @@ static void visit_init(struct visit *v, struct join *j)
 	if (!j->parent)
 		return;
 	v->parent = spanned_get(j->number);
-	/* The world is freed if all ranks in this process are aborted. */
+	/* NULL if the world was freed because all its ranks in this process
+	 * were aborted. */
 	if (!v->parent)
 		end(v, ncclInternalError, cut);
 }

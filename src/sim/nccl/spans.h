@@ -11,7 +11,7 @@
 
 #include "sim/nccl/nccl_join.h"
 
-/* Run the joins of one NCCL group, if processes share memory. */
+/* Run the joins of one NCCL group.  Only for processes that share memory. */
 ncclResult_t spans_run(struct join *first);
 
 /* Drop this process's reference to @world, after the last rank of this process

@@ -4,7 +4,8 @@
  * Loads NVIDIA's NCCL when this library is loaded, and forwards NCCL's
  * functions to it (see loader.h)
  *
- * Each function jumps to the real one with all of its caller's arguments.
+ * Each function jumps to NCCL's function of the same name, which receives all
+ * arguments of the caller.
  */
 
 #include "sim/nvidia/loader.h"
@@ -47,8 +48,8 @@ static const void *refuse(const char *name, bool is_text)
 /* clang-format on */
 
 /* Define an exported function p<name>, with <name> as a weak alias.  The
- * function jumps to *forward_<name>, which points to a function that fails
- * until the constructor sets the pointer. */
+ * function jumps to *forward_<name>.  Until the constructor sets this pointer,
+ * it points to a function that fails. */
 #define FUNCTION(since, result, name, parameters, arguments)                   \
 	static const void *refuse_##name(void)                                 \
 	{                                                                      \

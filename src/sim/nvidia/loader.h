@@ -64,7 +64,7 @@ bool elf_file_is_whole(const char *path, char *why, size_t why_bytes);
 /* ---- nccl_launch.c ----------------------------------------------------- */
 
 /* Run all launches of the kernels in @image on CPUs from now on.  Return false
- * if its tables do not match @version, or if out of memory. */
+ * if the tables in @image do not match @version, or if out of memory. */
 bool launch_begin(const struct nccl_version *version,
                   const struct image *image);
 

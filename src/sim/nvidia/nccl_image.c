@@ -17,8 +17,8 @@
 
 /* ---- the library in memory -------------------------------------------- */
 
-/* Find the code segment; a callback of dl_iterate_phdr().  Return 1 to end the
- * search. */
+/* Callback of dl_iterate_phdr(): find the code segment of an image.  Return 1
+ * to end the search. */
 static int find_text(struct dl_phdr_info *info, size_t bytes, void *arg)
 {
 	struct image *image = arg;

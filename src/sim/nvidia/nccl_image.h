@@ -34,8 +34,8 @@ struct image {
 };
 
 /* Find the image of a library or program.  @library is a handle from dlopen();
- * dlopen(NULL) returns the program's.  Return false if something required is
- * missing, and store the reason in @why. */
+ * dlopen(NULL) returns the handle of the program.  Return false if something
+ * required is missing, and store the reason in @why. */
 bool image_find(struct image *image, void *library, char *why,
                 size_t why_bytes);
 

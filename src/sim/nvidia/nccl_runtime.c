@@ -3,13 +3,13 @@
 /*
  * Redirects the CUDA runtime inside NCCL (see loader.h)
  *
- * Functions that the drop-in libcudart refuses or treats differently are
- * replaced with functions here: functions for kernels, and functions for
+ * This file replaces functions that the drop-in libcudart refuses or that must
+ * behave differently for NCCL: functions for kernels, and functions for
  * interprocess memory handles.
  *
- * No thread runs the functions while they are patched: NCCL's constructors have
- * run, and programs call NCCL through this library, which is still being
- * loaded.
+ * No thread runs the functions while they are patched, because NCCL's
+ * constructors have run, and programs call NCCL through this library, which is
+ * still being loaded.
  */
 
 #include "sim/nvidia/loader.h"
@@ -19,7 +19,8 @@
 #include "sim/dropin/host_calls.h"
 #include "sim/nvidia/patch.h"
 
-/* Code for compute capability 9.0, which the simulated devices have. */
+/* Compute capability 9.0, which the simulated devices have, as CUDA encodes
+ * it. */
 #define CODE 90
 #define SHARED_MOST (227 * 1024)
 
@@ -73,12 +74,12 @@ static cudaError_t get_function(const void **out, const void *kernel)
 /* ---- interprocess memory handles -------------------------------------- */
 
 /*
- * Create a handle of memory.  If the memory cannot be shared, create a handle
- * that contains just the address
+ * Create a handle of memory, or one that contains just the address if the
+ * memory cannot be shared
  *
  * NCCL creates handles of all its buffers, to send them to ranks of other
- * processes.  For ranks of its own process, it uses the address itself; without
- * shared memory, there are no other ranks.
+ * processes.  For ranks of the same process, NCCL uses the address itself.
+ * Without shared memory, all ranks are in the same process.
  */
 static cudaError_t get_handle(cudaIpcMemHandle_t *handle, void *memory)
 {

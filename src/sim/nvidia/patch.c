@@ -97,9 +97,9 @@ static void *find(const struct replacement *list, const char *name)
 	return NULL;
 }
 
-/* Return true if @name is a function of the runtime to redirect.  In a program,
- * the functions for the compiler (__cuda...) are included, because the
- * constructors that register kernels have not run. */
+/* Return true if @name is a function of the runtime to redirect.  If the image
+ * is a program, include the functions that compiled code calls (__cuda...),
+ * because the constructors that register kernels have not run yet. */
 static bool is_of_runtime(const struct redirection *r, const char *name)
 {
 	if (find(r->own, name))
@@ -145,8 +145,8 @@ struct span {
 	size_t count;
 };
 
-/* Check all functions before writing.  Return false if one has no room for a
- * jump or no target. */
+/* Check all functions before writing.  Return false if a function has no room
+ * for a jump or has no target. */
 static bool check_targets(const struct redirection *r, struct span *out,
                           char *why, size_t why_bytes)
 {

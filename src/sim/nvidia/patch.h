@@ -4,7 +4,8 @@
 
 #include "sim/nvidia/nccl_image.h"
 
-/* A replacement for the function @name.  The last one in a list has no name. */
+/* A replacement for the function @name.  The last entry of a list has no
+ * name. */
 struct replacement {
 	const char *name;
 	void *function;
@@ -13,7 +14,7 @@ struct replacement {
 /*
  * patch_runtime - redirect the CUDA runtime that is linked into an image
  * @runtime: handle of the library to redirect to
- * @own:     replacements for functions of that library; NULL for a program
+ * @own:     replacements that override that library; NULL for a program
  * @why:     on failure, receives the reason
  *
  * Each function of the runtime then jumps to its replacement or, if there is

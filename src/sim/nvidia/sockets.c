@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Makes NCCL wait at sockets without using a whole core
+ * Makes NCCL wait for sockets without using a whole core
  *
  * NCCL calls accept() and recv() on nonblocking sockets in a loop until a rank
  * connects or its data arrives.  The loop keeps a core busy, which the missing

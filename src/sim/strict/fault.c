@@ -287,7 +287,7 @@ static bool parse_kind(const char *text, struct cohort_fault *f)
 }
 
 /* Parse "RANK@OPERATION:", where * means any rank.  Return the text after the
- * colon, or NULL if @text does not start like this. */
+ * colon, or NULL if @text does not have this form. */
 static const char *parse_place(const char *text, struct cohort_fault *f)
 {
 	uint64_t rank;

@@ -26,14 +26,15 @@ int fault_init(void);
 enum { FAULT_INIT = 0, FAULT_SPLIT = 1 };
 
 /* Remove and return the fault for operation @operation of @rank or, if @init,
- * for an init or a split; its kind is 0 if there is none.  Stores the number of
- * the script in *@script_out, for fault_hold(). */
+ * for an init or a split.  The kind of the result is 0 if there is no such
+ * fault.  Stores the number of the script in *@script_out, for fault_hold(). */
 struct cohort_fault fault_take(int rank, bool init, uint64_t operation,
                                uint64_t *script_out);
 
 /* Return the first PATH or GARBLE fault, starting at index *@after, whose path
- * has @device at one end; its kind is 0 if there is none.  Stores the device at
- * the other end in *@other, and the index to continue at in *@after. */
+ * has @device at one end.  The kind of the result is 0 if there is no such
+ * fault.  Stores the device at the other end in *@other, and the index for the
+ * next call in *@after. */
 struct cohort_fault fault_of_path(int device, int *after, int *other);
 
 struct cohort_fault fault_between(int a, int b);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Read COHORT_HOST_STRICT, and end the program in strict mode */
+/* Reads COHORT_HOST_STRICT, and ends the program if strict mode finds an
+ * error */
 
 #include "sim/strict/strict.h"
 

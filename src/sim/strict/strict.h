@@ -4,14 +4,15 @@
 
 /*
  * Strict mode (COHORT_HOST_STRICT, see sim.h) ends a program that does
- * something that NCCL leaves undefined, and says on stderr what it was
+ * something that NCCL leaves undefined, and prints to stderr what the program
+ * did
  *
- * The files that check describe their checks: exec/launch_mismatch.h,
+ * The headers of the checks describe them: exec/launch_mismatch.h,
  * exec/rank_launch.h, nccl/buffers.h, nccl/lifetime.h, cuda/memory_table.h.
  *
- * The checks avoid pairs of acquire and release: these would order threads that
- * the program itself does not order, and a sanitizer would then miss the
- * program's races.
+ * The checks avoid pairs of acquire and release, because these would order
+ * threads that the program itself does not order, and a sanitizer would then
+ * miss the program's races.
  */
 
 #include <stdarg.h>
@@ -29,8 +30,8 @@ static inline bool strict_is_on(void)
 
 void strict_init(void);
 
-/* End the program with a line about a call of @function.  @which names the
- * rank, or is "". */
+/* Print an error message about a call of @function, and end the program.
+ * @which names the rank, or is "". */
 void strict_die(const char *function, const char *which, const char *format,
                 va_list args) __attribute__((format(printf, 3, 0), noreturn));
 

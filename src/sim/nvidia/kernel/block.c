@@ -10,8 +10,8 @@
 
 /* ---- reading the works of a batch ------------------------------------- */
 
-/* Size of the pieces into which a work is split if it wraps around the end of
- * NCCL's buffer. */
+/* Number of bytes of a work that are copied at a time, because a work can wrap
+ * around the end of NCCL's buffer. */
 #define PIECE 16
 
 static bool add_works(struct works *w, const struct batch *batch, size_t bytes)
@@ -118,8 +118,8 @@ static void start_messages(struct block *b)
 	b->task_count = 0;
 	for (; b->work < b->works.count; b->work++) {
 		work = read_p2p(layout_of(b), work_at(b, b->work, &room));
-		/* Do not start a message to the rank itself, which would be
-		 * copied at once. */
+		/* After an abort, do not start a message to the rank itself,
+		 * because it would be copied immediately. */
 		if (b->aborted && work.send_rank == b->comm->rank)
 			continue;
 		b->task_count +=
@@ -158,7 +158,8 @@ static void start_works(struct block *b)
 
 static void start_batch(struct block *b)
 {
-	/* This cannot fail: nvidia_kernel_check() has read all batches. */
+	/* This cannot fail, because nvidia_kernel_check() has already read all
+	 * batches. */
 	works_read(&b->works, b->kernels, b->arguments, b->batch);
 	b->batch = b->works.next;
 	b->work = 0;
@@ -176,8 +177,9 @@ static void end_batch(struct block *b)
 	b->in_batch = false;
 }
 
-/* Start the next works, the next batch, or nothing, after all tasks are
- * done. */
+/* Called when all tasks are done.  Start the next works of the batch or, if
+ * there are none, end the batch.  Between batches, start the next batch or, if
+ * there is none, end the block. */
 static void advance(struct block *b)
 {
 	b->task_count = 0;

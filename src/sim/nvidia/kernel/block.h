@@ -7,8 +7,8 @@
  *
  * A block is a list of batches, which run one after the other.  A batch
  * contains works, as NCCL calls the descriptions of collectives and messages:
- * either collectives, which run one after the other, or messages, which run all
- * at once.
+ * either collectives, which run one after the other, or messages or broadcasts,
+ * which run concurrently.
  */
 
 #include "sim/nvidia/kernel/kernel_table.h"

@@ -85,7 +85,8 @@ static void copy(void *to, const void *from, size_t bytes)
 
 /* ---- divisions -------------------------------------------------------- */
 
-/* Divide integers, rounding toward zero.  The sum might have wrapped around. */
+/* Divide integers, rounding toward zero.  The integers are sums, which might
+ * have wrapped around. */
 #define DEFINE_DIVIDE(name, type)                                              \
 	static void name(type *x, int64_t by, size_t count)                    \
 	{                                                                      \
@@ -123,7 +124,8 @@ static void divide(const struct combine *c, void *x, size_t count)
 
 /* ---- combining -------------------------------------------------------- */
 
-/* Reduce one or two sources.  If @scale, multiply the first source. */
+/* Reduce one or two sources.  If @scale, multiply the first source by the
+ * scalar. */
 static void fold(const struct combine *c, void *to, const void *const from[],
                  int froms, size_t count, bool scale)
 {

@@ -36,8 +36,9 @@ struct combine {
 	bool is_signed;
 };
 
-/* Describe the operation on elements of @type.  @scalar is the scalar in a work
- * or, if the work contains a pointer, the value to which it points. */
+/* Return a description of an operation on elements of @type.  @scalar is the
+ * scalar in a work or, if the work contains a pointer, the value to which it
+ * points. */
 struct combine combine_make(int type, enum operation operation,
                             uint64_t scalar);
 
@@ -47,9 +48,10 @@ uint64_t combine_scalar_at(int type, const void *address);
  * combine - reduce elements of one or more sources to one or more outputs
  * @count: number of elements
  * @scale: true if the first source is the rank's own, which PreMulSum scales
- * @last:  true if no source will follow, so that SumPostDiv divides
+ * @last:  true if no source will follow; only then does SumPostDiv divide
  *
- * An output may be the first or the second source, but must not overlap others.
+ * An output may be the same buffer as the first or the second source, but must
+ * not overlap any other buffer.
  */
 void combine(const struct combine *c, void *const to[], int tos,
              const void *const from[], int froms, size_t count, bool scale,

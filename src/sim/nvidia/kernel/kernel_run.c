@@ -45,7 +45,7 @@ static bool needs_device(const struct nvidia_kernels *k,
 	return false;
 }
 
-/* Check all batches of a block.  @written is true if the works are in
+/* Check all batches of a block.  @written is true if the works are already in
  * memory. */
 static bool check_block(const struct nvidia_kernels *k,
                         const struct arguments *a, int index, bool written,
@@ -107,8 +107,8 @@ static bool check(const struct nvidia_launch *launch, bool written, char *why,
 	return true;
 }
 
-/* Read no works: they might not be written yet, because a graph copies them
- * when it runs. */
+/* Do not read the works, because they might not be written yet: a graph copies
+ * them when it runs. */
 bool nvidia_kernel_check(const struct nvidia_launch *launch, char *why,
                          size_t size)
 {

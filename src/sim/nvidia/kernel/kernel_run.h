@@ -8,8 +8,7 @@
  * NCCL's host code fills structures in memory with the work for its kernels.
  * The functions here do this work on the simulated devices, whose memory is
  * host memory: step by step, they move data from the buffers of one rank to the
- * buffers of the next, and wait for each other at the counters of each
- * connection.
+ * buffers of the next, and synchronize through the counters of each connection.
  *
  * The structures differ between versions of NCCL: see kernel/layout.h.
  */
@@ -59,10 +58,11 @@ struct nvidia_launch {
 
 /*
  * nvidia_kernel_check - check whether CPUs can run a kernel
- * @why: if not, receives what is missing, such as "AllReduce by NVLS"
+ * @why: receives what is missing, if anything, such as "AllReduce by NVLS"
  *
- * Call it at the launch, so that cuLaunchKernelEx() and NCCL's call can fail.
- * It does not read works, which might not be written yet.
+ * Call this function during the launch, so that cuLaunchKernelEx(), and with it
+ * NCCL's call, can fail.  This function does not read works, which might not be
+ * written yet.
  */
 bool nvidia_kernel_check(const struct nvidia_launch *launch, char *why,
                          size_t size);

@@ -8,8 +8,8 @@
 /* Information about the kernels of a loaded NCCL. */
 struct nvidia_kernels {
 	const struct layout *layout;
-	/* Functions, indexed by their id in batches.  The member row is -1 if
-	 * an id has no function. */
+	/* Functions, indexed by the id that batches use.  The member row is -1
+	 * if an id has no function. */
 	unsigned function_count;
 	struct {
 		int row;

@@ -29,7 +29,7 @@ enum collective {
 	REDUCE_SCATTER,
 	ALL_REDUCE,
 	SEND_RECV,
-	BROADCASTS = 11, /* several broadcasts at once, with different roots */
+	BROADCASTS = 11, /* concurrent broadcasts with different roots */
 };
 
 enum operation {
@@ -66,7 +66,8 @@ struct arguments {
 	const void *comm;
 	uint64_t channels;   /* bit set of the launch's channels */
 	const char *batches; /* array of batches; block n starts with batch n */
-	const char *end;     /* end of the arguments, set by the caller */
+	/* end of the arguments, set by the caller of read_arguments() */
+	const char *end;
 	/* Work n is at works + (offset & mask). */
 	const char *works;
 	uint32_t mask;
@@ -130,8 +131,8 @@ struct slot_layout {
 /* One end of a connection. */
 struct connection {
 	char *buffers[PROTOCOLS];
-	/* Number of steps that the sender has written and that the receiver has
-	 * read.  Accessed atomically. */
+	/* Number of steps that the sender has written (@tail), and that the
+	 * receiver has read (@head).  Accessed atomically. */
 	uint64_t *tail, *head;
 	int flags;
 	int step_bytes; /* size of a step of protocol Simple */
@@ -172,12 +173,14 @@ struct coll_work {
 	int root;
 	char *send, *recv;
 	uint64_t scalar;
-	/* For registered buffers: addresses at which each peer has mapped this
-	 * rank's buffer, indexed by the peer's rank on this machine. */
+	/* For registered buffers: the offset of each buffer in its registered
+	 * memory, and the addresses at which the peers have mapped this memory,
+	 * indexed by the peer's rank on this machine. */
 	uintptr_t send_offset, recv_offset;
 	const uintptr_t *send_remote, *recv_remote;
-	/* Number of elements, and grains per chunk: on the lowest channel, on
-	 * each channel in between, and on the highest channel. */
+	/* Number of elements, and number of grains per chunk, each for the
+	 * lowest channel, for every channel in between, and for the highest
+	 * channel. */
 	size_t count[3];
 	size_t chunk_grains[3];
 };

@@ -60,9 +60,9 @@ static uint64_t get_bits(const void *from, struct bits b)
 /* ---- functions --------------------------------------------------------- */
 
 /*
- * Order of the rows in the table of functions: one row for send and receive;
- * then for each collective, by operation and type (if it reduces) and by
- * algorithm, three rows for the protocols.
+ * Order of the rows in NCCL's table of functions.  The first row is for send
+ * and receive.  The other rows are ordered by collective, then by operation and
+ * type (if the collective reduces), then by algorithm, then by protocol.
  */
 static const struct group {
 	enum collective collective;
@@ -136,7 +136,8 @@ struct function read_row(const struct layout *l, int row)
 
 /* ---- communicators ----------------------------------------------------- */
 
-/* Type of storage whose works are in the arguments, not in a buffer. */
+/* Storage type of a launch whose works are in its arguments, not in a
+ * buffer. */
 #define STORAGE_IN_ARGUMENTS 0
 
 struct arguments read_arguments(const struct layout *l, const void *from)
@@ -274,7 +275,8 @@ struct coll_work read_coll(const struct layout *l, const void *from)
 	return w;
 }
 
-/* Decode an 8-bit float with a 3-bit mantissa, which encodes an integer. */
+/* Return the integer that @code encodes as an 8-bit float with a 3-bit
+ * mantissa. */
 static size_t chunk_bytes(uint8_t code)
 {
 	const size_t low = code & 7;

@@ -18,7 +18,7 @@
 #include "base/util.h"
 #include "sim/nvidia/kernel/task.h"
 
-/* Maximum number of bytes that a task moves at once. */
+/* Maximum number of bytes that a task moves at a time. */
 #define ROOM 7680
 
 /* Number of lines in a group of LL128. */
@@ -141,8 +141,9 @@ static size_t whole_line_count(const struct task *t)
 	return t->protocol == PROTOCOL_LL128 ? ROUND_UP(n, GROUP) : n;
 }
 
-/* Start sending: check for room, and store the number of bytes that the thread
- * which serves a network must expect.  Return false if there is no room. */
+/* Start sending: check that the peers have room, and announce the number of
+ * bytes to the threads that serve a network.  Return false if there is no
+ * room. */
 static bool begin(struct task *t)
 {
 	const size_t bytes = whole_line_count(t) * all_lines[t->protocol].whole;

@@ -34,8 +34,8 @@
 		.begin = 32,                                                   \
 	}
 
-/* Layouts that differ between versions only in the values that are the macro's
- * arguments. */
+/* Layouts that differ between versions only in the arguments of these
+ * macros. */
 #define COMM(no_local_ranks_, all_nvlink_)                                     \
 	{                                                                      \
 		.rank = 0, .ranks = 4, .buffer_bytes = 16,                     \
@@ -76,7 +76,7 @@
 		[WORK_P2P] = 48, [WORK_COLL] = coll,                           \
 		[WORK_COLL_REG] = (coll) + 192, [WORK_BROADCAST] = broadcast,  \
 	}
-/* @recv_ is the offset of the buffers, and @send_offset_ the offset of the
+/* @recv_ is the offset of the buffers, and @send_offset_ is the offset of the
  * members after the buffers. */
 #define COLL(recv_, send_offset_)                                              \
 	{                                                                      \

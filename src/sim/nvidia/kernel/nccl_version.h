@@ -3,8 +3,8 @@
 #define SIM_NVIDIA_KERNEL_NCCL_VERSION_H
 
 /*
- * Lists the offsets, in each known version of NCCL, of the fields that NCCL's
- * host code fills and its kernels read
+ * Lists, for each known version of NCCL, the offsets of the fields that NCCL's
+ * host code writes and its kernels read
  *
  * These layouts are internal to NCCL and change between versions.
  * scripts/nccl-layout.sh extracts them from the debug information in NVIDIA's
@@ -47,8 +47,8 @@ struct layout {
 
 	struct {
 		uint16_t rank, ranks, buffer_bytes, p2p_chunk_bytes;
-		/* A byte that is nonzero if, for each rank, its number on its
-		 * machine equals its rank. */
+		/* A byte that is nonzero if each rank's number on its machine
+		 * equals the rank. */
 		uint16_t no_local_ranks;
 		uint16_t all_nvlink, abort_flag, channels, local_ranks;
 		uint16_t started, completed;
@@ -105,8 +105,8 @@ struct layout {
 	} broadcast;
 };
 
-/* The library's table of function ids, and all tables whose sizes identify a
- * build. */
+/* Names of NCCL's table of function ids, and of all tables whose sizes identify
+ * a build of NCCL. */
 #define FUNCTION_TABLE "ncclDevFuncRowToId"
 #define NCCL_TABLES                                                            \
 	{                                                                      \

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Implements the protocol Simple: a chunk moves in one or two slices of several
- * steps each, and counters show which steps have been written and read
+ * Implements the protocol Simple: a chunk moves in one or two slices of one or
+ * two steps each, and counters show which steps have been written and read
  *
- * The last slices of a chunk can be empty; their steps are also counted.
+ * The last slices of a chunk can be empty; their steps still count.
  */
 
 #include "base/util.h"

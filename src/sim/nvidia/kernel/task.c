@@ -64,9 +64,10 @@ void task_connect(struct task *t, const struct layout *layout,
  * Bit that is set in each of the two words in which an end passes the
  * operation's scalar, so that the words are never 0.
  *
- * To use a peer's buffer directly, one end passes the buffer's address through
- * a word, which is NULL while no address is being passed.  If the sender's
- * buffer is used, NCCL versions that support it also pass the scalar.
+ * To let the other end access its buffer directly, one end passes the buffer's
+ * address through a word, which is NULL while no address is being passed.  If
+ * the buffer is the sender's, NCCL versions that support it also pass the
+ * scalar.
  */
 #define SCALAR_MARK (UINT64_C(1) << 32)
 
@@ -107,8 +108,8 @@ static bool post_output(struct task *t, struct end *e)
 }
 
 /* As the sender, pass the receiver the address to read from.  In a collective,
- * this is the address of the output, from which data is passed on.  Return
- * false if the words are still in use. */
+ * this is the address of the output buffer, from which the sender forwards
+ * data.  Return false if the words are still in use. */
 static bool post_input(struct task *t, struct end *e)
 {
 	const enum buffer buffer = t->is_message ? INPUT : OUTPUT;
@@ -207,7 +208,7 @@ static bool operate(struct task *t)
 }
 
 /* Finish the task.  The sender of a message must wait until the receiver has
- * read its buffer; until then, return false. */
+ * read the sender's buffer; until then, return false. */
 static bool leave(struct task *t)
 {
 	const struct end *e = t->send;

@@ -121,8 +121,8 @@ struct task {
 	enum phase phase;
 	bool aborted;
 
-	/* The number of the operation in progress, and the amount of it that is
-	 * done. */
+	/* The number of the next operation to start.  If @begun, @op is in
+	 * progress; @slice and @done show how much of it is done. */
 	uint64_t number;
 	bool begun;
 	struct operation_step op;
@@ -135,7 +135,7 @@ struct task {
  * @recv: peers to receive from, ending with -1, or NULL if there are none
  * @send: peers to send to, in the same form
  *
- * All other members of the task must be set.
+ * All other members of the task must already be set.
  */
 void task_connect(struct task *t, const struct layout *layout,
                   const struct channel *channel, const int *recv, int max_recv,

@@ -31,8 +31,8 @@ static bool chunk_of(const struct task *t, uint64_t n,
 
 /*
  * Collectives on a ring of at least two ranks.  Each rank receives from the
- * previous rank and sends to the next.  A channel's part goes around the ring
- * in rounds of one chunk, or of one chunk per rank.
+ * previous rank and sends to the next.  The data of a channel goes around the
+ * ring in rounds of one chunk, or of one chunk per rank.
  */
 
 /*
@@ -338,14 +338,14 @@ static bool message_recv(const struct task *t, uint64_t n,
 	return chunk_of(t, n, op);
 }
 
-/* Chunk size for buffers that are registered with all peers on NVLink. */
+/* Chunk size, in bytes, for registered buffers if all peers are on NVLink. */
 #define LARGE_CHUNK ((size_t)1 << 30)
 
-/* Unit of the parts of a message, which is a page. */
+/* Alignment, in bytes, of the parts of a message: one page. */
 #define PART_UNIT ((size_t)4096)
 
-/* Find the channel's part of a message of @bytes that is split into @parts.
- * Return false if the channel has no part. */
+/* Find the channel's part of a message of @bytes that is split into @parts
+ * parts.  Return false if the channel has no part. */
 static bool part_of(const struct p2p_work *w, int channel, int parts,
                     size_t bytes, size_t *begin, size_t *count)
 {
@@ -417,12 +417,12 @@ int program_p2p(struct task tasks[TASKS_PER_WORK], const struct layout *layout,
 
 /* ---- several broadcasts ------------------------------------------------ */
 
-/* Several broadcasts at once, each from its own root around the ring.  They
+/* Several concurrent broadcasts, each from its own root around the ring.  They
  * take turns, chunk by chunk, in the order of their works, which is the same on
  * all ranks.  A finished broadcast is skipped. */
 
-/* Store the operation of turn @n, which belongs to work @n % count.  An
- * operation without a peer moves nothing. */
+/* Store the operation of turn @n, which belongs to work @n % count.  If the
+ * broadcast of that work is finished, leave @op empty. */
 static bool turn(const struct task *t, uint64_t n, struct operation_step *op)
 {
 	const uint64_t count = (uint64_t)t->broadcast_count;

@@ -27,21 +27,24 @@ bool program_exists(const struct function *function);
 
 /*
  * Create the tasks of a collective on @channel and return their number.
- * Everything that is passed by address must remain until the tasks are done.
+ * Everything that is passed by address must stay valid until the tasks are
+ * done.
  */
 int program_coll(struct task tasks[TASKS_PER_WORK], const struct layout *layout,
                  const struct function *function,
                  const struct kernel_comm *comm, const struct channel *channel,
                  const struct coll_work *work);
 
-/* Create the tasks of messages on @channel, and return their number.  The rules
- * of program_coll() apply. */
+/* Create the tasks of messages on @channel, and return their number.
+ * Everything that is passed by address must stay valid until the tasks are
+ * done. */
 int program_p2p(struct task tasks[TASKS_PER_WORK], const struct layout *layout,
                 const struct kernel_comm *comm, const struct channel *channel,
                 const struct p2p_work *work);
 
 /* Create the task of several broadcasts on @channel, and return the number of
- * tasks.  The rules of program_coll() apply. */
+ * tasks.  Everything that is passed by address must stay valid until the task
+ * is done. */
 int program_broadcasts(struct task tasks[TASKS_PER_WORK],
                        const struct layout *layout,
                        const struct function *function,
