@@ -4,8 +4,8 @@
  * Keeps the current context of each thread
  *
  * The top of a thread's stack of contexts is the context to which the thread is
- * bound (cuda_device.h), so cudaSetDevice() replaces the top.  The rest of the
- * stack is kept here.
+ * bound (cuda_device.h), so cudaSetDevice() replaces the top.  This file keeps
+ * the rest of the stack.
  */
 
 #include <pthread.h>

@@ -47,7 +47,8 @@ typedef enum nvmlGpuP2PCapsIndex_enum {
 	NVML_P2P_CAPS_INDEX_PCI = 4,
 } nvmlGpuP2PCapsIndex_t;
 
-/* Layout that the functions without a version suffix use. */
+/* Layout of PCI addresses in functions without a version suffix, and in
+ * nvmlDeviceGetPciInfo_v2(). */
 typedef struct nvmlPciInfo_v1_st {
 	char busId[16];
 	unsigned int domain, bus, device;

@@ -24,7 +24,8 @@ static const bool looks_memory_up = true;
 struct use {
 	size_t send, recv;
 	bool may_be_in_place;
-	/* offset within the other buffer, in elements */
+	/* offset of each buffer within the other one if in place, in
+	 * elements */
 	size_t send_at, recv_at;
 };
 
@@ -231,8 +232,8 @@ static void bounce_unmap(const struct member *m, const struct call *c,
  * the buffer. */
 #define BOUNCE_BYTES ((size_t)512 * 1024)
 
-/* Return the number of a call's first elements for which its bounce buffers
- * have room. */
+/* Return the number of elements for which a call's bounce buffers have room.
+ * It is less than the call's count if the call must be split into parts. */
 static size_t bounce_count(const struct member *m, const struct call *c)
 {
 	const struct use u = use_of(m, c);

@@ -27,8 +27,7 @@ void buffers_check_call(const struct ncclComm *comm, const struct call *call);
 void buffers_check_launch(const struct launch *launch);
 
 /* Check that the buffers of @launch were not freed after it was queued.  Called
- * when the launch starts to take part in its rank's communicator
- * (rendezvous.c). */
+ * when it is the launch's turn to run (rendezvous.c). */
 void buffers_check_arrival(const struct launch *launch);
 
 /* Functions that copy buffers which other processes cannot map, for

@@ -15,7 +15,8 @@ ncclResult_t enqueue(struct ncclComm *comm, struct call *call,
                      cudaStream_t stream);
 
 /* Exempt the calls of this thread from scripted faults if @begins; otherwise,
- * end the exemption.  Exempt calls are not counted. */
+ * end the exemption.  Scripted faults select a call by its number; exempt calls
+ * get no number. */
 void enqueue_uncounted(bool begins);
 
 static inline bool call_is_p2p(const struct call *c)

@@ -247,7 +247,8 @@ static ncclResult_t join_rank(const struct request *r, const ncclUniqueId *ids)
 }
 
 /* Join, and wait for the other ranks.  As in NCCL, a call outside a group waits
- * even for a nonblocking communicator. */
+ * even for a nonblocking communicator.  Inside a group, the join runs at the
+ * end of the group. */
 static ncclResult_t join_and_wait(const struct request *r,
                                   const ncclUniqueId *id)
 {

@@ -143,8 +143,9 @@ void comm_put(struct ncclComm *comm)
 
 /* ---- worlds ----------------------------------------------------------- */
 
-/* Detach all communicators from @w.  An abort visits the whole family under
- * family_lock, so no thread can still use the world after this function. */
+/* Detach all communicators from @w.  An abort visits all related communicators
+ * under family_lock, so no thread can still use the world after this
+ * function. */
 static void world_leave(struct world *w)
 {
 	int i;

@@ -75,7 +75,7 @@ struct ncclComm {
 	pthread_mutex_t lock;
 	struct registration *registered; /* registered buffers and windows */
 
-	/* State that running a launch needs; see world.h. */
+	/* State that is needed to run a launch; see world.h. */
 	struct member member;
 
 	/* Owned by the thread that uses the communicator.  That thread writes
@@ -113,7 +113,7 @@ struct ncclComm *comm_create(int device, const ncclConfig_t *config);
 
 void comm_get(struct ncclComm *comm);
 
-/* Release a reference; the last one frees the communicator. */
+/* Release a reference.  Releasing the last one frees the communicator. */
 void comm_put(struct ncclComm *comm);
 
 /* Link @child and @parent, so that an abort of one aborts both. */
@@ -185,8 +185,8 @@ void config_override(ncclConfig_t *config);
 
 /* ---- errors (nccl_error.c) --------------------------------------------- */
 
-/* Store @text for ncclGetLastError() and return @result.  @text must never be
- * freed, as a string literal. */
+/* Store @text for ncclGetLastError() and return @result.  @text must stay valid
+ * forever, as a string literal does. */
 ncclResult_t comm_error(ncclResult_t result, const char *text);
 
 const char *comm_last_error(void);

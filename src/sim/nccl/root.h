@@ -74,7 +74,7 @@ void root_dismiss(const struct root_id *id);
 /* Return true if the root has replied, and store the reply. */
 bool root_poll_reply(int fd, struct root_answer *answer);
 
-/* Leave the meeting: ask the root to reply now. */
+/* Leave before all ranks have joined, and make the root reply immediately. */
 void root_leave(int fd);
 
 #endif

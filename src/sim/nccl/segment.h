@@ -53,7 +53,7 @@ struct card {
 	uint64_t child;
 
 	/* Atomic; votes of the meeting, if this rank is the meeting's first
-	 * one.  Written by all ranks of the meeting.  The word contains a hash
+	 * rank.  Written by all ranks of the meeting.  The word contains a hash
 	 * that identifies the meeting, the number of ranks that have agreed,
 	 * and whether a rank has left. */
 	_Atomic uint64_t votes;

@@ -265,8 +265,9 @@ static uint64_t state_of(const struct card *c)
 static void set_stage(const struct visit *v, int stage)
 {
 	/* The release publishes the card's other members.  The exchange is also
-	 * an acquire: a rank that has checked this state in read_card() has
-	 * read the card before this rank changes it. */
+	 * an acquire: if another rank's second check of the state in
+	 * read_card() has succeeded, that rank has read the card before this
+	 * rank changes it. */
 	atomic_exchange(&v->mine->state, v->count * STAGES + (unsigned)stage);
 }
 

@@ -36,11 +36,11 @@ static bool chunk_of(const struct task *t, uint64_t n,
  */
 
 /*
- * All-reduce, in rounds.  A rank first sends the chunk of the previous rank.
- * Then it adds its own data to the data that it receives, n - 1 times for n
- * ranks; the last addition completes its own chunk.  Then it forwards complete
- * chunks.  The chunks of the last round are smaller, all of one size, and may
- * be empty.
+ * All-reduce, in rounds.  In each round, each rank completes one chunk, its own
+ * chunk.  A rank first sends its data for the previous rank's chunk.  Then it
+ * adds its own data to the data that it receives, n - 1 times for n ranks; the
+ * last addition completes its own chunk.  Then it forwards complete chunks.
+ * The chunks of the last round are smaller, all of one size, and may be empty.
  */
 static bool all_reduce(const struct task *t, uint64_t number,
                        struct operation_step *op)
