@@ -27,7 +27,7 @@ struct allocation {
 	size_t claimed;
 
 	/* Number of handles that the program holds, and number of mappings.
-	 * Guarded by the lock.  The allocation is freed when both are 0. */
+	 * Guarded by virtual_lock.  The allocation is freed when both are 0. */
 	size_t handles, maps;
 	struct allocation *next;
 };

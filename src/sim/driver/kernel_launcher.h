@@ -73,7 +73,7 @@ struct host_kernel {
  * Returns:
  *   CUDA_SUCCESS   @kernel is filled in
  *   another code   the launch is refused; the program's call returns this
- *                  code, and neither function is called
+ *                  code, and neither @run nor @drop is called
  */
 typedef CUresult (*host_launcher)(const struct host_launch *launch,
                                   struct host_kernel *kernel);

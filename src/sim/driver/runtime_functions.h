@@ -174,7 +174,8 @@
 	   CUstream, stream), \
 	  DRIVER_FILL(stream, false))
 
-/* Evaluate to @call or, if one of the two contexts is invalid, to an error. */
+/* Evaluate to @call or, if one of the contexts "to" and "from" is invalid, to
+ * an error. */
 #define DRIVER_PEERS(call) \
 	(driver_device_of(to) >= 0 && driver_device_of(from) >= 0 \
 		 ? (call) : cudaErrorDeviceUninitialized)

@@ -11,7 +11,7 @@
 
 #include "sim/dropin/host_calls.h"
 
-/* Define a function that forwards to @entry of the table. */
+/* Define a function that forwards to @entry of struct host_calls. */
 #define PLAIN(result, name, entry, parameters, arguments)                      \
 	EXPORT(result, name, parameters)                                       \
 	{                                                                      \

@@ -507,8 +507,8 @@ NVML(nvmlDeviceGetP2PStatus,
 	return NVML_SUCCESS;
 }
 
-/* Return the result of a query about a link, which is always an error: the
- * devices have no links. */
+/* Return the result of a query about a link, which is always an error, because
+ * the devices have no links. */
 static nvmlReturn_t no_link(nvmlDevice_t device, const void *out)
 {
 	const nvmlReturn_t result = nvml_check(device, out);

@@ -114,7 +114,7 @@ typedef struct nvmlGpuFabricInfo_st {
 	unsigned char state;
 } nvmlGpuFabricInfo_t;
 
-/* Common prefix of all versions of the structure. */
+/* Prefix that all versions of this structure share. */
 typedef struct nvmlGpuFabricInfoV_st {
 	unsigned int version;
 	unsigned char clusterUuid[16];

@@ -36,7 +36,8 @@ static ncclResult_t comm_sync(struct ncclComm *comm)
 	struct backoff b = BACKOFF;
 
 	comm_drain(comm);
-	/* The acquire pairs with the release when a graph is destroyed. */
+	/* The acquire pairs with the release in drop_launch()
+	 * (launch_queue.c). */
 	while (load_acquire(&comm->captured))
 		backoff_wait(&b, UINT64_MAX);
 	/* Launches of the destroyed graphs might still be running. */
@@ -75,8 +76,8 @@ static ncclResult_t comm_reclaim(struct ncclComm *comm, const char *function)
 		return ncclSuccess;
 	}
 	n = w->here; /* @w might be freed after the atomic_fetch_add() below. */
-	/* Acquire and release: the last rank sees what the other ranks did
-	 * earlier. */
+	/* Acquire and release, so that the last rank sees what the other ranks
+	 * did before. */
 	if (atomic_fetch_add_explicit(&w->released, 1, memory_order_acq_rel) ==
 	    n - 1)
 		end_world(w, function);

@@ -185,7 +185,7 @@ void launch_queue(struct launch *l)
 
 /* ---- kernels ----------------------------------------------------------- */
 
-/* Bit of the kernel that is only used by communicators of one rank. */
+/* Number of the kernel that only communicators of one rank use. */
 #define KERNEL_ALONE 31
 
 /* Return the number of a call's kernel.  Sends, receives, and the collectives

@@ -34,7 +34,7 @@ enum step_of_pair {
 
 /* The connections of a world.  Guarded by the world's lock. */
 struct connections {
-	int arrived; /* number of ranks at or past their first collective */
+	int arrived; /* number of ranks that reached their first collective */
 	unsigned char pairs[]; /* bits of completed steps, by rank and peer */
 };
 

@@ -135,7 +135,8 @@ void comm_get(struct ncclComm *comm)
 
 void comm_put(struct ncclComm *comm)
 {
-	/* Acquire and release: the last user sees what the other users did. */
+	/* Acquire and release, so that the last user sees what the other users
+	 * did. */
 	if (atomic_fetch_sub_explicit(&comm->users, 1, memory_order_acq_rel) ==
 	    1)
 		comm_free(comm);
@@ -258,7 +259,8 @@ bool comm_shares(const struct ncclComm *comm, int configured)
 /* Return what ncclCommGetAsyncError() reports. */
 static ncclResult_t state_of(const struct ncclComm *comm)
 {
-	/* The acquire pairs with the release when a group is done. */
+	/* The acquire pairs with the release in change_state()
+	 * (background.c). */
 	return (ncclResult_t)load_acquire(&comm->async_error);
 }
 

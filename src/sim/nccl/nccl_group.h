@@ -42,12 +42,12 @@ ncclResult_t group_end_call(ncclResult_t result);
 /* Discard the open group of a thread that is about to exit. */
 void group_drop(void);
 
-/* Mark the open group as failed with @result, if @result is an error, store
- * @text for ncclGetLastError(), and return @result. */
+/* If @result is an error, mark the open group as failed with it.  Store @text
+ * for ncclGetLastError(), and return @result. */
 ncclResult_t group_fail(ncclResult_t result, const char *text);
 
-/* Mark the open group as failed with @result, if @result is an error, and
- * return @result.  The caller has already called comm_error(). */
+/* If @result is an error, mark the open group as failed with it.  Return
+ * @result.  The caller has already called comm_error(). */
 ncclResult_t group_record_error(ncclResult_t result);
 
 bool group_is_open(void);

@@ -11,10 +11,10 @@
 struct registration {
 	struct registration *next;
 	const char *function; /* NCCL function that created the registration */
-	uintptr_t first, end; /* address range that it covers */
+	uintptr_t first, end; /* address range that is registered */
 	int users;
-	/* True if a collective has used it.  Recorded only in strict mode and
-	 * with COHORT_HOST_SYNC. */
+	/* True if a collective has used the buffer or window.  Recorded only in
+	 * strict mode and with COHORT_HOST_SYNC. */
 	bool is_used;
 };
 

@@ -125,8 +125,8 @@ static void close_all(const int *fds, int n)
 }
 
 /* Receive a message that has arrived.  Store up to @most descriptors and their
- * number.  Return false, and store no descriptors, if the message has another
- * size than @bytes or more than @most descriptors. */
+ * number.  Return false, and store no descriptors, if the message is not
+ * exactly @bytes long or has more than @most descriptors. */
 static bool receive_fds(int from, void *data, size_t bytes, int *fds, int most,
                         int *n_out)
 {

@@ -49,8 +49,8 @@ struct spanned {
 	int here;                   /* number of ranks in this process */
 
 	/* Reference count: one for the world until it is freed, and one for
-	 * each of its ranks that is creating another communicator, which can
-	 * outlast the world.  Guarded by lock. */
+	 * each of its ranks that is creating another communicator, because the
+	 * creation can outlast the world.  Guarded by lock. */
 	int users;
 };
 
@@ -131,8 +131,8 @@ static struct spanned *create_locked(struct segment *segment, uint64_t area)
 	return s;
 }
 
-/* Make the communicator of @j a rank of its world, and create the world if it
- * does not exist.  Return false if out of memory. */
+/* Add the communicator of @j to its world as rank @rank, and create the world
+ * if it does not exist.  Return false if out of memory. */
 static bool join_world(const struct join *j, struct segment *segment,
                        uint64_t area, int rank)
 {

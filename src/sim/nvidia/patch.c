@@ -120,8 +120,8 @@ static void *target(const struct redirection *r, const char *name)
 }
 
 /* Return true if @s is a function to redirect.  A program can itself define
- * functions with such names; these are not redirected, because the library
- * lacks them. */
+ * functions with such names; these are not redirected, because the drop-in
+ * libcudart lacks them. */
 static bool is_redirected(const struct redirection *r, const Elf64_Sym *s)
 {
 	const char *name = image_name(r->image, s);

@@ -44,10 +44,11 @@ static atomic_int used;
 static _Atomic uint64_t script;
 
 /* Atomic; cudaError_t of each failed device, 0 for other devices.  Written
- * under lock.  Relaxed, like used. */
+ * under lock.  Relaxed, because an error that is set during a call need not
+ * affect that call. */
 static atomic_int device_errors[COHORT_SIM_MAX_DEVICES];
-/* Atomic; number of failed devices.  Written under lock.  Relaxed, like
- * used. */
+/* Atomic; number of failed devices.  Written under lock.  Relaxed, because a
+ * device that fails during a call need not affect that call. */
 static atomic_int failed;
 
 static bool has_code(const struct cohort_fault *f)

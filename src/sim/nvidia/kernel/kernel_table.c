@@ -25,8 +25,8 @@ static unsigned count_functions(const int *ids, int rows)
  * Read the functions of all rows
  *
  * Several rows can have the same id.  Such rows differ only in the signedness
- * of the type, which does not matter to the function.  The last of these rows
- * is unsigned.
+ * of the type, which does not matter to the function.  Only the last of these
+ * rows counts; its type is unsigned.
  */
 static void read_rows(struct nvidia_kernels *k, const int *ids)
 {

@@ -155,7 +155,8 @@ enum work_type {
 };
 
 struct batch {
-	/* number of batches to the next batch, or 0 if this is the last */
+	/* distance to the next batch, in batches, or 0 if this is the last
+	 * one */
 	unsigned jump;
 	bool extends; /* true if the next batch belongs to this batch */
 	enum work_type type;

@@ -46,7 +46,7 @@ struct operation_step {
 	char *input, *output;
 	bool last; /* true if the result is complete */
 
-	/* Offset in @from and @to in elements.  It also applies to a peer's
+	/* Offsets in @from and @to, in elements.  They also apply to a peer's
 	 * buffer that is accessed directly. */
 	size_t from_at, to_at;
 	bool direct_recv, direct_send;
@@ -90,8 +90,8 @@ enum phase { CONNECT, OPERATE, LEAVE, DONE };
 
 struct task;
 
-/* Store operation number @n, starting from 0.  Return false if the task has
- * fewer operations. */
+/* Store in @out operation number @n, counting from 0.  Return false if the task
+ * has fewer operations. */
 typedef bool task_program(const struct task *t, uint64_t n,
                           struct operation_step *out);
 
