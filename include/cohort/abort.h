@@ -23,9 +23,9 @@ struct cohort_abort;
  * cohort_comm_abort_handle - acquire a handle that can end a communicator's
  *                            group
  *
- * A handle of any rank ends all ranks of this generation.  A handle may outlive
- * the communicator and the group.  Release it by cohort_abort_put().  May be
- * called from any thread; does not block.
+ * Firing the handle of one rank ends all ranks of that communicator's
+ * generation.  A handle may outlive the communicator and the group.  Release it
+ * with cohort_abort_put().  May be called from any thread; does not block.
  *
  * Returns: a handle, or NULL if @comm is NULL or in the child of a fork
  */
@@ -33,7 +33,7 @@ COHORT_API struct cohort_abort *
 cohort_comm_abort_handle(struct cohort_comm *comm);
 
 /*
- * cohort_abort_create - create a handle for a group that is still to be opened
+ * cohort_abort_create - create a handle for a group that is not open yet
  *
  * Set options.abort to the handle for cohort_group_open(), or for
  * cohort_comm_join() by each rank of this process.  The effect of
@@ -45,7 +45,7 @@ cohort_comm_abort_handle(struct cohort_comm *comm);
  *  - While the group is open: the group ends.
  *
  * If the open failed for another reason, the handle can be used again.  Release
- * the handle by cohort_abort_put().  May be called from any thread; does not
+ * the handle with cohort_abort_put().  May be called from any thread; does not
  * block.
  *
  * Returns: a handle, or NULL if out of memory or in the child of a fork

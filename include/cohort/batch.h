@@ -17,25 +17,25 @@ extern "C" {
 struct cohort_comm;
 
 /*
- * cohort_batch_begin - start to collect calls into a batch
+ * cohort_batch_begin - start collecting calls into a batch
  *
  * Until cohort_batch_end() the library only checks and stores the collectives,
  * sends and receives of this communicator.  The @ticket of these calls must be
  * NULL, and their @stream either NULL or the stream of cohort_batch_end().  A
- * call that is refused returns the error at once, and cohort_batch_end()
- * returns it again.  A batch cannot contain cohort_copy() or another batch.
- * Calls that queue nothing for peers work as usual.
+ * call that is refused returns its error immediately, and cohort_batch_end()
+ * returns that error again.  A batch cannot contain cohort_copy() or another
+ * batch.  Calls that involve no other rank work as usual.
  *
  * The thread that begins a batch must end it; until then, calls of other
  * threads return COHORT_OWNER.  An open batch is dropped by
- * cohort_comm_close(), by cohort_group_close() and when a worker of
- * cohort_group_run() returns.  Memory for the calls of the largest batch is
- * kept until the group is closed.  One thread at a time per communicator;
- * blocks only as a collective does (cohort_all_reduce()).
+ * cohort_comm_close(), by cohort_group_close(), and by the return of a worker
+ * of cohort_group_run().  Memory for the calls of the largest batch is kept
+ * until the group is closed.  One thread at a time per communicator; blocks
+ * only as a collective does (cohort_all_reduce()).
  *
  * Returns:
  *   COHORT_OK         a batch is open
- *   COHORT_STATE      a batch was open already, or the communicator is closed
+ *   COHORT_STATE      a batch is already open, or the communicator is closed
  *   COHORT_NO_MEMORY  out of memory
  *   COHORT_BUSY       another thread is inside the communicator
  *   COHORT_OWNER      the communicator is bound to another thread
@@ -45,7 +45,7 @@ struct cohort_comm;
 COHORT_API int cohort_batch_begin(struct cohort_comm *comm);
 
 /*
- * cohort_batch_end - launch a batch, or none of it
+ * cohort_batch_end - launch all calls of a batch, or none of them
  * @stream: stream of the rank's device to queue the batch on; NULL for the
  *          legacy default stream
  * @ticket: set to one ticket for the whole batch; may be NULL

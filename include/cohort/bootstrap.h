@@ -41,7 +41,7 @@ struct cohort_group;
 
 /* Methods by which the processes of a group find each other. */
 enum cohort_bootstrap_kind {
-	/* Through the program's own functions, the members of struct
+	/* Through functions of the program: the callbacks in struct
 	 * cohort_bootstrap. */
 	COHORT_BOOTSTRAP_TABLE = 1,
 
@@ -67,23 +67,25 @@ enum cohort_bootstrap_kind {
 	 * Through the launcher's PMIx server, on any number of machines: cohort
 	 * launch, mpirun, srun --mpi=pmix.  The group consists of the processes
 	 * of the launcher's job.  libpmix.so.2 is opened at run time
-	 * (COHORT_NO_LIBRARY).
+	 * (COHORT_NO_LIBRARY if it is missing).
 	 *
 	 * The first group makes the process a PMIx client until exit(); a
 	 * launcher treats _exit() as a failure.  If a process exits right after
 	 * it has opened a group, the open may fail in processes on other
-	 * machines.  PMIx servers keep 2 KiB for each process and round until
-	 * the job ends; an open and a respawn have three rounds each.  If a
-	 * process opens a group after the others have given up, it gets
-	 * COHORT_SYSTEM ("has left"); its next open joins their next open.
+	 * machines.  PMIx servers keep 2 KiB for each process and each round of
+	 * communication until the job ends; an open and a respawn take three
+	 * rounds each.  If a process opens a group after the others have given
+	 * up, it gets COHORT_SYSTEM ("has left"); its next open joins their
+	 * next open.
 	 */
 	COHORT_BOOTSTRAP_PMIX = 3,
 
 	/* COHORT_BOOTSTRAP_PMIX if cohort launch, mpirun or srun has started
 	 * processes on several machines, or if a PMIx launcher has set none of
 	 * the variables above; otherwise COHORT_BOOTSTRAP_ENV.  Without a
-	 * launcher the process is the only one of the group.  COHORT_INVALID if
-	 * only one of the number and the count of processes is set. */
+	 * launcher the process is the only one of the group.  An open returns
+	 * COHORT_INVALID if only one of the process number and the number of
+	 * processes is set. */
 	COHORT_BOOTSTRAP_AUTO = 4,
 };
 
@@ -123,9 +125,9 @@ struct cohort_bootstrap {
 	int (*req_test)(void *request);
 
 	/* Free a request after @req_test has returned 0 or an error; the result
-	 * is ignored.  The library gives up a request that is not done when the
-	 * deadline passes, or one second after another process of this machine
-	 * has ended.  It never frees that request or its buffers. */
+	 * is ignored.  If a request is not done when the deadline passes, or
+	 * one second after another process of this machine has ended, the
+	 * library abandons it, and never frees the request or its buffers. */
 	int (*req_free)(void *request);
 	void *info; /* passed to @allgather; valid until the group is closed */
 	uint64_t reserved[9]; /* must be 0 */

@@ -76,8 +76,8 @@
  *     communicator is bound to, until it unbinds (cohort_comm_bind()).  They
  *     may also use communicators that were split from theirs.  Their calls
  *     return COHORT_STALE.  Joined ranks have no group: when the process closes
- *     the last of them, all end.  Streams that wait for a ticket
- *     (cohort_stream_after()) need not be idle when the group is closed.
+ *     the last of its joined ranks, all of them end.  Streams that wait for a
+ *     ticket (cohort_stream_after()) need not be idle when the group is closed.
  *  3. Buffers that are passed to a collective are borrowed until its ticket has
  *     a result.
  *  4. A ticket is a number.  Nothing needs to be released, and any thread can
@@ -102,8 +102,7 @@
  * A function that can fail returns an int from COHORT_STATUS_LIST (status.h).
  *
  *  - 0 is success.
- *  - A positive value is not an error, but the call did not do everything that
- *    was asked.
+ *  - A positive value is not an error, but the call did not do all of its work.
  *  - A negative value is an error, which cohort_last_error() explains.
  *
  * Every such function also returns COHORT_INVALID if a pointer that is not

@@ -6,11 +6,10 @@
  * C++17 interface to the library, with handles that close themselves and errors
  * as exceptions
  *
- * This header needs no library of its own.  Each member's comment names the C
- * function that it calls; the comment of that function is the contract for
- * threads, blocking and ownership.  To call a C function that has no member
- * here, pass it the C handle from get(), and its result to check(), which
- * throws errors.
+ * This interface is header-only.  Each member's comment names the C function
+ * that it calls; the comment of that function is the contract for threads,
+ * blocking and ownership.  To call a C function that has no member here, pass
+ * it the C handle from get(), and its result to check(), which throws errors.
  *
  *	cohort::group group(4);
  *
@@ -222,12 +221,12 @@ private:
 
 inline constexpr const char *left = "an exception has left its scope";
 
-/* Time that a destructor waits for operations in flight. */
+/* Longest time that a destructor waits for operations in flight. */
 inline constexpr std::uint64_t patience_ns = 10000000000;
 
 } // namespace detail
 
-/* Throw a negative result; return any other result. */
+/* Throw a negative result as an error; return any other result. */
 inline int check(int status)
 {
 	if (status < 0)
@@ -786,8 +785,9 @@ protected:
 		return cohort_comm_rank(comm()) == rank;
 	}
 
-	/* Throw if @what does not have @wanted elements.  If this is a batch,
-	 * first mark it so that its end() fails and nothing is launched. */
+	/* Throw if @size, the number of elements of @what, is not @wanted.  If
+	 * this is a batch, first mark it so that its end() fails and nothing is
+	 * launched. */
 	void want(const char *what, std::size_t size, std::size_t wanted)
 	{
 		if (size != wanted)
@@ -838,7 +838,7 @@ class communicator : public detail::calls<communicator>
 public:
 	communicator() noexcept = default;
 
-	/* A handle that does not own the communicator. */
+	/* Create a handle that does not own the communicator. */
 	explicit communicator(cohort_comm *comm) noexcept : comm_(comm)
 	{
 	}
@@ -1297,8 +1297,8 @@ public:
 private:
 	friend class detail::calls<batch>;
 
-	/* Make an invalid call.  The library refuses it, so that the end
-	 * launches nothing. */
+	/* Make an invalid call.  The library refuses it, so that
+	 * cohort_batch_end() launches nothing. */
 	void refused() noexcept
 	{
 		cohort_all_reduce(comm_, nullptr, nullptr, 0, -1, COHORT_SUM,
@@ -1384,7 +1384,7 @@ private:
 			}
 #ifdef __GLIBCXX__
 		} catch (abi::__forced_unwind &) {
-			throw; /* pthread_exit() */
+			throw; /* from pthread_exit() */
 #endif
 		} catch (const error &e) {
 			return give_up(comm, e.status(), e.what());
@@ -1715,7 +1715,8 @@ public:
 		in_step_ = true;
 	}
 
-	/* cohort_reducer_accumulate(); no other rank waits for this pass */
+	/* cohort_reducer_accumulate(); no other rank waits for a pass without
+	 * communication */
 	void accumulate()
 	{
 		check(cohort_reducer_accumulate(reducer_), comm_);
@@ -1781,7 +1782,8 @@ public:
 		             comm_) == COHORT_OK;
 	}
 
-	/* cohort_reducer_shard(); returns the first element and their number */
+	/* cohort_reducer_shard(); returns the index of the first element, and
+	 * the number of elements */
 	std::pair<std::size_t, std::size_t> shard(std::size_t i) const
 	{
 		std::pair<std::size_t, std::size_t> own;

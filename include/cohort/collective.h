@@ -24,8 +24,8 @@
  *  - One thread at a time may call on a communicator.  A bound communicator
  *    takes calls from its own thread only.
  *
- * NCCL before 2.28.3 has no gather, scatter and all-to-all.  They are then
- * native groups of sends and receives.
+ * NCCL before 2.28.3 has no gather, scatter or all-to-all.  With such a
+ * version, the library builds them from native groups of sends and receives.
  *
  * See docs/api-rules.md, "Rules for collectives", for the details.
  */
@@ -124,7 +124,7 @@ COHORT_API int cohort_all_gather(struct cohort_comm *comm, const void *send,
                                  void *stream, uint64_t *ticket);
 
 /*
- * cohort_reduce_scatter - combine a buffer across ranks, one block for each
+ * cohort_reduce_scatter - combine a buffer across ranks, with one block on each
  * @send: size * @count elements of @type, read
  * @recv: @count elements, written with this rank's block of the result; in
  *        place if @recv is @send + rank * @count elements
@@ -211,7 +211,7 @@ struct cohort_tensor {
  *
  * options.many selects how a list is launched.  The first call, and each call
  * that packs more bytes than all calls before it, allocates device memory and
- * may block as cudaMalloc() may.  If the allocation fails (COHORT_NO_MEMORY or
+ * may block as cudaMalloc() does.  If the allocation fails (COHORT_NO_MEMORY or
  * COHORT_CUDA), nothing is queued and the group continues.
  *
  * A rank caches up to 64 lists by the address of the array, and does not check
@@ -262,7 +262,7 @@ enum cohort_scalar {
  *   COHORT_OK           the sum exists
  *   COHORT_INVALID      an argument is wrong; the error text has its value
  *   COHORT_STATE        the communicator is closed
- *   COHORT_NO_MEMORY    the communicator has 64 already
+ *   COHORT_NO_MEMORY    the communicator already has 64 sums
  *   COHORT_UNSUPPORTED  NCCL does not multiply 8-bit floats if there is only
  *                       one rank
  *   COHORT_NCCL         a call of NCCL failed, perhaps for lack of memory; the

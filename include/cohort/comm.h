@@ -303,7 +303,7 @@ COHORT_API int cohort_comm_split(struct cohort_comm *comm, int color, int key,
                                  struct cohort_comm **child);
 
 /*
- * cohort_comm_subset - create a communicator that only its members call for
+ * cohort_comm_subset - create a communicator from a subset of the ranks
  * @id:    from cohort_unique_id(), the same for all members, used only once.
  *         One member calls it, and sends the id to the others
  * @ranks: ranks of the members in @comm, in the order of their new ranks, the
@@ -313,12 +313,13 @@ COHORT_API int cohort_comm_split(struct cohort_comm *comm, int color, int key,
  *         NULL for the name of @comm and ".subset"; borrowed for the call
  * @child: set to this rank's new communicator
  *
- * Every member must call this, each on its own thread.  Blocks until all
- * members have called, one has left, or the init deadline has passed.  A member
- * has left if its worker has returned in this process, or if it was closed in a
- * process of this machine.  Until then, other threads may make calls on @comm,
- * but not close it (COHORT_BUSY) or its group (COHORT_STATE).  On an error
- * @comm continues, and @id should not be used again.
+ * Every member must call this, each on its own thread; other ranks need not do
+ * anything.  Blocks until all members have called, one has left, or the init
+ * deadline has passed.  A member has left if its worker has returned in this
+ * process, or if it was closed in a process of this machine.  While the call
+ * blocks, other threads may make calls on @comm, but may not close it
+ * (COHORT_BUSY) or its group (COHORT_STATE).  On an error @comm continues, and
+ * @id should not be used again.
  *
  * The new communicator is like one from cohort_comm_split(): it ends with
  * @comm, and verdicts show which rank of @comm each member is.
@@ -363,7 +364,8 @@ COHORT_API int cohort_comm_subset(struct cohort_comm *comm,
  *   COHORT_TIMED_OUT  a ticket had no result in time; nothing has changed
  *   COHORT_OWNER      it is bound to another thread, and there is no cause
  *   COHORT_BUSY       another thread is inside the communicator
- *   COHORT_STATE      it was closed already, or on_verdict closes a joined rank
+ *   COHORT_STATE      it is already closed, or on_verdict tries to close a
+ *                     joined rank
  *   COHORT_WEDGED     the communicator is closed; an abort did not finish in
  *                     time, so never free the buffers of its operations
  *   a cause's status  the communicator is closed; the group has ended

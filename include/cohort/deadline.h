@@ -75,7 +75,8 @@ struct cohort_deadlines {
  * size class recently took.  The configured deadline is the upper limit, and
  * the only limit for the first adaptive_warmup collectives of a kind and size
  * class.  While any rank of the process has pushed deadlines or is paused,
- * nothing adapts.  Sends, receives, splits and captured calls never adapt.
+ * adaptive deadlines are off.  Sends, receives, splits and captured calls never
+ * have adaptive deadlines.
  *
  * Start with a factor of 8, and with a floor of the longest time that other
  * work can keep the machine busy.  See docs/api-rules.md, "Adaptive deadlines".

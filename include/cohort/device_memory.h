@@ -74,23 +74,23 @@ COHORT_API int cohort_free(struct cohort_comm *comm, void *memory);
  * Put the program's own memory operations into a quiet section while ranks work
  * in other threads: cudaMalloc(), cudaFree(), cudaHostAlloc(),
  * cudaDeviceEnablePeerAccess(), copies of pageable memory, and first launches
- * of a kernel.  Otherwise they can deadlock with a collective of which only
- * some ranks are launched.
+ * of a kernel.  Otherwise they can deadlock with a collective that only some
+ * ranks have launched.
  *
  * Needed in threads that do not belong to a rank, and in threads of ranks if
  * several groups share a device (docs/gpu.md, "Quiet sections").  Sections
  * nest, and any number of threads may be in one.  The exit of a thread ends its
- * sections.  Groups with COHORT_LAUNCH_AHEAD, and sends and receives outside of
- * a collective, launch even during a section.
+ * sections.  Groups with COHORT_LAUNCH_AHEAD, and sends and receives that are
+ * not in a batch with a collective, launch even during a section.
  *
- * Keep a section short: after 30 s launches continue.  Inside it, do not wait
- * for another thread, or for device work that depends on another thread.  These
+ * Keep a section short: after 30 s launches resume.  Inside it, do not wait for
+ * another thread, or for device work that depends on another thread.  These
  * calls return COHORT_STATE inside a section, and have no effect: collectives,
  * cohort_comm_split(), cohort_comm_join(), cohort_comm_close(),
  * cohort_group_open(), cohort_group_run(), cohort_group_respawn(),
  * cohort_group_close(), calls that must wait for an earlier host-memory call
- * that timed out, and, after an abort, cohort_deregister() and
- * cohort_free() of registered memory.
+ * that timed out, and, after an abort, cohort_deregister() and cohort_free() of
+ * registered memory.
  *
  * May be called from any thread.  Blocks briefly while a collective is being
  * launched or pairs of ranks are being connected.  If a launch or a connection
@@ -170,7 +170,7 @@ COHORT_API int cohort_deregister(struct cohort_comm *comm, void *registration);
  * @bytes:  size
  * @stream: stream of the rank's device; NULL for the legacy default stream
  *
- * Calls cudaMemcpyAsync() with the direction found from the pointers.  Other
+ * Calls cudaMemcpyAsync(), with the direction derived from the pointers.  Other
  * ranks are not involved.  cohort_synchronize() waits for the copy.  One thread
  * at a time per communicator.  A copy of pageable host memory may block, as
  * CUDA documents; if several groups share a device, call cohort_copy() for it

@@ -6,7 +6,7 @@
  * Dumps of the flight recorder: files with the last operations of each rank
  *
  * If options.dump_directory is set, the library also writes dumps with each
- * verdict, and if options.dump_signal is set, when that signal arrives.
+ * verdict and, if options.dump_signal is set, whenever that signal arrives.
  */
 
 #include <cohort/status.h>

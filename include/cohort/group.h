@@ -39,8 +39,8 @@ struct cohort_comm;
  *
  * With options.bootstrap every process must open the group, each over its own
  * devices (cohort/bootstrap.h).  If one process cannot open the group, no
- * process has it, and all return that process's error.  See docs/api-rules.md,
- * "Opening a group in several processes".
+ * process opens it, and all return that process's error.  See
+ * docs/api-rules.md, "Opening a group in several processes".
  *
  * Returns:
  *   COHORT_OK              the group is open
@@ -81,11 +81,12 @@ COHORT_API int cohort_group_open(const int *devices, int n,
  *
  * Blocks until all operations in flight are done, up to the close deadline, and
  * then destroys the native communicators, including those of former
- * generations.  If the deadline passes or the group gets a cause, it aborts
- * them instead.  After an abort it waits up to the abort deadline for a running
- * on_verdict, and then again up to the abort deadline until memory is freed.
- * If NCCL takes longer to free memory, because another group keeps these
- * devices busy, a thread of the library finishes this after close has returned.
+ * generations.  If the deadline passes or the group gets a cause, the call
+ * aborts the communicators instead.  After an abort it waits up to the abort
+ * deadline for a running on_verdict, and then again up to the abort deadline
+ * until memory is freed.  If NCCL takes longer to free memory, because another
+ * group keeps these devices busy, a thread of the library finishes this after
+ * close has returned.
  *
  * No other call may be using the group or its communicators; call
  * cohort_group_abort() first if a rank may hang.  Once the group has a cause,
@@ -294,7 +295,7 @@ COHORT_API int cohort_group_generation(const struct cohort_group *group);
 
 /*
  * cohort_group_abandoned - get the ranks whose workers were abandoned
- * @ranks: set to the first @room of them; may be NULL
+ * @ranks: set to the first @room of these ranks; may be NULL
  * @room:  number of elements of @ranks
  *
  * Covers the last run of the latest generation, and includes workers that have
@@ -307,7 +308,8 @@ COHORT_API int cohort_group_abandoned(const struct cohort_group *group,
 
 /*
  * cohort_group_lost - get the ranks to leave out of a respawn
- * @ranks: set to the first @room of them, in ascending order; may be NULL
+ * @ranks: set to the first @room of these ranks, in ascending order; may be
+ *         NULL
  * @room:  number of elements of @ranks
  *
  * Pass these ranks to cohort_group_respawn():
@@ -318,8 +320,8 @@ COHORT_API int cohort_group_abandoned(const struct cohort_group *group,
  *  - the ranks whose workers were abandoned, unless they are more than half of
  *    all ranks, another rank is to blame, and the abort has finished.
  *
- * If this would be every rank, the function returns none.  May be called from
- * any thread; does not block.
+ * If these rules select every rank, the function returns none.  May be called
+ * from any thread; does not block.
  *
  * Returns: the number of these ranks, 0 if none is to blame or there is no
  * cause, or -1 if @group is NULL
@@ -379,7 +381,7 @@ COHORT_API int cohort_group_broadcast(struct cohort_group *group,
  *
  * Works before and after the split.  Allocates on every rank or on none: on
  * error @memory is untouched.  The memory belongs to the program: a split, a
- * run, an abort, a respawn and a close leave it as it is.  Free it by
+ * run, an abort, a respawn and a close do not affect it.  Free it by
  * cohort_group_free(), or for one rank by cohort_free().  One thread at a time
  * per group; blocks as cohort_alloc() does.
  *
@@ -427,7 +429,7 @@ COHORT_API int cohort_group_copy(struct cohort_group *group, void *const dst[],
                                  void *const streams[], uint64_t *ticket);
 
 /*
- * cohort_group_stream - return the own stream of a rank
+ * cohort_group_stream - return a rank's own stream
  * @rank: 0 to cohort_group_size() - 1
  *
  * Returns the same stream as cohort_comm_stream() of that rank.  Group-level

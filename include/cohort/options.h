@@ -62,13 +62,13 @@ enum cohort_launch {
 	 * several ranks in turn, and before its call a rank must not wait for
 	 * something that another rank does only after its own call.  Between
 	 * its calls a rank may do memory operations; other threads must use a
-	 * quiet section (cohort_quiet_begin()).  Sends and receives without a
-	 * collective are launched at once.  A launch does not wait for ranks of
-	 * other processes. */
+	 * quiet section (cohort_quiet_begin()).  Sends and receives that are
+	 * not in a batch with a collective are launched immediately.  A launch
+	 * does not wait for ranks of other processes. */
 	COHORT_LAUNCH_TOGETHER = 1,
 
-	/* Launch at once.  On GPUs the program must then do no memory operation
-	 * while any rank has a collective in flight. */
+	/* Launch immediately.  On GPUs the program must then do no memory
+	 * operation while any rank has a collective in flight. */
 	COHORT_LAUNCH_AHEAD = 2,
 };
 
@@ -164,7 +164,8 @@ struct cohort_group_options {
 	 * or a later stage writes a dump.  Created if it is missing, with its
 	 * parents; relative to the current directory; COHORT_INVALID if it is
 	 * not writable when the group is opened.  If a later dump fails,
-	 * nothing reports it.  docs/dumps.md says what waits for the files. */
+	 * nothing reports it.  docs/dumps.md says which calls wait for the
+	 * files. */
 	const char *dump_directory;
 
 	/* FIFO that makes the library dump when anything is written to it;

@@ -43,10 +43,10 @@ struct cohort_platform_info {
 	const char *nccl_file;
 	const char *runtime_file;
 
-	/* Notes in sentences, or "": known faults of these versions, libraries
-	 * that only imitate NCCL, misspelled COHORT_ variables, and whether
-	 * COHORT_PLATFORM_AUTO chose host although NVIDIA's libraries are
-	 * installed.  Valid until the process exits. */
+	/* Notes as full sentences, or "" if there are none: known faults of
+	 * these versions, libraries that only imitate NCCL, misspelled COHORT_
+	 * variables, and whether COHORT_PLATFORM_AUTO chose host although
+	 * NVIDIA's libraries are installed.  Valid until the process exits. */
 	const char *notes;
 
 	/* 0 for real libraries, 1 for this project's drop-in libraries on

@@ -40,9 +40,9 @@
  * Failures
  *
  * If the communicator ends during a step, each call that launches or waits
- * returns the cause.  Nothing accesses a gradient after cohort_reducer_finish()
- * has returned, unless it returned COHORT_WEDGED.  The gradients are then
- * undefined, and the only call allowed is cohort_reducer_free().
+ * returns the cause's status.  The gradients are then undefined, and the only
+ * call allowed is cohort_reducer_free().  Nothing accesses a gradient after
+ * cohort_reducer_finish() has returned, unless it returned COHORT_WEDGED.
  */
 
 #include <cohort/cohort.h>
@@ -77,8 +77,8 @@ struct cohort_reducer_options {
 	size_t first_bytes;
 	size_t bucket_bytes; /* limit of the other buckets; 0 for 25 MiB */
 
-	/* COHORT_AVG, the default, for the mean, or COHORT_SUM for the sum.  A
-	 * mean takes no integers.  On GPUs a sum may be faster: an NVLink
+	/* COHORT_AVG, the default, for the mean, or COHORT_SUM for the sum.
+	 * Integers cannot be averaged.  On GPUs a sum may be faster: an NVLink
 	 * switch can compute it, but not a mean of floats, which NCCL computes
 	 * as a premultiplied sum.  With a sum, multiply the loss by 1 / ranks,
 	 * or have the optimizer do so. */
@@ -92,7 +92,7 @@ struct cohort_reducer_options {
 	/* 1 if gradients that are not ready when the step is finished count as
 	 * zeros. */
 	int find_unused;
-	int keep_plan; /* 1 to keep the first plan of the buckets */
+	int keep_plan; /* 1 to keep the first assignment to buckets */
 
 	/* 1 if helper threads, and not only the owner, launch the buckets that
 	 * they complete.  Then no other thread may call on the communicator
@@ -167,9 +167,9 @@ cohort_reducer_create(struct cohort_comm *comm,
  *
  * Returns:
  *   COHORT_OK      the reducer is freed
- *   COHORT_STATE   the group has no cause and a step is open or not done and
- *                  has not failed, or the communicator is closed; the reducer
- *                  remains
+ *   COHORT_STATE   the communicator is closed; or the group has no cause, and a
+ *                  step is open or still running and has not failed; the
+ *                  reducer remains
  *   COHORT_BUSY    another thread is inside the communicator; the reducer
  *                  remains
  *   COHORT_OWNER   the communicator is bound to another thread; the reducer
@@ -245,7 +245,7 @@ COHORT_API int cohort_reducer_accumulate(struct cohort_reducer *reducer);
  *
  * Returns: the same as cohort_all_reduce(), perhaps for an earlier bucket, and
  *   COHORT_OK       the gradient is ready
- *   COHORT_ALREADY  it was ready in this step
+ *   COHORT_ALREADY  it was already ready in this step
  *   COHORT_INVALID  there is no parameter @i
  *   COHORT_STATE    no step is open
  *   COHORT_BUSY     this thread has called cohort_comm_native_enter(); the
@@ -346,10 +346,10 @@ COHORT_API int cohort_reducer_cancel(struct cohort_reducer *reducer,
  * @stream: stream of the rank's device; work that is queued on it after this
  *          call sees the combined gradients
  *
- * Every rank must finish the step.  Must be called by the owner; blocks no more
- * than a collective, and while a helper launches.  If the step is cut short,
- * the stream still continues; the next call or cohort_comm_cause() returns the
- * error.
+ * Every rank must finish the step.  Must be called by the owner; blocks as a
+ * collective does, and while a helper launches a bucket.  If the step is cut
+ * short, the stream still continues; the next call or cohort_comm_cause()
+ * returns the error.
  *
  * Returns: the same as cohort_all_reduce(), and
  *   COHORT_OK           the stream waits, and the step has ended

@@ -7,9 +7,9 @@
  *
  * Use these settings to test programs that use Cohort.  At an operation of your
  * choice, a rank can be missing or late, get an error, hang inside a native
- * call, or exit there.  The settings do not affect the gpu platform, except if
- * it runs on this project's drop-in libraries.  These contain their own host
- * platform, to which the settings also apply.
+ * call, or exit there.  The settings do not affect the gpu platform, unless it
+ * runs on this project's drop-in libraries.  These libraries contain their own
+ * host platform, to which the settings also apply.
  *
  * Strict mode
  *

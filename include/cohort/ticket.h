@@ -46,7 +46,7 @@ COHORT_API int cohort_wait(struct cohort_comm *comm, uint64_t ticket,
  * @timeout_ns: how long to wait, in nanoseconds; 0 only checks, COHORT_FOREVER
  *              waits without limit
  *
- * Waits as cohort_wait() does, for every ticket so far.
+ * Waits as cohort_wait() does, for every ticket issued so far.
  *
  * Returns: the same as cohort_wait(), and
  *   COHORT_OK  all operations are done, or there is none
@@ -63,8 +63,7 @@ COHORT_API int cohort_synchronize(struct cohort_comm *comm,
  *          anything that the program has queued there since
  *
  * The stream continues even if the operation is cut short; cohort_wait()
- * returns whether it was.  One thread at a time per communicator; does not
- * block.
+ * reports that.  One thread at a time per communicator; does not block.
  *
  * Returns:
  *   COHORT_OK           the stream waits

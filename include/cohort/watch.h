@@ -51,7 +51,7 @@ enum cohort_policy {
  *
  *  NONE            There is no cause.
  *  NEVER_CALLED    @rank has made no call at all.
- *  DIFFERENT_CALL  @rank is inside another call, or has made another one
+ *  DIFFERENT_CALL  @rank is inside another call, or has made a different call
  *                  (COHORT_MISMATCH); or a send and its receive do not match,
  *                  and @rank is -1.
  *  NOT_STARTED     @rank has called, but is still inside the native call, or
@@ -308,7 +308,7 @@ struct cohort_cause {
 	 * 0. */
 	int worker;
 	uint64_t ticket;     /* of the operation that failed; 0 if none */
-	uint64_t collective; /* number of that collective, from 1; 0 if none */
+	uint64_t collective; /* number of the collective, from 1; 0 if none */
 	uint64_t time_ns;    /* time of the cause, on CLOCK_MONOTONIC */
 	uint64_t since_ns;   /* start of the clock of a passed deadline, or 0 */
 	uint64_t deadline_ns; /* time that this deadline allowed, or 0 */
