@@ -5,8 +5,7 @@
 /*
  * Assign gradients to buckets and order the buckets
  *
- * Pure functions of their arguments, so that every rank computes the same plan
- * by itself.
+ * The functions are pure, so that every rank computes the same plan by itself.
  */
 
 #include <stdbool.h>

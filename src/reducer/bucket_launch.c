@@ -252,7 +252,7 @@ int cohort_reducer_ready(struct cohort_reducer *r, size_t i)
 }
 
 /* Run launched work.  A GPU needs no help, but on the host platform a waiting
- * thread has to run it.  Errors are left to the finish. */
+ * thread has to run it.  cohort_reducer_finish() reports errors. */
 static void run_launched(struct cohort_reducer *r, uint64_t until,
                          struct backoff *b)
 {

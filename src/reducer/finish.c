@@ -4,9 +4,9 @@
  * Finish a step
  *
  * The finish has several phases (enum reducer_phase).  If one of them returns
- * COHORT_TIMED_OUT, the next call continues with it.  After the buckets, every
- * rank launches an all-reduce of flags for the parameters that were used, and
- * then the broadcast of rank 0's order.
+ * COHORT_TIMED_OUT, the next call continues with that phase.  After the
+ * buckets, every rank launches an all-reduce of flags for the parameters that
+ * were used, and then the broadcast of rank 0's order.
  */
 
 #include "base/backoff.h"

@@ -42,7 +42,7 @@ __attribute__((constructor)) static void find_real(void)
 	}
 }
 
-/* ---- groups --------------------------------------------------------------- */
+/* ---- groups -------------------------------------------------------------- */
 
 /* The calls of a thread's open group to one communicator. */
 struct member {
@@ -169,12 +169,12 @@ static void join_group(const struct member *call)
 	}
 }
 
-/* ---- aborts --------------------------------------------------------------- */
+/* ---- aborts -------------------------------------------------------------- */
 
 /* Result of all calls to an aborted communicator. */
 #define ABORTED ncclRemoteError
 
-/* Return the communicator of @comm, or NULL if its calls are not recorded. */
+/* Return the struct watched of @comm, or NULL if its calls are not recorded. */
 static struct watched *find(ncclComm_t comm)
 {
 	return group.inside ? NULL : watched_find(comm);
@@ -194,7 +194,7 @@ void watched_abort(ncclComm_t comm)
 	group.inside--;
 }
 
-/* ---- calls ---------------------------------------------------------------- */
+/* ---- calls --------------------------------------------------------------- */
 
 /* Record the start of a call, unless the call or its communicator is not
  * watched. */
@@ -268,7 +268,7 @@ static void forget(struct watched *w)
 
 #define PASS(name, arguments) PASS_TO(real.name, arguments)
 
-/* ---- communicators -------------------------------------------------------- */
+/* ---- communicators ------------------------------------------------------- */
 
 /* Destroy or abort @comm with @function.  If the shim has aborted @comm, do not
  * call NCCL. */
@@ -366,7 +366,8 @@ static ncclResult_t split(ncclComm_t comm, int color, int key,
 	return result;
 }
 
-/* Query the error.  If there is none, a new communicator is complete. */
+/* Query the asynchronous error of a communicator.  If there is none, a
+ * communicator that was being created is complete. */
 static ncclResult_t get_async_error(ncclComm_t comm, ncclResult_t *async)
 {
 	struct watched *w = async ? find(comm) : NULL;
@@ -416,7 +417,7 @@ static ncclResult_t init_all(ncclComm_t *comms, int n, const int *devices)
 	return result;
 }
 
-/* ---- the functions -------------------------------------------------------- */
+/* ---- the functions ------------------------------------------------------- */
 
 #define EXPORT(result, name, parameters)                                       \
 	COHORT_API result name parameters;                                     \

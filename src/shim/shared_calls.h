@@ -93,8 +93,8 @@ struct shared_rank {
 	 * collective modulo SHARED_SLOTS. */
 	_Atomic uint64_t tickets[SHARED_SLOTS];
 
-	/* Atomic; number of sends to each rank, and of receives from it.  Stored
-	 * with release, after the record. */
+	/* Atomic; number of sends to each rank, and of receives from it.
+	 * Stored with release, after the record. */
 	_Atomic uint32_t sends[COHORT_MAX_RANKS];
 	_Atomic uint32_t receives[COHORT_MAX_RANKS];
 

@@ -90,7 +90,8 @@ void *stream_end_open(int device, struct shared_calls *all)
 	                : driver.cuDevicePrimaryCtxRetain(&context, device)) ||
 	    !context)
 		return NULL;
-	/* The context stays active, because the communicator uses it. */
+	/* Release only this reference: the communicator keeps the context
+	 * active. */
 	if (device >= 0)
 		driver.cuDevicePrimaryCtxRelease_v2(device);
 	has_pushed = enter(context);

@@ -233,7 +233,7 @@ struct watched *watched_take(ncclComm_t comm)
 	return p ? atomic_exchange(&p->of, NULL) : NULL;
 }
 
-/* ---- aborts --------------------------------------------------------------- */
+/* ---- aborts -------------------------------------------------------------- */
 
 /* Abort the communicators that the program has not begun to destroy. */
 static void abort_all(void)
@@ -251,7 +251,7 @@ static void abort_all(void)
 	}
 }
 
-/* Abort all communicators at each request after the first @seen ones. */
+/* Abort all communicators at each request after the first @seen requests. */
 static void *await_aborts(void *seen)
 {
 	uint32_t n = (uint32_t)(uintptr_t)seen;
@@ -280,7 +280,7 @@ void watched_start_aborter(void)
 		pthread_detach(thread);
 }
 
-/* ---- calls ---------------------------------------------------------------- */
+/* ---- calls --------------------------------------------------------------- */
 
 /* Count a collective.  The release of the number makes the call's record and
  * ticket visible.  The release of the ticket makes a reader that sees it also

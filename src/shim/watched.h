@@ -52,7 +52,7 @@ struct watched {
 	void *context; /* the device's CUcontext, for marks; or NULL */
 };
 
-/* Return the communicator of @comm, or NULL if it is not watched. */
+/* Return the struct watched of @comm, or NULL if it is not watched. */
 struct watched *watched_find(ncclComm_t comm);
 
 /*
@@ -72,9 +72,9 @@ void watched_describe(struct watched *w, int rank, int ranks, int device);
  * not created, so drop the announcement. */
 void watched_opened(struct watched *w, ncclComm_t comm);
 
-/* Forget @comm, which the program is destroying or aborting.  Return it, for
- * watched_put(), or NULL if it is not watched.  The last watched_put() closes
- * its entry. */
+/* Forget @comm, which the program is destroying or aborting.  Return its struct
+ * watched, which the caller releases with watched_put(), or NULL if @comm is
+ * not watched.  The last watched_put() closes its entry. */
 struct watched *watched_take(ncclComm_t comm);
 
 /* Acquire a reference, because one thread may abort a communicator while

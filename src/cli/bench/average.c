@@ -6,7 +6,7 @@
  *
  * Each rank's tensors are contiguous in one block of memory, which all methods
  * use. The method that goes first changes from round to round. Each way to
- * launch lists needs a group of its own.
+ * launch lists of tensors (enum cohort_many) needs a group of its own.
  */
 
 #include <math.h>
@@ -163,8 +163,8 @@ static void describe(const struct bench *b)
 	       cohort_op_name(o->op), o->rewrites ? ", rewritten" : "");
 }
 
-/* Return the median over the rounds of the speedup of @c over @method, or NaN
- * if @method was not measured. */
+/* Return the median, over the rounds, of the speedup of case @c over @method,
+ * or NaN if @method was not measured. */
 static double speedup(const struct bench *b, const struct bench_case *c,
                       int method)
 {

@@ -209,7 +209,8 @@ struct lane {
 	const void *send;
 	void *recv;
 	cudaStream_t stream;
-	/* between cohort_comm_native_enter() and _leave(), for PATH_RAW */
+	/* for PATH_RAW: native communicator, valid between
+	 * cohort_comm_native_enter() and _leave() */
 	ncclComm_t native;
 	uint64_t ticket; /* ticket of the newest operation */
 	size_t block;    /* size of a block, in bytes */
@@ -235,7 +236,7 @@ struct lane {
 	uint64_t *ends; /* end of each operation, if buffers are rewritten */
 };
 
-/* Number of groups, which differ in how they launch lists */
+/* Number of groups, which differ in how they launch lists of tensors */
 #define BENCH_GROUPS 3
 
 struct bench {
@@ -243,7 +244,7 @@ struct bench {
 	const struct bench_operation *operation;
 	int cores;
 
-	/* Array that the operation's plan() has made */
+	/* Array that the operation's plan() has allocated */
 	struct bench_case *cases;
 	size_t count;
 	struct bench_shapes shapes;
@@ -262,8 +263,8 @@ struct bench {
 	struct lane *lanes[COHORT_MAX_RANKS];
 	bool is_abandoned; /* an abandoned thread may still use the lanes */
 
-	/* Owned by rank 0's thread during the run, and by the main thread after
-	 * it */
+	/* bar_width, drawn_ns and scratch are owned by rank 0's thread during
+	 * the run, and by the main thread afterwards. */
 	/* width of the progress bar, or 0 without a terminal */
 	int bar_width;
 	uint64_t drawn_ns; /* time at which the bar was drawn */
@@ -285,8 +286,8 @@ struct bench {
 struct row;
 
 /* The functions of an operation. The rank's thread calls those that take a
- * lane. If they store an error message and return false, the measurement ends
- * on all ranks. */
+ * lane. If one of them stores an error message and returns false, the
+ * measurement ends on all ranks. */
 struct bench_operation {
 	double round_ns;      /* intended time of a case in a round */
 	uint64_t least, most; /* limits on the number of operations per round */
@@ -297,10 +298,11 @@ struct bench_operation {
 	 * error was printed. */
 	int (*plan)(struct bench *b);
 
-	/* open_groups to fill, describe and print_last_lines may be NULL. */
+	/* The functions from open_groups to fill, and describe and
+	 * print_last_lines, may be NULL. */
 	int (*open_groups)(struct bench *b); /* returns an enum cohort_status */
 	bool (*open)(struct lane *lane);     /* prepare the rank */
-	void (*close)(struct lane *lane);    /* free what only the thread can */
+	void (*close)(struct lane *lane);    /* free the rank's resources */
 	bool (*enter)(struct lane *lane);    /* prepare the current case */
 	void (*leave)(struct lane *lane);    /* end the current case */
 	bool (*fill)(struct lane *lane, int byte); /* set the case's memory */
@@ -310,7 +312,7 @@ struct bench_operation {
 	bool (*compare)(struct lane *lane); /* count wrong elements */
 	void (*describe)(const struct bench *b); /* print above the table */
 
-	/* Put the columns of the row that starts with case @c. */
+	/* Write the columns of the report row that starts with case @c. */
 	void (*report)(struct row *row, const struct bench *b,
 	               const struct bench_case *c);
 	void (*print_last_lines)(const struct bench *b);
@@ -360,7 +362,7 @@ void *bench_grow(void *array, size_t n, size_t size);
 
 void bench_add_case(struct bench *b, const struct bench_case *c);
 
-/* Time @n operations of the current case. Only rank 0 gets the time. */
+/* Time @n operations of the current case. Only rank 0's @ns_out is set. */
 bool lane_time(struct lane *lane, uint64_t n, double *ns_out);
 
 /* Wait until all ranks have called this function. Return false if a rank has
@@ -370,7 +372,7 @@ bool lane_barrier(struct lane *lane);
 /* Report that @what has failed, and end all groups. Return false. */
 bool lane_fail(struct lane *lane, const char *what, const char *why);
 
-/* Return the address where the host writes or reads the contents of the buffer
+/* Return the address at which the host accesses the contents of the buffer
  * @at. */
 char *lane_host(const struct lane *lane, char *at);
 
@@ -411,9 +413,10 @@ void bench_print_rows(const struct bench *b, size_t first, size_t n);
 void bench_json(const struct bench *b);
 
 /*
- * Put a column into a row. In a table it has @title and is @width characters
- * wide; in a JSON object it is the member @key. If @title or @key is NULL, the
- * column is omitted there. A figure has up to @digits decimals, and may be NaN.
+ * Write a column of a row. In a table the column has @title and is @width
+ * characters wide; in a JSON object it is the member @key. If @title or @key is
+ * NULL, the column is omitted there. A figure has up to @digits decimals, and
+ * may be NaN.
  */
 void row_text(struct row *row, int width, const char *title, const char *key,
               const char *text);
@@ -425,8 +428,8 @@ void row_figure(struct row *row, int width, int digits, const char *title,
 void row_times(struct row *row, const struct bench *b,
                const struct bench_case *c);
 
-/* Put the number of wrong elements of @n cases. A table gets this column only
- * if @is_column is true. */
+/* Write the column with the number of wrong elements in @n cases. A table gets
+ * this column only if @is_column is true. */
 void row_wrong(struct row *row, const struct bench *b,
                const struct bench_case *c, size_t n, bool is_column);
 

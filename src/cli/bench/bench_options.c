@@ -144,7 +144,7 @@ static int parse_size(const char *option, const char *text, uint64_t *bytes_out)
 		shift = 10 * (int)(letter - letters + 1);
 		end++;
 	}
-	/* strtoull() accepts a sign and leading blanks. */
+	/* strtoull() would accept a sign and leading blanks. */
 	if (*text < '0' || *text > '9' || *end || errno || !value ||
 	    value > MAX_BYTES >> shift)
 		return cli_misuse(

@@ -86,7 +86,7 @@ static int64_t value_of(int type, int op, size_t i, int rank, int ranks)
 		       : place == 1 ? sign * (2 + (int64_t)(m % 2))
 		                    : 1;
 	case COHORT_AVG:
-		/* The deviations of two ranks cancel out. */
+		/* Two ranks deviate from the average, by 1 and by -1. */
 		return 1 + (int64_t)(m % 2) +
 		       (ranks == 1 ? 0 : (place == 0) - (place == 1));
 	}
@@ -132,7 +132,7 @@ void pattern_of_fold(struct pattern *pattern, int type, int op, int ranks)
 		for (int r = 1; r < ranks; r++)
 			value = combine(op, value,
 			                value_of(type, op, i, r, ranks));
-		/* An 8-bit sum of many ranks overflows before the division. */
+		/* The sum wraps before the division if the type has 8 bits. */
 		if (op == COHORT_AVG)
 			value = (type == COHORT_I8   ? (int8_t)value
 			         : type == COHORT_U8 ? (uint8_t)value

@@ -5,7 +5,7 @@
  * is read from a file, and their contents
  *
  * Each line of the file has name, shape and number of elements, separated by
- * tabs, such as "fc.weight 1000x2048 2048000". The shape is not read. A line
+ * tabs, such as "fc.weight 1000x2048 2048000". The shape is ignored. A line
  * that starts with # is a comment.
  */
 

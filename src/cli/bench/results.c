@@ -70,7 +70,7 @@ void row_figure(struct row *row, int width, int digits, const char *title,
 	row_text(row, width, title, NULL, isnan(value) ? "-" : text);
 }
 
-/* Put a time, with four significant digits and at most seven digits in
+/* Write a time with four significant digits and at most seven digits in
  * total. */
 static void put_time(struct row *row, const char *title, const char *key,
                      double us)

@@ -64,8 +64,8 @@ const struct collective *collective_find(const char *name)
 	return NULL;
 }
 
-/* Add a case of at most @bytes, but at least one element. A collective that works
- * on blocks has at least one element per rank. */
+/* Add a case of at most @bytes, but at least one element. A collective that
+ * works on blocks has at least one element per rank. */
 static void add_case(struct bench *b, struct bench_case c, size_t bytes)
 {
 	static const char *const paths[BENCH_PATHS] = { "", " raw", " host" };
@@ -101,7 +101,8 @@ static bool is_wanted(const struct bench_options *o, const struct bench_case *c)
 	if (!(c->rewrites ? o->rewrites : o->loops) || !o->paths[c->path] ||
 	    (is_host && !has_host))
 		return false;
-	/* This call with host memory has only one buffer. */
+	/* The call on host memory has a single buffer, so it is always in
+	 * place. */
 	if (is_host && can && !op_has_blocks(kind))
 		return c->in_place;
 	return c->in_place ? o->in_place && can : o->out_of_place || !can;

@@ -151,8 +151,8 @@ int driver_version(const char *text);
 bool report_known_faults(struct check *c, int library, int is,
                          const char *check, const char *subject);
 
-/* Read NCCL's configuration files as this version of NCCL does. Store the
- * settings in the environment and in @c->settings. Report lines that do not
+/* Read NCCL's configuration files as version @nccl_version of NCCL does. Store
+ * the settings in the environment and in @c->settings. Report lines that do not
  * have the effect that they seem to have (nccl_files.c). */
 void nccl_files_read(struct check *c, int nccl_version);
 
@@ -168,7 +168,7 @@ bool nccl_list_matches(const char *list, const char *name);
  * is the number of GPUs, or 0 if it is not known (variables.c). */
 const char *visible_devices_fault(const char *value, int devices);
 
-/* ---- trials (trial.c) ----------------------------------------------------- */
+/* ---- trials (trial.c) ---------------------------------------------------- */
 
 /*
  * A trial is a function that runs in a child process, with a deadline for each
@@ -196,7 +196,8 @@ struct trial_shared {
 	/* Deadline of the step, by clock_now(). Atomic; storing it releases
 	 * everything that the child wrote before. */
 	_Atomic uint64_t until_ns;
-	/* a static string, which has the same address in both processes */
+	/* name of the step: a static string, which has the same address in both
+	 * processes */
 	const char *_Atomic step;
 	uint64_t step_ns;
 	_Atomic int end;       /* enum trial_end */
@@ -222,8 +223,9 @@ struct trial {
 	bool is_left;
 };
 
-/* Start a trial, whose first members the caller has set. Return false if the
- * process or its memory could not be created, with @end and @text set. */
+/* Start a trial. The caller must have set the members before @shared. Return
+ * false if the process or its memory could not be created, with @end and @text
+ * set. */
 bool trial_start(struct trial *trial);
 
 /* Factor by which the deadline for the start of a child is multiplied. CUDA

@@ -250,8 +250,8 @@ static int worker(struct cohort_comm *comm, void *user)
 	return rc;
 }
 
-/* Try an all-reduce of two ranks. The group has its own deadlines, whose errors
- * say more than an expired deadline of the step. */
+/* Try an all-reduce of two ranks. The group has its own deadlines, because
+ * their errors say more than an expired deadline of the step. */
 static void try_all_reduce(struct trial *t)
 {
 	struct pair_facts *facts = (struct pair_facts *)t->shared->data;

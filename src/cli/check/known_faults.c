@@ -36,7 +36,7 @@ int driver_version(const char *text)
 {
 	int major, minor, patch;
 
-	/* Find the first number of three digits with a dot after it. */
+	/* Find the first three-digit number that is followed by a dot. */
 	for (; *text; text += strspn(text, "0123456789.")) {
 		text += strcspn(text, "0123456789");
 		patch = 0;

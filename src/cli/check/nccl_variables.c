@@ -107,8 +107,8 @@ static void check_readable(struct check *c, const char *name, const char *value)
 		       strerror(errno));
 }
 
-/* Check a plugin's file. The dynamic linker searches for a name without a
- * slash, and the value can be a list of names. */
+/* Check a plugin's file. Do not check a name without a slash, for which the
+ * dynamic linker searches, or a list of names. */
 static void check_plugin(struct check *c, const char *name, const char *value)
 {
 	if (strchr(value, '/') && !strchr(value, ','))

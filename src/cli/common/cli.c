@@ -225,7 +225,7 @@ int cli_number(const char *option, const char *text, uint64_t min, uint64_t max,
 
 	errno = 0;
 	value = strtoull(text, &end, 10);
-	/* strtoull() accepts a sign and leading blanks. */
+	/* strtoull() would accept a sign and leading blanks. */
 	if (*text < '0' || *text > '9' || *end || errno || value < min ||
 	    value > max)
 		return cli_misuse("--%s: \"%s\" is not a number from %" PRIu64

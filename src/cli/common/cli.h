@@ -27,8 +27,8 @@ enum cli_exit {
 	CLI_NOT_FOUND = 127,
 };
 
-/* The commands. @argv[0] is the command's name. Each returns an enum cli_exit, or
- * the exit status of the program that it runs, as a shell does. */
+/* The commands. @argv[0] is the command's name. Each returns an enum cli_exit,
+ * or the exit status of the program that it runs, as a shell does. */
 int bench_main(int argc, char **argv);
 int check_main(int argc, char **argv);
 int demo_main(int argc, char **argv);
@@ -64,8 +64,8 @@ bool cli_ends_with(const char *text, const char *end);
  * obey, and all bytes that are not valid UTF-8. */
 void cli_sanitize(char *text);
 
-/* Name of the command in error messages, or NULL. Constant after cli_options() of
- * the command. */
+/* Name of the command in error messages, or NULL. Constant after cli_options()
+ * of the command. */
 extern const char *cli_command;
 
 /* Print an error message, without control characters. */
@@ -75,8 +75,8 @@ void cli_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
  * usage. */
 #define cli_fail(...) (cli_error(__VA_ARGS__), CLI_FAILED)
 
-/* Print that @program cannot be run because of @error, an errno. Return the exit
- * status that a shell would return. */
+/* Print that @program cannot be run because of @error, an errno. Return the
+ * exit status that a shell would return. */
 int cli_cannot_run(const char *program, int error);
 
 /* Return the exit status that a shell would return for a process with @status,

@@ -36,8 +36,8 @@ static bool report_locked(void)
 	       dwfl_report_end(session, NULL, NULL) == 0;
 }
 
-/* Add the function, with its source line as " (file.c:12)", or with the offset as
- * "+0x2a" if the line is not known. */
+/* Add the function, with its source line as " (file.c:12)", or with the offset
+ * as "+0x2a" if the line is not known. */
 static bool add_function(struct text *t, Dwfl_Module *module,
                          Dwarf_Addr address)
 {
@@ -166,7 +166,8 @@ static int add_frame(Dwfl_Frame *frame, void *arg)
 
 	if (!dwfl_frame_pc(frame, &pc, &is_activation))
 		return DWARF_CB_ABORT;
-	/* A return address may belong to the next source line. */
+	/* A return address may belong to the next source line, so look up the
+	 * byte before it. */
 	f->of[f->n++] = pc - !is_activation;
 	return f->n < MOST_FRAMES ? DWARF_CB_OK : DWARF_CB_ABORT;
 }

@@ -63,7 +63,7 @@ static const char help[] =
 	"  --help            this text\n";
 /* clang-format on */
 
-/* Parse "RANK@STEP" or "PROCESS@STEP"; NULL stands for no fault. settle_fault()
+/* Parse "RANK@STEP" or "PROCESS@STEP"; NULL selects no fault. settle_fault()
  * checks that the rank or process and the step exist. */
 static int read_fault(const struct cli_option *option, const char *text)
 {
@@ -75,7 +75,7 @@ static int read_fault(const struct cli_option *option, const char *text)
 	options->fault = FAULT_NONE;
 	if (!text)
 		return CLI_OK;
-	/* sscanf() accepts signs and blanks. */
+	/* sscanf() would accept signs and blanks. */
 	if (sscanf(text, "%9u@%18" SCNu64 "%n", &number, &options->fault_step,
 	           &end) != 2 ||
 	    text[end] || text[strspn(text, "0123456789@")])

@@ -31,7 +31,7 @@ enum {
 };
 
 /*
- * The parameters, or their gradients or momentum. Weights are stored by input,
+ * The parameters, or their gradients or momentum. Weights are grouped by input,
  * so that the inner loops access neighboring floats. The structure has no
  * padding, so it can be used as an array of MLP_FLOATS floats.
  */
@@ -143,9 +143,9 @@ struct model {
 };
 
 /*
- * State of a rank, in memory that the processes of the demo share. Until the
- * rank's thread has ended, only that thread uses it; then its process does, and
- * finally process 0.
+ * State of a rank, in memory that the processes of the demo share. Only the
+ * rank's thread uses the state until that thread has ended. Then the rank's
+ * process uses it, and finally process 0.
  */
 struct rank {
 	struct model model;

@@ -222,7 +222,7 @@ static void json_ms(struct json *json, const char *key, uint64_t from_ns,
 	            from_ns && to_ns ? cli_ms_between(from_ns, to_ns) : NAN);
 }
 
-/* Write the events. Ranks have their numbers of generation 1. */
+/* Write the events. Ranks are numbered as in generation 1. */
 static void json_story(struct json *json, const struct demo *d,
                        const struct summary *s)
 {

@@ -42,9 +42,9 @@ static int copy_in(struct rank *rank, struct mlp *to)
 }
 
 /*
- * Broadcast @values from rank @root. First wait for the broadcast, because the
- * copy may block until everything before it in the stream is done: only the
- * wait times out if a peer never arrives.
+ * Broadcast @values from rank @root. Wait for the broadcast before the copy.
+ * The copy may block until everything before it in the stream is done, and
+ * unlike the wait it has no timeout if a peer never arrives.
  */
 static int receive(struct rank *rank, struct mlp *values, int root)
 {

@@ -189,8 +189,8 @@ static void strike_open(struct drill_run *run)
 			strike_later(run);
 		break;
 	case BY_UNLINK:
-		/* The victim arrives after the removal of the file with which
-		 * the other processes wait for it. */
+		/* The victim arrives only after the file at which the other
+		 * processes wait for it was removed. */
 		if (drill_has_victim(run))
 			drill_await(run, is_removed, 1);
 		else
@@ -214,7 +214,7 @@ static int join(struct drill_rank *k, int which, int nranks)
 	if (rc != COHORT_OK)
 		return rc;
 	/* The join was late. Abort the ranks that are still connected to this
-	 * one. */
+	 * rank. */
 	handle = cohort_comm_abort_handle(comm);
 	cohort_abort_fire(handle, "joined too late");
 	cohort_abort_put(handle);

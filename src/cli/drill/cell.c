@@ -62,7 +62,7 @@ void drill_keep_cause(struct drill_run *run)
 	if (!drill_cause(run, &cause))
 		return;
 	/* For a rank of a stopped process, the library knows only the rank's
-	 * number in the child. */
+	 * number in the child communicator. */
 	if (run->place == AT_CHILD && cause.world_rank < 0 && cause.rank >= 0)
 		cause.world_rank = run->n - 1 - cause.rank;
 	drill_record_verdict(run, &cause, true);
@@ -80,8 +80,8 @@ static uint64_t lateness(const struct drill_run *run)
 
 int drill_struck_rank(const struct drill_run *run)
 {
-	/* One thread connects all ranks, and the script's fault is on rank
-	 * 0. */
+	/* In a split, one thread connects all ranks, and rank 0 has the
+	 * scripted fault. */
 	const bool is_split = run->place == AT_SPLIT &&
 	                      !drill_is_asked_for(run) &&
 	                      drill_script(run->place, run->trouble);
@@ -97,8 +97,8 @@ static uint64_t struck_operation(const struct drill_run *run)
 	if (run->place == AT_OPEN || run->place == AT_FIRST ||
 	    run->place == AT_RESPAWN)
 		return 0;
-	/* An error occurs at the next native call. In a batch, it must be at
-	 * the batch's last call. */
+	/* The fault is in the first native call after the warm-up. In a batch,
+	 * an error that the prober must find is in the batch's last call. */
 	return 1 + (run->place == AT_BATCH && drill_is_asked_for(run));
 }
 
@@ -118,7 +118,7 @@ void drill_arm(struct drill_run *run)
 		.value = script->value == DRILL_LATENESS ? lateness(run)
 		                                         : script->value,
 	};
-	/* The error could also come from the end of another process. */
+	/* Use an error that the end of another process cannot cause. */
 	if (run->trouble == BY_ASYNC_ERROR && run->options->processes > 1)
 		fault.value = 3;
 	if (run->options->is_nvidia)
@@ -175,7 +175,7 @@ bool drill_await_cause(struct drill_run *run)
 	return drill_await_count(run, NULL, 0, "the group has not ended");
 }
 
-/* Atomic; the run whose abort the signal handler fires */
+/* Atomic; the run whose abort handle the signal handler fires */
 static struct drill_run *_Atomic firing;
 
 static void fire_once(struct drill_run *run)

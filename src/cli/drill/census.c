@@ -25,7 +25,7 @@
 /* The library's idle workers, whose number can change for a moment */
 #define KEPT_SPARE "cohort/spare"
 
-/* Time limit for resources that a cell leaves behind to end */
+/* Time within which resources that a cell leaves behind must be gone */
 #define GONE_NS (20 * NS_PER_S)
 
 static bool is_kept(const char *name)
@@ -74,8 +74,8 @@ struct drill_census drill_census(void)
 		.worlds = world_live(),
 		.meetings = meeting_live(),
 	};
-	/* The processes that the drill forks use its pid as the number of their
-	 * job. */
+	/* pid of the drill, which its forked processes use as their job
+	 * number */
 	static pid_t drill;
 	char job[16], files[64];
 

@@ -24,7 +24,8 @@
 
 #define NS_PER_MS UINT64_C(1000000)
 
-/* Largest median delay of all detections, as a percentage of the slack */
+/* Largest permitted median of the delays of all detections, as a percentage of
+ * slack_ns */
 #define MEDIAN_PERCENT 20
 
 /* clang-format off */
@@ -377,7 +378,7 @@ int drill_main(int argc, char **argv)
 					list_cell(&options, p, t);
 		return CLI_OK;
 	}
-	/* Unique ids are created on the default platform. */
+	/* Ids are created on the default platform, so change the default. */
 	status = cli_setenv("COHORT_PLATFORM",
 	                    cli_platform_name(options.platform), true);
 	if (status != CLI_OK)

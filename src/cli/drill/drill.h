@@ -190,7 +190,8 @@ enum { DRILL_MOST_RANKS = 8 };
 
 struct drill_options {
 	int ranks;
-	/* number of processes; each has the same number of ranks, at least two */
+	/* number of processes; each has the same number of ranks, at least
+	 * two */
 	int processes;
 	int platform;
 	uint64_t deadline_ns;
@@ -284,7 +285,7 @@ struct drill_shared {
 	_Atomic uint64_t fault_ns; /* atomic; time of the fault */
 
 	/* Ids of two communicators: the one that all ranks must join first, and
-	 * another one. Constant after has_ids is set. */
+	 * a second one. Constant after has_ids is set. */
 	struct cohort_unique_id ids[2];
 
 	/* outcomes, indexed by process */
@@ -401,9 +402,9 @@ void drill_mark_fault(struct drill_run *run);
 bool drill_await_count(struct drill_run *run, const atomic_int *count, int n,
                        const char *what);
 
-/* Wait until the victim is in the call in which it is stuck, and the other ranks
- * have called. If the victim belongs to another process, it may only be about to
- * call. */
+/* Wait until the victim is in the call in which it is stuck, and the other
+ * ranks have called. If the victim belongs to another process, it may only be
+ * about to call. */
 void drill_await_stuck(struct drill_run *run);
 
 /* Wait until the group has ended with a cause. If that takes too long, record

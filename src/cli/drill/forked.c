@@ -4,8 +4,8 @@
  * Runs a cell in several forked processes, and injects the faults of a process
  *
  * The calling process has no ranks. It must not have used a device, because
- * CUDA's state does not survive a fork. It continues a process that has
- * stopped, and judges the cell after all processes have ended.
+ * CUDA's state does not survive a fork. It resumes a process that was stopped,
+ * and judges the cell after all processes have ended.
  */
 
 #include "cli/drill/drill.h"
@@ -77,7 +77,7 @@ void drill_strike_process(struct drill_run *run)
 		break;
 	case BY_PAUSE:
 	case BY_STOP:
-		/* raise() and not kill(), which would let this thread run on
+		/* Use raise(), because after kill() this thread would continue
 		 * briefly. */
 		raise(SIGSTOP);
 		break;

@@ -4,7 +4,7 @@
  * Cells in which each rank has its own thread
  *
  * All ranks warm up and wait at a barrier. Then sound ranks call and wait, the
- * victim has the cell's fault, and the main thread waits, aborts or closes.
+ * cell's fault strikes the victim, and the main thread waits, aborts or closes.
  */
 
 #include "cli/drill/drill.h"
@@ -104,8 +104,8 @@ static int spread(struct drill_rank *k, uint64_t *ticket)
 	                        ticket);
 }
 
-/* Call one collective, or two if the fault is their order or root. @tickets is
- * NULL in a batch. */
+/* Call one collective, or two if @two is true, in reverse order on a victim of
+ * BY_ORDER. @tickets is NULL in a batch. */
 static int call(struct drill_rank *k, bool two, uint64_t *tickets)
 {
 	const bool backwards = is_odd(k, BY_ORDER) && k->run->place != AT_WAIT;
@@ -375,7 +375,7 @@ static void enter_child(struct drill_rank *k)
 }
 
 /* Return whether the rank pauses its communicator during the cell. One rank of
- * each process does, because a process does not see pauses in other
+ * each process does so, because a process does not see pauses in other
  * processes. */
 static bool is_paused(const struct drill_rank *k)
 {
@@ -383,9 +383,9 @@ static bool is_paused(const struct drill_rank *k)
 	       k->number == k->run->first + k->run->own_n - 1;
 }
 
-/* Wait until all ranks have joined. A kernel that waits for another rank may
- * block this rank's allocations, so the other rank could not finish its
- * join. */
+/* Wait until all ranks have joined. Otherwise this rank could launch a kernel
+ * that waits for a rank whose join is not done, and that blocks the memory
+ * allocations of that join. */
 static void await_joined(struct drill_run *run)
 {
 	atomic_fetch_add(&run->shared->joined, 1);

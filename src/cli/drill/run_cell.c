@@ -228,7 +228,7 @@ static struct notice time_it(const struct drill_run *run, int process)
 }
 
 /* Return the earliest start of the tested call in any process, because any
- * process may make the verdict. */
+ * process may reach the verdict. */
 static uint64_t first_began(const struct drill_run *run)
 {
 	uint64_t first = UINT64_MAX, began;

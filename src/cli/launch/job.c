@@ -176,7 +176,7 @@ static int run(struct launch *l)
 	const int wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	struct rlimit most;
 
-	/* The server has one connection to each process. */
+	/* The server needs a descriptor for its connection to each process. */
 	getrlimit(RLIMIT_NOFILE, &l->files);
 	most = l->files;
 	most.rlim_cur = most.rlim_max;

@@ -44,8 +44,8 @@ struct process {
 	enum ending ending;
 	uint64_t ending_ns; /* time of the next step to end the process */
 	bool has_failed;
-	/* Time by which the other processes must be notified of its end, or 0
-	 * if it is running */
+	/* Time by which the other processes must be notified that this process
+	 * has ended, or 0 if it is running */
 	uint64_t notify_ns;
 	bool is_notified;
 };
@@ -87,12 +87,13 @@ void launch_end_all(struct launch *l, int signal);
 
 /* ---- server.c --------------------------------------------------------- */
 
-/* All processes of the job are clients of the launcher's PMIx server, which runs
- * on threads of libpmix. */
+/* All processes of the job are clients of the launcher's PMIx server, which
+ * runs on threads of libpmix. */
 
-/* Start the server of @l, whose processes are known. The server writes to the
- * eventfd @wake after an abort or a lost connection. Its files are removed when
- * the program exits. Return CLI_OK, or CLI_FAILED after printing an error. */
+/* Start the server of @l, whose processes must already have hosts. The server
+ * writes to the eventfd @wake after an abort or a lost connection. Its files
+ * are removed when the launcher exits. Return CLI_OK, or CLI_FAILED after
+ * printing an error. */
 int server_start(const struct launch *l, int wake);
 
 /* Return the job's name, which has 128 random bits. */

@@ -45,7 +45,7 @@ typedef void (*pmix_modex_callback)(int status, const char *data, size_t bytes,
 
 /* Functions of a launcher that serve requests. A function that returns
  * PMIX_ABI_SUCCESS must call the callback. A function that returns
- * PMIX_ABI_OPERATION_SUCCEEDED must not. */
+ * PMIX_ABI_OPERATION_SUCCEEDED must not call it. */
 struct pmix_server_module {
 	int (*client_connected)(const struct pmix_proc *client, void *object,
 	                        pmix_op_callback callback, void *arg);

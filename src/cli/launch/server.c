@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
+ * The PMIx server of cohort launch
+ *
  * All processes, on any host, are clients of this one server. So libpmix itself
  * stores their data and executes their fences.
  *
  * A process has ended once it was reaped and its last connection is lost,
  * because libpmix has then handled everything that the process sent. A process
  * that has finalized PMIx can continue to run, and a child of it can have been
- * a client as well. The library announces which connection it uses. Once this
- * connection is lost, the process is ending, and its groups need not wait until
- * the kernel has freed its memory.
+ * a client as well. The Cohort library in a process announces which connection
+ * it uses. Once this connection is lost, the process is ending, and its groups
+ * need not wait until the kernel has freed its memory.
  */
 
 #include "cli/launch/job.h"

@@ -221,7 +221,8 @@ static void add_facts(struct page *p, const struct top_sample *s)
 
 enum { RANK, STATE, BEHIND, AGO, COLLECTIVES, BYTES, LAST, FLIGHT, DEVICE };
 
-/* The columns of the table. A narrow terminal does not show the last ones. */
+/* The columns of the table. A narrow terminal does not show the last
+ * columns. */
 static const struct column {
 	const char *title;
 	int width; /* width of the column; negative if aligned to the left */

@@ -9,7 +9,8 @@
  *  terminal.c     the terminal, with ncurses: keys, signals, frames
  *  watch_group.c  rounds: request dumps of a group, and collect the answers
  *  feed.c         sends requests for dumps, and reads the files that arrive
- *  sample.c       pure functions: compute the ranks' states and rates from dumps
+ *  sample.c       pure functions: compute the ranks' states and rates from
+ *                 dumps
  *  page.c         pure functions: format a sample as lines of text
  */
 
@@ -67,7 +68,8 @@ struct top_rank {
 	 * for all calls except copies and splits. */
 	double collectives_rate, bytes_rate;
 
-	/* number of collectives, of @met, that this rank called last */
+	/* number of collectives, out of @met, that this rank was the last to
+	 * call */
 	size_t last;
 	double key; /* sort key */
 };

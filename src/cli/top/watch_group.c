@@ -24,10 +24,10 @@
 #include "base/util.h"
 #include "cli/common/cli.h"
 
-/* Time to wait for other groups after the first answer */
+/* Time to wait for the answers of other groups after the first answer */
 #define SETTLE_NS (NS_PER_S * 3 / 10)
 
-/* Time to wait for other processes of a group */
+/* Time to wait for the answers of the other processes of a group */
 #define OTHERS_NS (NS_PER_S * 3 / 2)
 
 /* Longest duration of a round, and the times after which a request is
@@ -332,8 +332,8 @@ static bool is_complete(const struct watch *w, uint64_t now, int answers,
 	       now - w->first_ns >= (awaited ? OTHERS_NS : SETTLE_NS);
 }
 
-/* Return true if all processes of the group have ended, or if none has opened
- * the FIFO for GONE_NS. */
+/* Return true if all processes of the group have ended, or if no process has
+ * had the FIFO open for GONE_NS. */
 static bool is_over(const struct watch *w, uint64_t now)
 {
 	for (const struct top_dump *d = w->feed.dumps; d; d = d->next)
@@ -342,8 +342,9 @@ static bool is_over(const struct watch *w, uint64_t now)
 	return true;
 }
 
-/* Write to the FIFO, unless the last write was too recent. The required
- * interval is shorter if another process must read the request. */
+/* Write to the FIFO, unless the last write was too recent. If @is_turn is true,
+ * another process must read the request, and the required interval is
+ * shorter. */
 static enum watch_state request_dump(struct watch *w, uint64_t now,
                                      bool is_turn)
 {

@@ -3,9 +3,10 @@
 /*
  * Writes the page of cohort trace --html
  *
- * The folder page has the template, its style and the parts of its script. All
- * text of a dump is untrusted. This file escapes text in markup. trace_json.c
- * writes the data without any '<', which could end the script element.
+ * The folder page/ contains the template, its style and the parts of its
+ * script. All text of a dump is untrusted. This file escapes text in markup.
+ * trace_json.c writes the data without any '<', which could end the script
+ * element.
  */
 
 #include "cli/trace/trace.h"
@@ -222,7 +223,8 @@ static void put_nonce(struct page *p)
 static void put_style(struct page *p)
 {
 	raw(p, page_css);
-	/* The height of the timeline is known before the script runs. */
+	/* The style contains the number of ranks, so that the height of the
+	 * timeline is known before the script runs. */
 	put(p, ":root { --ranks: %d; }\n", p->flight->size);
 }
 
@@ -370,7 +372,7 @@ static void put_problems(struct page *p)
 	put(p, "</ul>\n</section>\n");
 }
 
-/* Return whether two ranks can share a row. */
+/* Return whether two ranks can share a row of the table of last calls. */
 static bool is_alike(const struct trace_model *m, int a, int b)
 {
 	const struct trace_call *x = m->ranks[a].newest;

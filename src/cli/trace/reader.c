@@ -100,8 +100,8 @@ static const char *plural(size_t n)
 	return n == 1 ? "" : "s";
 }
 
-/* Add lines to the problems about wrong values and lines in the file that was
- * read. */
+/* Add lines about wrong values and damaged lines in the current file to the
+ * trace's problems. */
 static void report_wrong(struct reader *r)
 {
 	const struct value_wrong *w = r->values.keys;
@@ -292,8 +292,9 @@ static bool read_facts(struct reader *r, object *o)
 	return false;
 }
 
-/* Copy what read_facts() has read to the trace. Call this only when a rank of the file is
- * used: if the ranks of a process are left out, its verdict does not apply. */
+/* Copy the facts that read_facts() has read to the trace. Call this only when a
+ * rank of the file is used: if the ranks of a process are left out, its verdict
+ * does not apply. */
 static void adopt_facts(struct reader *r)
 {
 	struct flight *f = &r->trace->flight, former = *f;

@@ -13,9 +13,9 @@
 #include "watch/describe.h"
 #include "watch/expiry.h"
 
-/* Time that ranks must have waited for a process that has ended before its end
- * is reported.  Until then, they may be about to end as well, or to complete
- * their last collective. */
+/* Time for which ranks must have waited for a process that has ended before its
+ * end is reported.  Until then, these ranks may be about to end as well, or to
+ * complete their last collective. */
 #define ENDS_NS (NS_PER_S / 4)
 
 const struct shared_rank *observed_entry(const struct watch *w,
@@ -202,7 +202,7 @@ void observed_drop(struct watch *w)
 		forget_ended(w);
 }
 
-/* ---- snapshots ------------------------------------------------------------ */
+/* ---- snapshots ----------------------------------------------------------- */
 
 int observed_world(const struct shared_rank *e, int rank)
 {
@@ -380,8 +380,8 @@ bool observed_is_halted(struct watch *w, const struct observed *o,
 	return true;
 }
 
-/* Return whether others may wait for @r: in the front or, if @is_transfer, in the
- * transfer. */
+/* Return whether others may wait for @r: in the front or, if @is_transfer, in
+ * the transfer. */
 static bool is_awaited(const struct snapshot *s, const struct rank_snapshot *r,
                        bool is_transfer)
 {
@@ -412,8 +412,9 @@ static bool has_halted(struct watch *w, const struct observed *o,
 }
 
 /* Move the awaited ranks of processes that have ended or are stopped to the
- * snapshot's ranks of other processes.  Also move the ranks that have not called
- * the front, because they may be waiting for these processes elsewhere. */
+ * snapshot's ranks of other processes.  Also move the ranks that have not
+ * called the front, because they may be waiting for these processes
+ * elsewhere. */
 static void move_halted(struct watch *w, struct observed *o, bool is_transfer)
 {
 	struct snapshot *s = &o->now;
@@ -443,9 +444,9 @@ static void move_halted(struct watch *w, struct observed *o, bool is_transfer)
 		s->all_joined = s->others_miss = true;
 }
 
-/* ---- judging -------------------------------------------------------------- */
+/* ---- judging ------------------------------------------------------------- */
 
-/* Mark the ranks that have a call that is not done as waiting for it, because a
+/* Mark each rank with an unfinished call as waiting for that call, because a
  * deadline has passed. */
 static void set_waiting(const struct watch *w, struct observed *o)
 {

@@ -3,9 +3,10 @@
 #define CLI_WATCH_OBSERVED_H
 
 /*
- * The communicators of a program that cohort watch watches: snapshots of the
- * calls in shared memory, in the library's format, so that the library's
- * functions can make verdicts from them
+ * The communicators of a program that runs under cohort watch
+ *
+ * Snapshots of the calls in shared memory have the library's format, so that
+ * the library's functions can make verdicts from them.
  *
  * The files in this folder:
  *
@@ -44,7 +45,7 @@ struct started {
 	pid_t program;           /* pid of the program, or 0 after its end */
 	int status;              /* exit status of the program */
 	void (*on_sigpipe)(int); /* SIGPIPE's handler for the program */
-	bool has_children;       /* as of the last started_reap() */
+	bool has_children;       /* set by the last started_reap() */
 	struct started_process *processes;
 	int n;
 };
@@ -106,12 +107,12 @@ uint32_t shared_transfer(const struct shared_rank *e, uint64_t ticket);
  * false, of receives from @peer. */
 uint32_t shared_transfers(const struct shared_rank *e, bool sends, int peer);
 
-/* ---- communicators -------------------------------------------------------- */
+/* ---- communicators ------------------------------------------------------- */
 
 /* Progress of a rank's calls, as far as it was seen. */
 struct progress {
 	uint64_t done;     /* ticket of the last call that was done */
-	uint64_t since_ns; /* time at which @done was seen to grow, or 0 */
+	uint64_t since_ns; /* time at which @done last grew, or 0 */
 };
 
 /* A creation or destruction that takes too long. */
@@ -132,7 +133,7 @@ struct observed {
 	/* For each rank, 1 + its entry in the shared memory, or 0 if the rank
 	 * was not seen. */
 	int *entries;
-	/* 1 + the entry of a rank that was created with another number of
+	/* 1 + the entry of a rank that was created with a different number of
 	 * ranks, or 0. */
 	int odd;
 	struct progress *progress; /* progress of each rank */
@@ -192,8 +193,8 @@ enum finding observed_judge(struct watch *w, struct observed *o, bool is_early);
 /* Print what each rank of @o is doing now. */
 void observed_print(struct watch *w, struct observed *o, FILE *out);
 
-/* If the process of @r has ended or, unless @only_ended, is stopped, describe it
- * in @out and return true. */
+/* If the process of @r has ended or, unless @only_ended, is stopped, describe
+ * it in @out and return true. */
 bool observed_is_halted(struct watch *w, const struct observed *o,
                         const struct rank_snapshot *r, bool only_ended,
                         struct remote_rank *out);
@@ -202,7 +203,7 @@ bool observed_is_halted(struct watch *w, const struct observed *o,
  * for it.  @has_ended is whether a rank now waits for such a process. */
 bool observed_end_is_due(struct observed *o, bool has_ended);
 
-/* ---- observed_waits.c ----------------------------------------------------- */
+/* ---- observed_waits.c ---------------------------------------------------- */
 
 /* Return the entry of a rank, or NULL if the rank was not seen. */
 const struct shared_rank *observed_entry(const struct watch *w,
@@ -225,16 +226,16 @@ void observed_transfers(const struct watch *w, const struct observed *o,
 void observed_waits(const struct watch *w, struct observed *o,
                     bool is_transfer);
 
-/* ---- observed_stacks.c ---------------------------------------------------- */
+/* ---- observed_stacks.c --------------------------------------------------- */
 
 /* Record the stacks of the ranks that others wait for in the front or, if
  * @is_transfer, in the transfer. */
 void observed_stacks(struct observed *o, bool is_transfer);
 
-/* ---- observed_differ.c ---------------------------------------------------- */
+/* ---- observed_differ.c --------------------------------------------------- */
 
-/* Make the verdict that the ranks' calls of @number differ.  Return false if
- * they do not. */
+/* Make the verdict that the ranks' calls of collective @number differ.  Return
+ * false if they do not differ. */
 bool observed_differs(const struct watch *w, struct observed *o,
                       uint64_t number);
 
@@ -242,7 +243,7 @@ bool observed_differs(const struct watch *w, struct observed *o,
  * Return whether a call differs; o->different is then its number. */
 bool observed_find_difference(const struct watch *w, struct observed *o);
 
-/* ---- observed_life.c ------------------------------------------------------ */
+/* ---- observed_life.c ----------------------------------------------------- */
 
 /* Return whether ranks of @o are being created, and store in *@is_late whether
  * that takes too long.  A split is judged as a collective of its parent. */
@@ -252,7 +253,7 @@ bool observed_creation(struct watch *w, struct observed *o, bool *is_late);
  * for too long. */
 bool observed_end(struct watch *w, struct observed *o);
 
-/* ---- observed_dump.c ------------------------------------------------------ */
+/* ---- observed_dump.c ----------------------------------------------------- */
 
 /* Write the calls of @o and its last verdict to files in @directory, in the
  * format of the library's dumps.  Return whether all were written; otherwise an

@@ -26,8 +26,8 @@ static bool is_opening(const struct shared_rank *e, bool has_all)
 }
 
 /* Find the ranks that are inside the call that creates @o or, if @is_end, that
- * ends it, and the ranks that they wait for.  The clock starts at the first call
- * or, if all ranks have called, at the last one. */
+ * ends it, and the ranks that they wait for.  The clock starts at the first
+ * call or, if all ranks have called, at the last one. */
 static void find_party(const struct watch *w, const struct observed *o,
                        bool is_end, struct party *p)
 {

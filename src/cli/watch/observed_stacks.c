@@ -39,9 +39,9 @@ static int read_frames(struct text *t, FILE *from, int tid)
 }
 
 /*
- * Add the Python frames of a thread of process @pid, starting with the innermost
- * one: "step (train.py:12) < main (train.py:80)".  Return false if the thread
- * has none, or if py-spy is missing or has no permission.
+ * Add the Python frames of a thread of process @pid, starting with the
+ * innermost one: "step (train.py:12) < main (train.py:80)".  Return false if
+ * the thread has none, or if py-spy is missing or has no permission.
  */
 static bool add_python_frames(struct text *t, int64_t pid, int tid)
 {

@@ -7,7 +7,7 @@
 
 #include "base/util.h"
 
-/* ---- sends and receives --------------------------------------------------- */
+/* ---- sends and receives -------------------------------------------------- */
 
 /* A send or receive that is not done. */
 struct transfer_call {
@@ -142,7 +142,7 @@ void observed_transfers(const struct watch *w, const struct observed *o,
 		to->expired = former.expired;
 }
 
-/* ---- ranks that wait elsewhere -------------------------------------------- */
+/* ---- ranks that wait elsewhere ------------------------------------------- */
 
 /* A rank that another rank waits for, and the call that it has not made. */
 struct node {
@@ -315,7 +315,7 @@ static void add_culprit(const struct watch *w, struct waits *out,
 	snapshot_thread(&c->at);
 }
 
-/* ---- the order of two communicators --------------------------------------- */
+/* ---- the order of two communicators -------------------------------------- */
 
 /* Record that two communicators are used in different orders, if @a waits for
  * @b in another communicator and @b waits for @a in the front of @o. */
@@ -343,7 +343,7 @@ static void set_crossing(struct observed *o, const struct node *a,
 	         a->wait.in->name);
 }
 
-/* ---- following the waits --------------------------------------------------- */
+/* ---- following the waits ------------------------------------------------- */
 
 /* Maximum number of nodes of a walk.  Further ranks are ignored. */
 #define MAX_NODES 64

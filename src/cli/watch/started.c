@@ -43,7 +43,7 @@ int started_run(struct started *s, char **argv, const char *const *variables,
 	return cli_fail("fork: %s", strerror(errno));
 }
 
-/* ---- ends ------------------------------------------------------------------ */
+/* ---- ends ---------------------------------------------------------------- */
 
 static struct started_process *find(const struct started *s, int64_t pid)
 {
@@ -63,8 +63,8 @@ static void set_ended(struct started_process *p, int status)
 	p->fd = -1;
 }
 
-/* Return whether libdw has reaped the program.  It waits for the threads whose
- * stacks it reads, and so reaps the program if the program ends then. */
+/* Return whether libdw has reaped the program.  While libdw waits for the
+ * threads whose stacks it reads, it reaps the program if the program ends. */
 static bool is_lost(pid_t program)
 {
 	siginfo_t info;
@@ -131,7 +131,8 @@ const struct started_process *started_find(struct started *s, int64_t pid)
 	struct started_process *p = find(s, pid);
 	struct pollfd end;
 
-	/* There cannot be more processes than entries, so this pid is forged. */
+	/* There cannot be more processes than entries, so this pid is
+	 * forged. */
 	if (!p && s->n == SHARED_RANKS)
 		return &unknown;
 	if (!p)

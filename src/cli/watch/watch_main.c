@@ -4,9 +4,9 @@
  * cohort watch: runs a program that uses NCCL, and reports which rank hangs in
  * which call, and why
  *
- * The program gets the shim instead of NCCL (src/shim).  This process, its
- * parent, reads the calls from shared memory, so it can report even if every
- * thread of the program hangs, is stopped or is gone.
+ * The program gets the shim instead of NCCL (src/shim).  This process, the
+ * program's parent, reads the calls from shared memory, so it can report even
+ * if every thread of the program hangs, is stopped or is gone.
  */
 
 #include "cli/common/cli.h"
@@ -46,7 +46,7 @@
 
 #define STATUS_PERIOD_NS NS_PER_S
 
-/* If the interval was longer than this, this process was stopped. */
+/* An interval longer than this means that this process was stopped. */
 #define STOPPED_NS NS_PER_S
 
 enum action { ACT_REPORT, ACT_DUMP, ACT_KILL, ACT_ABORT };
@@ -90,7 +90,7 @@ static const char help[] =
 	"run; 127 if it is not found.\n";
 /* clang-format on */
 
-/* ---- the shared memory ---------------------------------------------------- */
+/* ---- the shared memory --------------------------------------------------- */
 
 /* Create the shared memory.  If a program could shrink it, this process would
  * crash when it reads it, so seal its size. */
@@ -167,7 +167,7 @@ static int start(struct started *s, char **argv, int fd, const sigset_t *mask)
 		return status;
 	snprintf(name, sizeof(name), "COHORT_WATCH=/proc/%d/fd/%d", getpid(),
 	         fd);
-	/* If this program is itself watched, LD_AUDIT already has the hook. */
+	/* If cohort watch is itself watched, LD_AUDIT already has the hook. */
 	if (old && strstr(old, "/libcohort-audit.so"))
 		snprintf(audit, sizeof(audit), "LD_AUDIT=%s", old);
 	else
@@ -177,7 +177,7 @@ static int start(struct started *s, char **argv, int fd, const sigset_t *mask)
 	return started_run(s, argv, variables, mask);
 }
 
-/* ---- the loop --------------------------------------------------------------- */
+/* ---- the loop ------------------------------------------------------------ */
 
 struct loop {
 	struct watch w;
@@ -378,7 +378,7 @@ static int watch(struct loop *l, bool marks, char **argv)
 	return finish(l);
 }
 
-/* ---- a program that another process watches ------------------------------- */
+/* ---- a program that another process watches ------------------------------ */
 
 /* Find COHORT_WATCH in the environment of process @pid.  Return false if it is
  * not set or cannot be read. */
@@ -451,7 +451,7 @@ static int look_at(struct loop *l, int pid)
 	return CLI_OK;
 }
 
-/* ---- options ---------------------------------------------------------------- */
+/* ---- options ------------------------------------------------------------- */
 
 static int read_deadline(const struct cli_option *option, const char *text)
 {

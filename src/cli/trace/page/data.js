@@ -30,7 +30,7 @@ const meets = columns(data.collectives, "joined", "last", "first", "behind");
 data.ops = columns(data.ops, "call", "number", "submitted", "started", "begin", "joined", "end",
 	"at_most");
 const n = data.ops.call.length;
-const start = [0]; /* index of each rank's first row; and the number of rows */
+const start = [0]; /* index of each rank's first row, then the number of rows */
 for (const rank of data.ranks)
 	start.push(start[start.length - 1] + rank.operations);
 
@@ -55,7 +55,7 @@ for (let r = 0; r < ranks.length; r++) {
 	}
 }
 
-/* Return the index of a collective in meets, or -1 if it is not there. */
+/* Return the index of a collective in meets, or -1 if it is missing. */
 function meet_of(number)
 {
 	const m = number ? number - data.lowest : -1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The last part of the script: the start */
+/* The last part of the script: starts the page */
 
 const timeline = make_timeline();
 

@@ -20,7 +20,7 @@ function make_timeline()
 	const t_of = x => from + (x - GUTTER) * span / (width - GUTTER);
 	const y_of = r => Math.round(AXIS + r * row) - box.scrollTop;
 
-	/* -- looks -- */
+	/* -- colors and sizes -- */
 
 	function read_colors()
 	{
@@ -663,7 +663,7 @@ function make_timeline()
 	$("in").addEventListener("click", () => zoom(1 / 1.5));
 	$("out").addEventListener("click", () => zoom(1.5));
 
-	/* -- begin -- */
+	/* -- start -- */
 
 	const is_missing = ranks.map((number, r) => {
 		if (stall_at === null)
