@@ -205,8 +205,8 @@ inline std::uint64_t nanoseconds(std::chrono::nanoseconds limit)
 	                         : 0;
 }
 
-/* True while an exception that was thrown after construction destroys the
- * object */
+/* True while the object is being destroyed because of an exception that was
+ * thrown after the object was constructed */
 class unwinding
 {
 public:
@@ -1324,7 +1324,7 @@ namespace detail
  *
  * An abandoned worker still needs this object, so the run and each worker hold
  * a reference, and the last one to release its reference destroys the object.
- * If no worker was abandoned, the run destroys the object at once, because
+ * If no worker was abandoned, the run destroys the object immediately, because
  * workers that were never called release no reference.
  */
 template <class Worker>

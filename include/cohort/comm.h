@@ -172,9 +172,9 @@ COHORT_API int cohort_comm_cause(struct cohort_comm *comm,
  * with options.helpers_launch may launch for the bound thread.
  *
  * If the bound thread exits, the rank can never make its next call.  So the
- * group ends at once with COHORT_THREAD_EXITED, and the cause names the rank.
- * If the thread exits inside a native call, the calls of the other ranks return
- * COHORT_WEDGED after the abort deadline.
+ * group ends immediately with COHORT_THREAD_EXITED, and the cause names the
+ * rank.  If the thread exits inside a native call, the calls of the other ranks
+ * return COHORT_WEDGED after the abort deadline.
  *
  * Another thread may close the group, even while the bound thread hangs after
  * an abort.  The bound thread may then still use the communicator until it

@@ -6,8 +6,8 @@
  * Groups: open a group over devices of the machine, create its communicators,
  * run a function on every rank, respawn after a failure, and close
  *
- * Before a group is split, one thread can call for all of its ranks at once
- * with the group-level calls at the end of this header.
+ * Before a group is split, one thread can call for all of its ranks, with the
+ * group-level calls at the end of this header.
  */
 
 #include <stddef.h>

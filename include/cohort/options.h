@@ -59,12 +59,12 @@ enum cohort_launch {
 
 	/* Launch once all ranks of this process have called the collective.
 	 * Each call waits for the other ranks.  So one thread cannot call for
-	 * several ranks in turn, and before its call a rank must not wait for
-	 * something that another rank does only after its own call.  Between
-	 * its calls a rank may do memory operations; other threads must use a
-	 * quiet section (cohort_quiet_begin()).  Sends and receives that are
-	 * not in a batch with a collective are launched immediately.  A launch
-	 * does not wait for ranks of other processes. */
+	 * several ranks one after the other, and before its call a rank must
+	 * not wait for something that another rank does only after its own
+	 * call.  Between its calls a rank may do memory operations; other
+	 * threads must use a quiet section (cohort_quiet_begin()).  Sends and
+	 * receives that are not in a batch with a collective are launched
+	 * immediately.  A launch does not wait for ranks of other processes. */
 	COHORT_LAUNCH_TOGETHER = 1,
 
 	/* Launch immediately.  On GPUs the program must then do no memory

@@ -224,9 +224,9 @@ COHORT_API int cohort_reducer_begin_weighted(struct cohort_reducer *reducer,
  *
  * Use this if gradients are the sum of several backward passes.  In a pass
  * without communication, cohort_reducer_ready() launches nothing, and
- * cohort_reducer_finish() returns at once.  The program adds up the gradients;
- * the reducer does not zero them.  Ranks may make different numbers of these
- * passes.  Otherwise the same as cohort_reducer_begin().
+ * cohort_reducer_finish() returns immediately.  The program adds up the
+ * gradients; the reducer does not zero them.  Ranks may make different numbers
+ * of these passes.  Otherwise the same as cohort_reducer_begin().
  */
 COHORT_API int cohort_reducer_accumulate(struct cohort_reducer *reducer);
 
@@ -303,7 +303,7 @@ COHORT_API int cohort_reducer_finish(struct cohort_reducer *reducer,
                                      uint64_t timeout_ns);
 
 /*
- * cohort_reducer_cancel - give up a step that this rank cannot complete
+ * cohort_reducer_cancel - cancel a step that this rank cannot complete
  * @timeout_ns: how long to wait, in nanoseconds, or COHORT_FOREVER
  *
  * Call this instead of cohort_reducer_finish() on a rank whose backward pass
@@ -379,8 +379,8 @@ COHORT_API int cohort_reducer_finish_on(struct cohort_reducer *reducer,
  * returns COHORT_OK or COHORT_SKIP (examples/uneven.c).
  *
  * The calling thread becomes the owner; no step may be open.  The gradients are
- * zeroed at once, so nothing may still read them, not even an update that is
- * queued on a stream (cohort_after_stream()).  Blocks as
+ * zeroed immediately, so nothing may still read them, not even an update that
+ * is queued on a stream (cohort_after_stream()).  Blocks as
  * cohort_reducer_finish() does; after COHORT_TIMED_OUT call it again.
  *
  * Returns: the same as cohort_reducer_finish(), and

@@ -98,9 +98,9 @@ enum cohort_policy {
  *  PROCESS_EXITED  A process of the group has exited without closing it.
  *                  @missing has its ranks, and @rank is the first of them.
  *  LEFT            @rank has closed its communicator, or its worker has
- *                  returned 0, and other ranks wait for it.  The group ends at
- *                  once if a waiting rank is in the same process, otherwise at
- *                  the deadline.
+ *                  returned 0, and other ranks wait for it.  The group ends
+ *                  immediately if a waiting rank is in the same process,
+ *                  otherwise at the deadline.
  *  PROCESS_STOPPED  A process of this machine is stopped, by a signal or a
  *                  debugger.  @missing has its ranks, and @rank is the first of
  *                  them; for a send or receive, @rank is the peer.

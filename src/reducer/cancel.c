@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Cancel a step: one rank gives it up, and the other ranks notice
+ * Cancel a step: one rank cancels it, and the other ranks notice
  *
  * The canceling rank still makes every call of the step, with zeros for missing
  * gradients, because the other ranks wait for its part.  Before it launches the
- * first of these calls, it publishes in its communicator which step it gives
- * up.  When the step is done, each rank checks what all ranks have published.
+ * first of these calls, it publishes in its communicator which step it cancels.
+ * When the step is done, each rank checks what all ranks have published.
  *
  * A step is identified by the numbers of its collectives, on which all ranks
  * agree: the published number lies between the first and the last of them.
@@ -18,16 +18,17 @@
  *     third, it has seen the second step done, or at least the all-reduce of
  *     that step's weights.  Every rank has taken part in that, so every rank
  *     has returned from the first step.
- *  C. A step that is finished on a stream cannot be given up, because no thread
- *     waits for its result.  If one rank gives the step up and another finishes
- *     it on a stream, the later of the two sees the other and ends the group.
+ *  C. A step that is finished on a stream cannot be canceled, because no thread
+ *     waits for its result.  If one rank cancels the step and another finishes
+ *     it on a stream, the later of the two sees what the other has published
+ *     and ends the group.
  */
 
 #include "base/clock.h"
 #include "base/status.h"
 #include "reducer/reducer.h"
 
-/* Return true if @c has given up the step whose collectives are @first to
+/* Return true if @c has canceled the step whose collectives are @first to
  * @last. */
 static bool has_cancelled(const struct cohort_comm *c, uint64_t first,
                           uint64_t last)
@@ -46,7 +47,7 @@ static bool has_cancelled(const struct cohort_comm *c, uint64_t first,
 	return false;
 }
 
-/* Return the first rank that has given up the open step, or NULL. */
+/* Return the first rank that has canceled the open step, or NULL. */
 static const struct cohort_comm *find_canceller(const struct cohort_reducer *r)
 {
 	const struct clique *q = r->comm->clique;

@@ -87,14 +87,14 @@ struct cohort_reducer {
 	struct reducer_item *items;
 	char *names;
 	unsigned char *arena; /* the gradients that the reducer allocated */
-	unsigned char *zeros; /* pinned */
+	unsigned char *zeros; /* pinned memory full of zeros */
 	struct reducer_words device, host;
 	int premul[REDUCER_FLOATS]; /* premultiplied sum per type, or 0 */
 	size_t words_bytes;
 
-	/* The plan.  Written by create, and by the owner while no step is
-	 * open.  Each array has room for n elements; with shards, @tensors has
-	 * room for 2 n, followed by n for a gather. */
+	/* The plan.  Written by cohort_reducer_create(), and by the owner while
+	 * no step is open.  Each array has room for n elements; with shards,
+	 * @tensors has room for 2 n, followed by n for a gather. */
 	struct bucket_plan plan;
 	struct bucket_item *plan_items;
 	struct reducer_bucket *buckets;
@@ -111,14 +111,14 @@ struct cohort_reducer {
 
 	/* Atomic; number of threads inside cohort_reducer_ready().  A thread
 	 * increments it, then loads step; the owner clears step, then loads it.
-	 * All four accesses are seq_cst, so one of them sees the other's
-	 * store. */
+	 * All four accesses are seq_cst, so at least one of the two threads
+	 * sees the other's store. */
 	atomic_uint inside;
 
 	/* Atomic; for each gradient, the last step in which it was ready. */
 	_Atomic uint64_t *marked;
 
-	/* Atomic; number of gradients that are ready.  The value before its
+	/* Atomic; number of gradients that are ready.  The value before an
 	 * increment is the marking thread's index into observed, to which only
 	 * that thread writes.  The owner reads observed once all buckets are
 	 * complete. */
@@ -153,7 +153,7 @@ struct cohort_reducer {
 	bool is_local;     /* the step launches nothing */
 	bool is_absent;    /* the weight is 0, or is_joined is set */
 	bool is_joined;    /* this rank has no batch left */
-	bool is_cancelled; /* this rank has given up the step */
+	bool is_cancelled; /* this rank has canceled the step */
 	/* cohort_reducer_finish() has failed because some gradients were not
 	 * ready */
 	bool is_unready;
@@ -294,16 +294,16 @@ bool reducer_is_launched(const struct cohort_reducer *r);
 
 /* ---- cancel.c ------------------------------------------------------- */
 
-/* Return true if any rank has given up the step.  All operations of the step
+/* Return true if any rank has canceled the step.  All operations of the step
  * must be done. */
 bool reducer_was_cancelled(const struct cohort_reducer *r);
 
-/* Publish that this rank gives up the step.  Called before each attempt to
+/* Publish that this rank cancels the step.  Called before each attempt to
  * launch the first collective of the step. */
 void reducer_publish(struct cohort_reducer *r);
 
 /* Publish that this rank finishes the step on a stream.  If another rank has
- * given up the step, end the group and return its error. */
+ * canceled the step, end the group and return its error. */
 int reducer_stream(struct cohort_reducer *r);
 
 /* ---- finish.c ------------------------------------------------------- */

@@ -332,8 +332,8 @@ extern const struct bench_operation bench_collectives, bench_average,
 
 /* ---- bench_options.c -------------------------------------------------- */
 
-/* Read the command line. Return whether to measure. Otherwise store an enum
- * cli_exit, after printing the help or an error. */
+/* Read the command line. Return true if the benchmark must run. Otherwise print
+ * the help or an error, store an enum cli_exit, and return false. */
 bool bench_parse(int argc, char **argv, struct bench_options *options,
                  int *status_out);
 

@@ -7,8 +7,8 @@
  * The backward pass is simulated: each gradient becomes ready after a time
  * proportional to its number of elements, and the rank's thread waits until
  * then. In every round, for each length of the pass, the ranks measure the pass
- * alone, the averaging alone with all gradients ready at once, and a step in
- * which gradients become ready one after the other.
+ * alone, the averaging alone with all gradients ready at the start, and a step
+ * in which gradients become ready one after the other.
  *
  * The gradients live in the reducer. The times at which they become ready count
  * from the start of the pass. So a thread that wakes up late does not prolong
@@ -86,7 +86,7 @@ static bool await(struct lane *l, bool sleeps, uint64_t when)
 }
 
 /* Run the current part of a step. Without a backward pass, all gradients are
- * ready at once. */
+ * ready at the start. */
 static bool operate(struct lane *l)
 {
 	const struct bench_shapes *s = &l->bench->shapes;

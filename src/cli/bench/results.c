@@ -117,7 +117,7 @@ void bench_print_head(const struct bench *b)
 	       "bandwidths in GB/s\n");
 	if (b->operation->legend)
 		printf("# %s\n", b->operation->legend);
-	/* print the heading now, because the first row takes a while */
+	/* print the heading now, because the first row takes some time */
 	fflush(stdout);
 }
 

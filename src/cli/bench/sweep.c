@@ -157,7 +157,7 @@ static int plan(struct bench *b)
 	return CLI_OK;
 }
 
-/* Return the rank that is @by places after this one in the ring. */
+/* Return the rank that is @by places after the lane's rank in the ring. */
 static int neighbor(const struct lane *l, int by)
 {
 	const int ranks = l->bench->options->ranks;

@@ -17,12 +17,12 @@
 #include "processes/own_bootstrap.h"
 #include "sim/strict/census.h"
 
-/* Threads that simulated devices keep for a while for reuse: the threads of
+/* Threads that simulated devices keep temporarily for reuse: the threads of
  * streams, whose names start with KEPT_STREAM, and the poller */
 #define KEPT_STREAM "stream:"
 #define KEPT_POLLER "poller"
 
-/* The library's idle workers, whose number can change for a moment */
+/* The library's idle workers, whose number can change briefly */
 #define KEPT_SPARE "cohort/spare"
 
 /* Time within which resources that a cell leaves behind must be gone */

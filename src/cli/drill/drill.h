@@ -148,7 +148,7 @@ const struct drill_script *drill_script(enum place place, enum trouble trouble);
 /* Return why the cell is skipped with NVIDIA's NCCL, or NULL if it is not. */
 const char *drill_why_not(enum place place, enum trouble trouble);
 
-/* The roles in a cell whose ranks have threads */
+/* The roles in a cell whose ranks have their own threads */
 enum drill_role {
 	SOUND,    /* a rank that is neither the victim nor the quitter */
 	STRICKEN, /* the victim */
@@ -167,9 +167,10 @@ enum drill_step {
 	AWAIT_STUCK,  /* wait until a rank is stuck in its native call */
 	AWAIT_CLOSE,  /* wait until the group is about to be closed */
 	DAWDLE,       /* delay, for less than the deadline */
-	/* record the time of the fault, and inject the fault of a process */
+	/* record the time of the fault, and inject the fault if it affects the
+	 * whole process */
 	STRIKE,
-	BEFALL, /* inject the fault of a process */
+	BEFALL, /* inject the fault if it affects the whole process */
 	/* record the time of the fault, and fire the abort handle */
 	ABORT,
 	FIRE,  /* fire the abort handle */
@@ -449,13 +450,13 @@ int drill_copy(struct cohort_comm *comm, void *to, const void *from,
  * none. */
 void *drill_bad_stream(struct drill_run *run, int rank);
 
-/* Record the time of the fault, and inject the fault if it affects the
+/* Record the time of the fault, and inject the fault if it affects the whole
  * process. */
 void drill_strike(struct drill_run *run);
 
-/* If the cell's fault affects the process, inject it: stop or kill the process,
- * use up its file descriptors, or remove the file by which it opens its
- * group. */
+/* If the cell's fault affects the whole process, inject it: stop or kill the
+ * process, use up its file descriptors, or remove the file by which it opens
+ * its group. */
 void drill_strike_process(struct drill_run *run);
 
 /* ---- where each rank has a thread ------------------------------------- */

@@ -139,8 +139,9 @@ static const struct cohort_deadlines patient = {
 	.exec_ns = DRILL_LIMIT_NS,
 };
 
-/* Make a sender send to its partner, and the partner receive. If the fault is
- * the order of calls, also exchange a message in the other direction. */
+/* If the rank is a sender, send to its partner; otherwise receive from its
+ * partner. If the fault is the order of calls, also exchange a message in the
+ * other direction. */
 static int call_transfer(struct drill_rank *k)
 {
 	const size_t count = DRILL_COUNT - is_odd(k, BY_COUNT);

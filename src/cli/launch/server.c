@@ -426,7 +426,7 @@ static int init(const struct launch *l)
 		                      (char *)(uintptr_t)l->interface);
 	/* Processes on other hosts cannot map a store in shared memory. */
 	setenv("PMIX_MCA_gds", "hash", 1);
-	/* Report a lost connection at once, instead of collecting further
+	/* Report a lost connection immediately, instead of collecting further
 	 * losses for a second. */
 	setenv("PMIX_MCA_pmix_event_caching_window", "0", 1);
 	/* Keep all events without a time limit, for processes that register

@@ -162,7 +162,7 @@ static bool is_forwarded(const char *line)
 	       cli_starts_with(line, "LD_LIBRARY_PATH=");
 }
 
-/* Return whether a variable names this host or a folder of it. */
+/* Return whether a variable names this host or a folder on it. */
 static bool is_for_this_host(const char *line)
 {
 	return cli_starts_with(line, "PMIX_HOSTNAME=") ||

@@ -128,8 +128,8 @@ static const char *variable(const char *name)
 	return value && *value ? value : NULL;
 }
 
-/* Check the FIFO and the folder, so that a mistake in either is reported at
- * once. */
+/* Check the FIFO and the folder, so that a mistake in either is reported
+ * immediately. */
 static int check(struct feed *f)
 {
 	int fd = open_fifo(f->fifo), err = errno;

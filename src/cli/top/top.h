@@ -28,8 +28,9 @@ enum top_state {
 	TOP_NEVER,   /* no thread has called for the rank yet */
 	TOP_IN_CALL, /* a thread is inside a call */
 	TOP_BETWEEN, /* outside the library for less than TOP_OUTSIDE_NS */
-	TOP_OUTSIDE, /* outside the library for longer */
-	/* outside the library for longer, with operations in flight */
+	TOP_OUTSIDE, /* outside the library for at least TOP_OUTSIDE_NS */
+	/* outside the library for at least TOP_OUTSIDE_NS, with operations in
+	 * flight */
 	TOP_WAITING,
 	TOP_GONE,   /* the thread that called last has ended */
 	TOP_SILENT, /* its process did not answer in this round */
@@ -58,8 +59,8 @@ struct top_rank {
 	uint64_t collectives; /* number of collectives called so far */
 	uint64_t behind;      /* lag behind the foremost rank, in collectives */
 
-	/* Number of operations that are not done. If is_more is true, older
-	 * ones that are not on record may not be done either. */
+	/* Number of recorded operations that are not done. If is_more is true,
+	 * older operations, which are not on record, may also be unfinished. */
 	size_t in_flight;
 	bool is_more;
 
@@ -78,7 +79,7 @@ struct top_sample {
 	char group[64], host[64];
 	int generation, world;
 	uint64_t time_ns, wall_ns; /* times of the newest dump */
-	struct cohort_cause cause; /* COHORT_OK if the group has not ended */
+	struct cohort_cause cause; /* status COHORT_OK until the group ends */
 	/* text such as "process 4711 was killed by signal 9", or "" */
 	char gone[200];
 	uint64_t missing[COHORT_RANK_WORDS]; /* ranks without a dump */
@@ -109,8 +110,8 @@ struct top_dump {
 	/* The following members are valid only in the first dump of a group. */
 	uint64_t ranks[COHORT_RANK_WORDS]; /* ranks of all dumps of the group */
 
-	/* This group is shown or, if no group has been shown yet, it matches
-	 * the options. */
+	/* True if this group is shown or, while no group has been shown yet, if
+	 * it matches the options. */
 	bool is_shown;
 };
 

@@ -426,7 +426,7 @@ enum watch_state watch_poll(struct watch *w)
 	if (!w->is_asked) {
 		w->is_asked = true;
 		w->asked_ns = now;
-		w->again_ns = 0; /* makes request_dump() write at once */
+		w->again_ns = 0; /* makes request_dump() write immediately */
 		w->feed.round++;
 		w->feed.problem[0] = '\0';
 		if (!w->answered_ns)

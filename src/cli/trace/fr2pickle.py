@@ -206,7 +206,7 @@ def process_of(dump):
 
 
 def by_worth(dump):
-    """A sort key that puts the dump of the first verdict first, and requested ones last."""
+    """Return a sort key: the dump of the first verdict is first, and requested dumps are last."""
     number = dump["cohort"]["verdict_number"]
     return number == 0, number
 

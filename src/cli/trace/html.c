@@ -77,8 +77,8 @@ static void escape(struct page *p, const char *text)
 	}
 }
 
-/* Write markup, in which %s stands for a text, which is escaped, and %d for a
- * number. */
+/* Write markup. In @markup, %s stands for a text, which is escaped, and %d for
+ * a number. */
 __attribute__((format(printf, 2, 3))) static void put(struct page *p,
                                                       const char *markup, ...)
 {

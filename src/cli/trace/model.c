@@ -35,9 +35,9 @@ const struct flight_op *trace_first(const struct flight *f, uint64_t number)
 	return op;
 }
 
-/* Return the number of the last collective that every rank has completed, plus
- * one. A collective that is older than a rank's records counts as completed by
- * the rank. */
+/* Return one more than the number of the last collective that every rank has
+ * completed. A collective that is older than a rank's records counts as
+ * completed by the rank. */
 static uint64_t first_open(const struct flight *f)
 {
 	size_t n = f->meetings_count, i;

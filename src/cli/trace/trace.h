@@ -93,8 +93,8 @@ struct trace_window {
 	uint64_t first, last;
 };
 
-/* The durations of a call. TRACE_BETWEEN is how long its rank was idle before
- * it. */
+/* The durations of a call. TRACE_BETWEEN is how long the rank was idle before
+ * the call. */
 enum {
 	TRACE_QUEUEING,
 	TRACE_WAITING,
@@ -108,12 +108,12 @@ struct trace_call {
 	const char *tag, *label;
 	size_t kind; /* index of its kind */
 
-	/* Its bar in a picture. If the call failed or its end is not known, the
-	 * bar has no width. */
+	/* The call's bar in a picture. If the call failed or its end is not
+	 * known, the bar has no width. */
 	struct flight_span drawn;
 
-	/* Its durations, if it has ended. Durations are missing if they depend
-	 * on an end that was observed late. */
+	/* The call's durations, if it has ended. Durations are missing if they
+	 * depend on an end that was observed late. */
 	bool has[TRACE_TIMES];
 	uint64_t ns[TRACE_TIMES];
 };
@@ -185,7 +185,7 @@ const struct flight_op *trace_find(const struct flight_rank *rank,
 const struct flight_op *trace_first(const struct flight *flight,
                                     uint64_t number);
 
-/* ---- its writers ------------------------------------------------------ */
+/* ---- writers of the model --------------------------------------------- */
 
 void trace_print(const struct trace_model *model);
 void trace_json(FILE *out, const struct trace_model *model);

@@ -139,10 +139,10 @@ struct observed {
 	struct progress *progress; /* progress of each rank */
 
 	/* The last snapshot.  Its ranks are all ranks that were seen.  In a
-	 * report on processes, they are only the ranks that wait, and .remote
-	 * has the others. */
+	 * report about processes that have ended or are stopped, they are only
+	 * the ranks that wait, and .remote has the others. */
 	struct snapshot now;
-	uint64_t front_ns; /* time at which its front was first seen */
+	uint64_t front_ns; /* time at which the current front was first seen */
 	struct remote_rank *others;
 
 	uint64_t compared; /* number of collectives whose calls were compared */

@@ -92,8 +92,8 @@ static const char help[] =
 
 /* ---- the shared memory --------------------------------------------------- */
 
-/* Create the shared memory.  If a program could shrink it, this process would
- * crash when it reads it, so seal its size. */
+/* Create the shared memory, and seal its size: if a program shrank the memory,
+ * this process would crash when reading it. */
 static struct shared_calls *create(bool marks, bool aborts, int *fd_out)
 {
 	const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
