@@ -37,8 +37,9 @@ static bool has_cancelled(const struct cohort_comm *c, uint64_t first,
 	int k;
 
 	/* The load is seq_cst and pairs with reducer_publish(), see
-	 * reducer_stream().  If the step is not on a stream, the launches
-	 * between the store and this load order them, see A. */
+	 * reducer_stream().  If the step is not finished on a stream, the
+	 * launches between that store and this load order the two accesses (see
+	 * A above). */
 	for (k = 0; k < CANCELLED; k++) {
 		number = atomic_load(&c->cancelled[k]);
 		if (number >= first && number <= last)

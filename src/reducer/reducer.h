@@ -178,7 +178,7 @@ struct cohort_reducer {
 	/* Used only by the owner. */
 	enum reducer_phase phase;
 	uint32_t gathered;  /* calls made so far by the gather in progress */
-	uint64_t used;      /* ticket of send_used(), or 0 */
+	uint64_t used;      /* ticket of the used flags' all-reduce, or 0 */
 	uint64_t reordered; /* ticket of the broadcast of the order, or 0 */
 	int failed;         /* the error of an earlier step, or COHORT_OK */
 };
@@ -308,7 +308,7 @@ int reducer_stream(struct cohort_reducer *r);
 
 /* ---- finish.c ------------------------------------------------------- */
 
-/* Continue the finish of a step that is not local. */
+/* Continue to finish a step whose is_local is false. */
 int reducer_finish_step(struct cohort_reducer *r, uint64_t deadline_ns);
 
 /* ---- step.c --------------------------------------------------------- */

@@ -90,7 +90,8 @@ static void describe(struct watched *w, ncclComm_t comm)
 	group.inside--;
 }
 
-/* Store the new communicator of a rank; NULL if it was not created. */
+/* Store the new communicator of a rank.  @comm is NULL if it was not
+ * created. */
 static void opened(struct watched *w, ncclComm_t comm)
 {
 	if (w && comm)
@@ -148,8 +149,8 @@ static void settle_group(ncclResult_t result)
 }
 
 /* Add a call to the open group.  If the group has too many communicators, the
- * call counts as done.  If the call creates a communicator, that communicator
- * is then not watched, because NCCL stores it only at the end of the group. */
+ * call counts as done, and a communicator that it creates is not watched,
+ * because NCCL stores that communicator only at the end of the group. */
 static void join_group(const struct member *call)
 {
 	struct member *m = group.members, *end = m + group.n;

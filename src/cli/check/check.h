@@ -201,7 +201,7 @@ struct trial_shared {
 	const char *_Atomic step;
 	uint64_t step_ns;
 	_Atomic int end;       /* enum trial_end */
-	char text[TRIAL_TEXT]; /* reason of a failure, or a result */
+	char text[TRIAL_TEXT]; /* reason for a failure, or a result */
 	_Alignas(16) char data[];
 };
 
@@ -218,7 +218,7 @@ struct trial {
 	enum trial_end end;
 	const char *step;      /* the last step that started */
 	uint64_t step_ns;      /* deadline of that step */
-	char text[TRIAL_TEXT]; /* reason of a failure, or a result */
+	char text[TRIAL_TEXT]; /* reason for a failure, or a result */
 	/* the child is inside the driver and could not be killed */
 	bool is_left;
 };

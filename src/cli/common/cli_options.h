@@ -29,7 +29,8 @@ enum cli_value {
 	CLI_UINT,
 	CLI_MS,   /* takes milliseconds; sets a uint64_t to ns */
 	CLI_TEXT, /* takes any text; sets a const char * */
-	/* takes one of the names of numbers from least to most; sets an int */
+	/* takes a name that stands for a number from least to most; sets an
+	 * int */
 	CLI_NAME,
 	CLI_READ, /* takes a value that @read parses */
 	/* takes words separated by commas; @read is called with NULL first,

@@ -20,8 +20,8 @@ struct processes {
 
 /*
  * Fork processes @p->first to @p->n - 1, which are killed when the caller ends.
- * The caller sets first and n, and calls this before the library
- * starts threads.
+ * The caller sets first and n, and calls this before the library starts
+ * threads.
  *
  * Return in the caller and in each new process. *@number_out is the number of
  * the process, or -1 in a caller that has none. Return an enum cli_exit. If it

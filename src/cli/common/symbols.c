@@ -84,7 +84,7 @@ static bool add(struct text *t, uintptr_t address)
 }
 
 /* Look up a function in this file and one in libc in advance, because the first
- * lookup in each file takes long. */
+ * lookup in each file takes a long time. */
 static void *prepare(void *unused)
 {
 	char text[100];
@@ -157,7 +157,7 @@ static bool is_of_libc(const char *name)
 }
 
 /* Add a frame's address.  Look up its name later, because reading debug
- * information takes long and the thread is stopped now. */
+ * information takes a long time and the thread is stopped now. */
 static int add_frame(Dwfl_Frame *frame, void *arg)
 {
 	struct frames *f = arg;

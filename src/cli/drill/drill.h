@@ -475,7 +475,7 @@ bool drill_start(struct drill_run *run, void *(*main)(void *rank));
 
 void drill_join(struct drill_run *run);
 
-/* Run a cell at one of these places. */
+/* Run a cell at a place where each rank has a thread. */
 void drill_by_ranks(struct drill_run *run);
 void drill_at_open(struct drill_run *run);
 void drill_at_group(struct drill_run *run);

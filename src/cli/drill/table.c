@@ -221,7 +221,7 @@ static const struct rule rules[] = {
 	{ ANYWHERE, T(ALONE),
 	  ENDS_OF(3, OUTSIDE, NOBODY, BY_DEADLINE, "alone waits in") },
 
-	/* Streams and children */
+	/* Invalid streams, and child communicators */
 	{ OPENS | P(SPLIT), STREAMS,
 	  CANNOT("Connecting and splitting take no stream.") },
 	{ ANYWHERE, STREAMS, PEACE },
@@ -234,7 +234,7 @@ static const struct rule rules[] = {
 
 	/* Faults of a process */
 	{ P(OPEN), T(KILL), LEAVES(PROCESS_EXITED, "was being opened") },
-	{ P(RESPAWN), T(KILL), PEACE }, /* continues without those ranks */
+	{ P(RESPAWN), T(KILL), PEACE }, /* continues without the killed ranks */
 	{ ANYWHERE, T(KILL),
 	  ENDS(PROCESS_EXITED, LEADER, AT_ONCE, "which drove") },
 	{ P(WAIT), T(PAUSE) | T(STOP),
@@ -356,7 +356,8 @@ static const struct part {
 	enum drill_role role;
 	enum drill_step steps[8];
 } parts[] = {
-	/* The main thread, which aborts. An error ends the group earlier. */
+	/* Steps of the main thread, which aborts. An error ends the group
+	 * earlier. */
 	{ P(ABORT), T(ERROR) | FAILURES, MAIN, STEPS(AWAIT_CAUSE, FIRE) },
 	{ P(ABORT), T(STUCK), MAIN, STEPS(AWAIT_STUCK, ABORT) },
 	{ P(ABORT), T(NOTHING), MAIN, STEPS(ABORT) },
@@ -365,7 +366,7 @@ static const struct part {
 	{ P(ABORT), EVERY, MAIN, STEPS(AWAIT_OTHERS, ABORT) },
 	{ ANYWHERE, EVERY, MAIN, STEPS(DONE) },
 
-	/* A rank that gives up after the other ranks have called */
+	/* Steps of a rank that gives up after the other ranks have called */
 	{ P(WAIT), T(TIMEOUT), QUITTER,
 	  STEPS(CALL, AWAIT_ALL, GIVE_UP, LEAVE) },
 	{ ANYWHERE, T(TIMEOUT), QUITTER,
@@ -378,7 +379,7 @@ static const struct part {
 	{ ANYWHERE, T(ALONE), SOUND, STEPS(AWAIT_CAUSE, LEAVE) },
 	{ ANYWHERE, EVERY, SOUND, STEPS(CALL, FINISH, LEAVE) },
 
-	/* The victim, if the main thread aborts */
+	/* Steps of the victim if the main thread aborts */
 	{ P(ABORT), T(ERROR) | T(STUCK) | FAILURES, STRICKEN,
 	  STEPS(CALL, FINISH, LEAVE) },
 	{ P(ABORT), T(ABSENCE), STRICKEN, STEPS(AWAIT_CAUSE, LEAVE) },
@@ -391,7 +392,7 @@ static const struct part {
 	  STEPS(AWAIT_CAUSE, DAWDLE, DAWDLE, DAWDLE, CALL, FINISH, LEAVE) },
 	{ P(ABORT), EVERY, STRICKEN, STEPS(AWAIT_CAUSE, CALL, FINISH, LEAVE) },
 
-	/* The victim, if the main thread closes. No thread may use a
+	/* Steps of the victim if the main thread closes. No thread may use a
 	 * communicator at that time. */
 	{ P(CLOSE), T(ABSENCE), STRICKEN, STEPS(LEAVE) },
 	{ P(CLOSE), T(CLOSING), STRICKEN, STEPS(CALL, STRIKE, CLOSE, LEAVE) },
@@ -404,8 +405,8 @@ static const struct part {
 	  STEPS(CALL, LEAVE, AWAIT_CLOSE, DAWDLE, ABORT) },
 	{ P(CLOSE), EVERY, STRICKEN, STEPS(CALL, LEAVE) },
 
-	/* The victim, if all ranks have called and their operations are still
-	 * in flight when the fault strikes */
+	/* Steps of the victim if all ranks have called and their operations are
+	 * still in flight when the fault strikes */
 	{ P(WAIT), T(EXIT) | T(KILL), STRICKEN,
 	  STEPS(CALL, AWAIT_ALL, STRIKE) },
 	{ P(WAIT), T(RETURN), STRICKEN, STEPS(CALL, AWAIT_ALL, STRIKE, LEAVE) },
@@ -415,7 +416,7 @@ static const struct part {
 	  STEPS(CALL, AWAIT_ALL, ABORT, FINISH, LEAVE) },
 	{ P(WAIT), EVERY, STRICKEN, STEPS(CALL, AWAIT_ALL, FINISH, LEAVE) },
 
-	/* The victim, if the other ranks have called and wait for it */
+	/* Steps of the victim if the other ranks have called and wait for it */
 	{ ANYWHERE, T(NOTHING) | T(ALONE), STRICKEN,
 	  STEPS(CALL, FINISH, LEAVE) },
 	/* In a batch, the call has started but does not return. */

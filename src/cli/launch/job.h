@@ -9,9 +9,9 @@
  * Each file uses only the files below it, except for launch_has() in job.c:
  *
  *	job.c     the command: its options, and the host of each process
- *	wait.c    forwarding signals, and waiting until all processes have ended
- *	start.c   finding the program, and starting a process on any host
- *	server.c  the PMIx server of the processes, by libpmix
+ *	wait.c    forwards signals, and waits until all processes have ended
+ *	start.c   finds the program, and starts a process on any host
+ *	server.c  the PMIx server of the processes, which uses libpmix
  */
 
 #include <signal.h>

@@ -3,7 +3,8 @@
 #define CLI_LAUNCH_PMIX_SERVER_ABI_H
 
 /*
- * The parts of libpmix.so.2 that a launcher uses, beyond processes/pmix_abi.h
+ * The parts of libpmix.so.2 that a launcher uses, in addition to those in
+ * processes/pmix_abi.h
  */
 
 #include <sys/types.h>

@@ -31,8 +31,8 @@
  * arguments are the program.
  *
  * The script first reads the environment, one variable per line up to an empty
- * line. The command line must not contain it: everyone can read command lines,
- * and the name of the job is a secret.
+ * line. The command line must not contain the environment: everyone can read
+ * command lines, and the name of the job is a secret.
  *
  * If an agent ends, the process that it has started continues. So a second
  * shell reads the names of signals from the agent, and kills the program when

@@ -411,8 +411,8 @@ static bool has_halted(struct watch *w, const struct observed *o,
 	return has_any && has_waiter;
 }
 
-/* Move the awaited ranks of processes that have ended or are stopped to the
- * snapshot's ranks of other processes.  Also move the ranks that have not
+/* If the process of an awaited rank has ended or is stopped, move the rank to
+ * the snapshot's ranks of other processes.  Also move the ranks that have not
  * called the front, because they may be waiting for these processes
  * elsewhere. */
 static void move_halted(struct watch *w, struct observed *o, bool is_transfer)
@@ -500,7 +500,8 @@ static void make_verdict(struct watch *w, struct observed *o,
 		            "\ncomm   %s", name);
 }
 
-/* Return the time since which a rank has been waiting in the front. */
+/* Return the time at which the first rank called the front, or the time of the
+ * snapshot if no rank has called it. */
 static uint64_t first_arrival(const struct snapshot *s)
 {
 	uint64_t first = s->now_ns;

@@ -14,9 +14,9 @@ struct party {
 	uint64_t since_ns; /* start of the clock; 0 if no rank waits */
 };
 
-/* Return whether a rank is being created.  A nonblocking call returns earlier,
- * so its rank counts as being created until it has a device or all ranks have
- * called. */
+/* Return whether a rank is being created.  A nonblocking call returns before
+ * the rank is created, so its rank counts as being created until it has a
+ * device or all ranks have called. */
 static bool is_opening(const struct shared_rank *e, bool has_all)
 {
 	const uint32_t state = shared_state_of(e);

@@ -380,8 +380,8 @@ static int find_or_add_node(struct walk *k, const struct node *x)
 	return k->n++;
 }
 
-/* Return whether the rank of @x has called the front, but after a call in which
- * it waits for a rank of another communicator. */
+/* Return whether the rank of @x has called the front only after another call,
+ * in which it waits for a rank of another communicator. */
 static bool is_queued(const struct watch *w, struct node x)
 {
 	const struct rank_snapshot *r = snapshot_rank(&x.in->now, x.rank);
