@@ -33,7 +33,7 @@ static void close_two(void)
 
 TestSuite(handle, .init = open_two, .fini = close_two, .timeout = 60);
 
-/* Open the ranks again so that one thread can call for each of them in turn. */
+/* Reopen the group so that one thread can call for each rank in turn. */
 static void in_turn(void)
 {
 	close_two();
@@ -426,7 +426,8 @@ Test(early_handle, abort_handle_ends_an_open_that_waits_for_nccl)
 		test_nap();
 }
 
-/* An exchange in which the second process never takes part */
+/* Start an exchange of the bootstrap table. It never completes, because the
+ * second process never takes part. */
 static int gather_never(void *send, void *recv, size_t bytes, void *info,
                         void **request)
 {
@@ -437,7 +438,7 @@ static int gather_never(void *send, void *recv, size_t bytes, void *info,
 	return 0;
 }
 
-/* Fire the handle while the open waits for the other process. */
+/* Fire the abort handle while the open waits for the other process. */
 static int test_never(void *request)
 {
 	int *looks = request;

@@ -23,7 +23,7 @@
 #define FLOOR (1000 * MS)
 #define FACTOR 4
 #define WARMUP 20
-#define WARM 40 /* number of calls that end the warm-up */
+#define WARM 40 /* number of calls that complete the warm-up */
 #define LARGE 100000
 
 /* Time within which a hang leads to a verdict */
@@ -53,7 +53,7 @@ static void synchronize_all(int n)
 		ranks_must(cohort_synchronize(comms[r], RANKS_SOON), "sum");
 }
 
-/* Sum on all ranks, and wait for the result. */
+/* Make a sum on all ranks, and wait for the result. */
 static void sum_of_all(int n)
 {
 	int r;
@@ -90,8 +90,8 @@ static uint64_t cpu_time(void)
 }
 
 /*
- * Call on ranks 0 and 1 without waiting. Return false if this thread was
- * descheduled for so long that rank 1 might be blamed as late.
+ * Start a sum on ranks 0 and 1, without waiting for it. Return false if this
+ * thread was descheduled for so long that rank 1 might be blamed as late.
  */
 static bool call_both(void)
 {
@@ -108,7 +108,7 @@ static bool call_both(void)
 	return true;
 }
 
-/* Call until the watchdog has observed enough calls. Return false if this
+/* Make sums until the watchdog has observed enough calls. Return false if this
  * thread was descheduled for so long that a rank might be blamed as late. */
 static bool call_until_seen(void)
 {
@@ -122,7 +122,7 @@ static bool call_until_seen(void)
 	return true;
 }
 
-/* Open a group, and call until the watchdog has observed enough calls. */
+/* Open a group, and make sums until the watchdog has observed enough calls. */
 static void open_seen(void)
 {
 	open_warm(2);
@@ -140,7 +140,7 @@ static struct cohort_cause cause_now(void)
 	return cause;
 }
 
-/* Call only on rank 0, and return the cause that ends the group. */
+/* Start a sum only on rank 0, and return the cause that ends the group. */
 static struct cohort_cause stall(void)
 {
 	struct cohort_cause cause;
@@ -162,7 +162,7 @@ static struct cohort_cause stall(void)
 	return cause;
 }
 
-/* Call on rank 0, and much later on rank 1. No rank may be blamed. */
+/* Start a sum on rank 0, and much later on rank 1. No rank may be blamed. */
 static void call_late(void)
 {
 	uint64_t t = ranks_sum(comms[0], &values[0]);
@@ -241,7 +241,7 @@ Test(adaptive, no_adaptive_limit_applies_to_a_call_of_a_new_size)
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_OK, "%s",
 	             cause_now().text);
 	ranks_must(cohort_synchronize(comms[1], RANKS_SOON), "large");
-	/* Calls of the usual size still have the limit. */
+	/* Calls of the usual size still have the same adaptive limit. */
 	cr_assert_eq(stall().rank, 1);
 	close_group();
 }
@@ -353,8 +353,8 @@ static void pop(int rank)
 	ranks_must(cohort_deadline_pop(comms[rank]), "pop");
 }
 
-/* Check that the limit applies again only after more calls: a late call is not
- * blamed at first, and a missing call is blamed later. */
+/* Check that the adaptive limit applies again only after more calls: a late
+ * call is not blamed at first, and a missing call is blamed later. */
 static void expect_back(void)
 {
 	call_late();

@@ -2,7 +2,7 @@
 
 /*
  * Tests that every rank gets an error, and none hangs, if their calls differ.
- * The error describes the calls and names the rank that differs.
+ * The error describes the calls and names the rank whose call differs.
  */
 
 #include <criterion/criterion.h>
@@ -375,8 +375,8 @@ Test(mismatch, mismatch_is_reported_before_all_ranks_have_called)
 }
 
 /*
- * Run ahead by as many calls as there are slots, including calls of no
- * elements, which wait for no peer. All calls must be compared.
+ * Run ahead by as many calls as the ring has slots, with calls of no elements,
+ * which wait for no peer. All calls must be compared.
  */
 static int run_ahead(struct cohort_comm *c, void *user)
 {
@@ -392,8 +392,8 @@ static int run_ahead(struct cohort_comm *c, void *user)
 }
 
 /*
- * Make enough calls to wrap the ring and the truncated call numbers, for each
- * number of slots.
+ * Make enough calls to wrap the ring of agreement words and the truncated call
+ * numbers. The test repeats this for each number of slots.
  */
 static int agree_long(struct cohort_comm *c, void *user)
 {

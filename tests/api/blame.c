@@ -3,7 +3,7 @@
 /*
  * Tests of which rank a verdict blames: the last rank in a chain of waits,
  * never a rank that waits for another one. The programs have several
- * communicators or their own timeouts, or their ranks leave early.
+ * communicators or their own timeouts, or ranks that leave early.
  */
 
 #include <criterion/criterion.h>
@@ -123,7 +123,8 @@ static void sum_patiently(struct cohort_comm *c)
 }
 
 /* Split off a communicator of all ranks, and wait until all have it: otherwise
- * one rank can end it while another one is still inside the split. */
+ * one rank could end the communicator while another rank is still inside the
+ * split. */
 static struct cohort_comm *split_all(struct cohort_comm *c)
 {
 	static struct spread_barrier all_have_it;
@@ -247,7 +248,8 @@ Test(blame, thread_that_exits_without_a_timeout_is_blamed)
 
 /* ---- several communicators --------------------------------------------- */
 
-/* Ranks 1 and 3 wait for rank 2 in a child. Rank 0 waits for ranks 1 and 3. */
+/* Ranks 1 and 3 wait for rank 2 in a child communicator. Rank 0 waits for ranks
+ * 1 and 3. */
 static int rank_2_hangs_in_child(struct cohort_comm *c, void *user)
 {
 	const struct cohort_deadlines patient = { .join_ns = RANKS_SOON };
@@ -277,7 +279,7 @@ Test(blame, rank_that_hangs_in_a_split_communicator_is_blamed)
 	close_group();
 }
 
-/* Ranks 0 and 1 have one communicator, and ranks 1 and 2 have another. */
+/* Ranks 0 and 1 share one communicator, and ranks 1 and 2 share another. */
 static int rank_2_hangs_in_sibling(struct cohort_comm *c, void *user)
 {
 	const struct cohort_deadlines patient = { .join_ns = RANKS_SOON };
@@ -347,8 +349,8 @@ Test(blame, rank_that_returns_the_error_of_a_child_is_not_blamed)
 	close_group();
 }
 
-/* Rank 3 hangs.  Rank 2 waits for it in a pair, and ends with the error.  Ranks
- * 0 and 1 wait in the group, whose deadline does not pass. */
+/* Rank 3 hangs. Rank 2 waits for it in a communicator of the two, and ends with
+ * the error. Ranks 0 and 1 wait in the group, whose deadline does not pass. */
 static void own_rank(struct cohort_comm *c, bool closes)
 {
 	const struct cohort_deadlines soon = { .join_ns = 200 * MS };
@@ -414,7 +416,7 @@ static void *sum_on_a_thread(void *child)
 	return (void *)(intptr_t)sum(child, COHORT_FOREVER);
 }
 
-/* Rank 1 hangs.  A second thread of each other rank waits for it. */
+/* Rank 1 hangs. A second thread of every other rank waits for it. */
 static int hung_beside_helpers(struct cohort_comm *c, void *user)
 {
 	struct cohort_comm *child = split_all(c);
@@ -438,8 +440,8 @@ Test(blame, rank_that_returns_the_error_of_another_thread_is_not_blamed)
 	close_group();
 }
 
-/* Rank 1 hangs in a child in which a second thread of rank 0 waits for it.
- * Rank 0 joins that thread, and rank 2 waits for rank 0. */
+/* Rank 1 hangs in a child communicator, in which a second thread of rank 0
+ * waits for it. Rank 0 joins that thread, and rank 2 waits for rank 0. */
 static int hung_behind_a_join(struct cohort_comm *c, void *user)
 {
 	const struct cohort_deadlines never = { .join_ns = COHORT_FOREVER };
@@ -485,7 +487,8 @@ static void *wait_for_ticket(void *arg)
 }
 
 /* Rank 2 hangs before a collective, while its second thread waits for a ticket
- * in a child.  The other ranks call the collective, then the child's. */
+ * in a child communicator. The other ranks call the collective first, then the
+ * one in the child. */
 static int hung_beside_a_wait(struct cohort_comm *c, void *user)
 {
 	static int32_t value;
@@ -519,8 +522,8 @@ Test(blame, rank_that_hangs_while_another_thread_waits_is_blamed)
 	close_group();
 }
 
-/* Rank 2 calls first in a child, then in the group. The other ranks call first
- * in the group. */
+/* Rank 2 calls first in a child communicator, then in the group. The other
+ * ranks call first in the group. */
 static int in_another_order(struct cohort_comm *c, void *user)
 {
 	struct cohort_comm *child = split_all(c);
@@ -544,8 +547,8 @@ Test(blame, one_rank_with_another_order_of_communicators_is_blamed)
 static struct helped helped;
 static sem_t has_queued;
 
-/* Rank 1 hangs in a child.  Rank 0 queues a sum there, and rank 3's thread
- * waits for rank 0's ticket.  Rank 2 calls in the group. */
+/* Rank 1 hangs in a child communicator. Rank 0 queues a sum there, and rank 3's
+ * thread waits for rank 0's ticket. Rank 2 calls in the group. */
 static int waits_for_another_ranks_ticket(struct cohort_comm *c, void *user)
 {
 	static int32_t value;
@@ -584,7 +587,7 @@ Test(blame, rank_that_waits_for_another_ranks_ticket_is_not_blamed)
 	close_group();
 }
 
-/* Rank 1 makes a different call from ranks 0 and 3, while rank 2 hangs. */
+/* Rank 1's call differs from that of ranks 0 and 3, while rank 2 hangs. */
 static int differ_beside_a_hang(struct cohort_comm *c, void *user)
 {
 	uint64_t ticket;
@@ -660,7 +663,8 @@ static int sum_in_a_child(struct cohort_comm *c, void *user)
 	return ranks_sum_wait(child, &x);
 }
 
-/* The native call of rank 1 never returns, so the child cannot be aborted. */
+/* The native call of rank 1 never returns, so the child communicator cannot be
+ * aborted. */
 Test(blame, rank_that_returns_the_wedged_status_of_a_child_is_not_blamed)
 {
 	spread_not("the native call of one process is stuck");
@@ -716,7 +720,8 @@ static void *mark_ready(void *reducer)
 	return NULL;
 }
 
-/* A helper of each rank launches the gradient and exits.  Then rank 1 hangs. */
+/* A helper of each rank launches the gradient's bucket and exits. Then rank 1
+ * hangs. */
 static int hung_after_a_helper(struct cohort_comm *c, void *user)
 {
 	const struct cohort_parameter p = { "a", NULL, 1, COHORT_F32 };
@@ -786,8 +791,8 @@ Test(blame, rank_whose_second_thread_times_out_is_not_blamed)
 
 static struct cohort_comm *others[RANKS]; /* ranks of another group */
 
-/* The same threads also call for the ranks of the other group. Rank 1 does not
- * call there. */
+/* Sum twice in another group, for whose ranks the same threads call. Rank 1
+ * hangs before the second sum. */
 static int sum_in_another_group(struct cohort_comm *c, void *user)
 {
 	struct cohort_comm *other = others[cohort_comm_rank(c)];
@@ -842,7 +847,8 @@ static void expect_blame_in_other(bool has_called, const char *text)
 	says(text);
 	says(" gave up first (its worker returned COHORT_TIMED_OUT)");
 	expect_lost(1);
-	/* A library thread still has to free memory of the timed-out call. */
+	/* At this point, a library thread still has to free memory of the
+	 * timed-out call. */
 	close_group();
 	cohort_group_abort(other, "test");
 	cr_assert_eq(cohort_group_close(other), COHORT_OK);
@@ -877,8 +883,8 @@ static int receive(struct cohort_comm *c, int peer, uint64_t timeout_ns)
 	return cohort_recv_host(c, &x, 1, COHORT_I32, peer, timeout_ns);
 }
 
-/* Receive after the other ranks have hung or started to wait. This deadline
- * expires before those of the other ranks. */
+/* Receive after the other ranks have hung or started to wait, with a deadline
+ * that expires before theirs. */
 static int receive_last(struct cohort_comm *c, int peer)
 {
 	const struct cohort_deadlines soon = { .join_ns = PATIENCE };
@@ -888,8 +894,8 @@ static int receive_last(struct cohort_comm *c, int peer)
 	return receive(c, peer, COHORT_FOREVER);
 }
 
-/* Rank 1 hangs. Rank 0 waits for rank 1 in one pair, and rank 2 waits for rank
- * 0 in another pair. */
+/* Rank 1 hangs. Rank 0 waits for rank 1 in a communicator of the two, and rank
+ * 2 waits for rank 0 in another one. */
 static int stage_waits_for_stage(struct cohort_comm *c, void *user)
 {
 	const int rank = cohort_comm_rank(c);
@@ -948,8 +954,8 @@ Test(blame, hang_of_the_first_pipeline_stage_blames_that_stage)
 	close_group();
 }
 
-/* Rank 3 receives from rank 2, which waits for rank 1 in a child. If @user is
- * not NULL, rank 3 gives up at a timeout. */
+/* Rank 3 receives from rank 2, which waits for rank 1 in a child communicator.
+ * If @user is not NULL, rank 3 gives up at a timeout. */
 static int rank_1_hangs_in_child(struct cohort_comm *c, void *user)
 {
 	const int rank = cohort_comm_rank(c);
@@ -1011,8 +1017,8 @@ Test(blame, verdict_line_is_short_and_printable_for_any_group_name)
 	close_group();
 }
 
-/* Return whether the library has not freed the child yet, so that a dump still
- * has a file about it. */
+/* Return true until the library has freed the child communicator. Until then, a
+ * dump contains a file about it. */
 static bool has_child(void)
 {
 	char folder[] = "/tmp/cohort-blame-XXXXXX", path[512];
@@ -1033,8 +1039,8 @@ static bool has_child(void)
 	return found;
 }
 
-/* Rank 3 is late in a child of ranks 1 to 3. They close the child, give the
- * library time to free it, and return its error. */
+/* Rank 3 is late in a child communicator of ranks 1 to 3. They close the child,
+ * give the library time to free it, and return its error. */
 static int rank_3_is_late_in_child(struct cohort_comm *c, void *user)
 {
 	const int rank = cohort_comm_rank(c);
@@ -1051,8 +1057,8 @@ static int rank_3_is_late_in_child(struct cohort_comm *c, void *user)
 	cr_assert(rank != 1 || has_child());
 	spread_wait(user, RANKS - 1);
 	cohort_comm_close(child);
-	/* Memory of a call that was being staged may stay until the group ends.
-	 * A dump also keeps the memory for a while, so wait between two
+	/* If a call was still being staged, the child's memory may stay until
+	 * the group ends. A dump also delays the free, so wait between two
 	 * dumps. */
 	for (i = 0; rank == 1 && i < 20 && has_child(); i++)
 		nanosleep(&(struct timespec){ .tv_nsec = 100000000 }, NULL);
@@ -1073,8 +1079,8 @@ Test(blame, rank_that_returns_a_closed_childs_error_is_not_blamed)
 	close_group();
 }
 
-/* Check that the text of the cause is @text, in which ranks have their numbers
- * of the group, and that the details are the same text. */
+/* Check that the cause's text is @text, which uses the ranks' numbers in the
+ * group, and that its details are the same text. */
 static void expect_child_text(const char *text)
 {
 	says(text);
@@ -1138,8 +1144,8 @@ Test(blame, failure_in_a_child_names_the_rank_by_group_number)
 
 /* ---- pauses and pushed deadlines --------------------------------------- */
 
-/* Rank 0 is late in two children, after it has paused the parent or pushed a
- * deadline on it. */
+/* Rank 0 is late in two child communicators, after it has paused the parent or
+ * pushed a deadline on it. */
 static int rank_0_is_late(struct cohort_comm *c, void *user)
 {
 	const bool pauses = user != NULL;
@@ -1184,8 +1190,9 @@ struct late {
 	uint64_t called_ns; /* time of the late call */
 };
 
-/* Rank 3 waits for rank 2, which waits in a child for rank 1, which waits in
- * another child for rank 0.  Rank 0 calls when the deadline expires. */
+/* Rank 3 waits for rank 2, which waits in a child communicator for rank 1,
+ * which waits in another child for rank 0. Rank 0 calls at the moment when the
+ * deadline expires. */
 static int rank_0_is_at_its_deadline(struct cohort_comm *c, void *user)
 {
 	const struct cohort_deadlines soon = { .join_ns = 40 * MS };
@@ -1215,8 +1222,9 @@ static int rank_0_is_at_its_deadline(struct cohort_comm *c, void *user)
 	return rc == COHORT_OK ? sum(c, COHORT_FOREVER) : rc;
 }
 
-/* A single snapshot may show a rank just after its wait has ended.  If the rank
- * has not continued several milliseconds later, the machine has delayed it. */
+/* The watchdog must not trust a single snapshot, which may show a rank just
+ * after its wait has ended. A verdict more than 6 ms after rank 0's call does
+ * not count as wrong, because then the machine has delayed a rank. */
 Test(blame, ranks_that_continue_at_the_deadline_are_not_blamed)
 {
 	struct late late;

@@ -297,7 +297,7 @@ static pthread_barrier_t all_ranks;
 
 /*
  * Split the group. Both processes of the test are simulated in one process, so
- * a memory operation of one waits for kernels of the other. Therefore no rank
+ * a memory operation of one waits for the other's kernels. Therefore no rank
  * launches before all have split, and no rank closes before all sums are done.
  */
 static int split_rank(struct cohort_comm *comm, void *unused)

@@ -353,7 +353,8 @@ Test(capture, captured_list_is_never_packed)
 
 enum { GRAPHS, LIVE };
 
-/* Data that is summed in place, by the graphs and by live calls */
+/* Data that is summed in place, by the graphs (GRAPHS) and by ordinary calls
+ * (LIVE) */
 static int32_t sums[2][RANKS][LIST][MOST];
 
 static int32_t summand(int what, int rank, int t, int i)
@@ -412,7 +413,8 @@ static cudaGraphExec_t captured_list(int r)
 	return end_and_instantiate(own_stream(r));
 }
 
-/* Launch the graphs and, at the same time, a list that the library packs. */
+/* Launch the graphs and, at the same time, call a list that the library
+ * packs. */
 static void run_both(const cudaGraphExec_t execs[RANKS],
                      const cudaStream_t streams[RANKS])
 {
@@ -436,8 +438,8 @@ static void run_both(const cudaGraphExec_t execs[RANKS],
 }
 
 /*
- * A graph can run at any time, even while a live list uses the communicator's
- * buffer.
+ * A graph can run at any time, even while an uncaptured list uses the
+ * communicator's buffer.
  */
 Test(capture, graph_does_not_use_the_buffer_for_packed_lists)
 {
@@ -507,8 +509,8 @@ Test(capture, captured_call_has_no_duration_in_dumps)
 	close_group();
 }
 
-/* Disable strict mode. NCCL ends a communicator only after its graphs were
- * destroyed. */
+/* Disable strict mode, because these tests end a communicator while its graphs
+ * exist. NCCL ends a communicator only after its graphs were destroyed. */
 static void lenient_set_up(void)
 {
 	unsetenv("COHORT_HOST_STRICT"); /* strict mode would end the program */
@@ -567,9 +569,9 @@ static void message(struct cohort_comm *c, size_t count)
 	           "message");
 }
 
-/* Launch a graph that contains one send twice. The one recorded send then pairs
- * with two receives, so call numbers no longer show which send pairs with which
- * receive. */
+/* Launch the same graph, which contains one send, twice. The library recorded
+ * only one send, but two receives match it. So call numbers no longer show
+ * which send pairs with which receive. */
 static int repeat_a_send(struct cohort_comm *c, void *user)
 {
 	void *stream = cohort_comm_stream(c);

@@ -32,7 +32,7 @@ static void close_two(void)
 
 TestSuite(comm, .init = open_two, .fini = close_two, .timeout = 30);
 
-/* Open the ranks again so that one thread can call for each of them in turn. */
+/* Reopen the group so that one thread can call for each rank in turn. */
 static void in_turn(void)
 {
 	close_two();
@@ -110,7 +110,7 @@ Test(comm, refused_calls_of_other_threads_do_not_delay_the_owner)
 		             COHORT_OK, "%s", cohort_last_error());
 	atomic_store(&stop, 1);
 	pthread_join(thread, NULL);
-	/* Each of the 20 runs may have one call that is busy, because the
+	/* In each of the 20 runs, one call may return busy, because the
 	 * intruder can be inside the communicator when the run binds it. */
 	cr_assert_leq(refused, 20);
 }

@@ -15,11 +15,9 @@
 
 TestSuite(config, .timeout = 60);
 
-/*
- * The configuration that the library last passed to NCCL
- */
 static const struct platform *real;
 static struct platform table;
+/* configuration that the library last passed to NCCL */
 static ncclConfig_t seen;
 static char net_name[64], comm_name[64];
 static atomic_int inits, all_inits, fail_device;

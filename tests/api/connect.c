@@ -51,7 +51,8 @@ static void end_soon(struct cohort_group_options *o)
 		5000 * MS;
 }
 
-/* Sum with one thread that calls for each rank in turn. No call may block. */
+/* Make a sum with one thread, which calls for each rank in turn. No call may
+ * block. */
 static void sum_in_turn(struct cohort_comm *comms[], int n)
 {
 	int32_t x[RANKS];
@@ -496,8 +497,8 @@ static ncclResult_t record_trial_end(void)
 	return result;
 }
 
-/* Wait until all ranks are aborted, like ranks that wait for a missing rank of
- * another process. */
+/* Wait until all ranks are aborted, as if a rank of another process were
+ * missing. */
 static ncclResult_t simulate_until_aborted(ncclSimInfo_t *info)
 {
 	while (aborts < RANKS)
@@ -612,8 +613,8 @@ static void *open_group(void *group)
 
 /*
  * All pairs are connected by messages that are launched one after the other. On
- * devices that wait for each other, a free between two launches would wait for
- * the first message and delay the last.
+ * devices that wait for each other's kernels, a free between two launches would
+ * wait for the first message and delay the last.
  */
 Test(connect, connecting_all_pairs_waits_for_a_quiet_section)
 {

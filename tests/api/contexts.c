@@ -138,7 +138,7 @@ static void *rank_main(void *arg)
 	return (void *)(intptr_t)(value != 3);
 }
 
-/* Sum on threads that have set no device. */
+/* Make a sum on threads that have set no device. */
 static void sum_by_threads(void)
 {
 	pthread_t threads[RANKS];
@@ -237,8 +237,8 @@ Test(contexts, memory_and_streams_create_no_context_on_other_devices)
 	close_group();
 }
 
-/* The prober queries only ranks that others wait for. In this test, rank 1 is
- * late. */
+/* The prober queries only ranks that others wait for. In this test, the ranks
+ * wait for rank 1, which is late. */
 Test(contexts, prober_queries_each_device_on_its_own_thread)
 {
 	static int32_t values[RANKS] = { 1, 2 };

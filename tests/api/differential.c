@@ -127,7 +127,7 @@ static const size_t counts[] = { 0, 1, 3, 17, 1023, LARGEST };
 
 /*
  * Number of alignments of the buffers: aligned, one element off, or an odd
- * number of bytes off. In the third one, the two buffers have different
+ * number of bytes off. In the third layout, the two buffers have different
  * offsets. If the collective needs alignment, offsets are whole elements.
  */
 #define LAYOUTS 3

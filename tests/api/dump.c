@@ -69,8 +69,8 @@ TestSuite(dump, .init = set_up, .fini = tear_down, .timeout = 60);
 /* ---- files ------------------------------------------------------------ */
 
 /*
- * Find the only file named @name. @name leaves out the host, the pid and the
- * serial number of the process, which are in the file's name.
+ * Find the only file whose name is @name with the host, the pid and the serial
+ * number of the process inserted.
  */
 static bool find_file(const char *name, char *path, size_t size)
 {
@@ -437,8 +437,8 @@ Test(dump, dump_writes_other_files_if_one_cannot_be_written)
 }
 
 /*
- * Neither two groups with the same name, nor a third one after them, overwrite
- * each other's files.
+ * Groups with equal names must not overwrite each other's files: neither two
+ * groups at the same time, nor a third group after them.
  */
 Test(dump, groups_with_equal_names_do_not_overwrite_each_others_dumps)
 {
@@ -773,7 +773,8 @@ Test(dump, dump_signal_works_on_an_alternate_stack)
 	close_group();
 }
 
-/* The dumper writes all requested dumps before it ends. */
+/* The dumper writes all requested dumps before it ends. So if there is no dump
+ * after the close, the child's signal was ignored. */
 Test(dump, dump_signal_to_a_forked_child_is_ignored)
 {
 	pid_t child;
@@ -868,7 +869,8 @@ Test(dump, write_to_a_dump_fifo_makes_all_its_groups_dump)
 	cr_assert_not(is_there("fifo"));
 }
 
-/* Makes the replaced mkfifo() hang, like a file system that hangs */
+/* is_hanging makes the replaced mkfifo() hang, as on a hung file system;
+ * is_hung is true once it does */
 static atomic_bool is_hanging, is_hung;
 
 int mkfifo(const char *path, mode_t mode)
@@ -1104,7 +1106,7 @@ Test(dump, library_does_not_write_to_a_file_that_reuses_its_descriptor)
 	expect_all_steps(close_all_and_go_on);
 }
 
-/* Do the steps of close_all_and_go_on(), but rename the FIFO for some time. */
+/* Do the steps of close_all_and_go_on(), but rename the FIFO temporarily. */
 static int close_all_while_the_fifo_is_away(void)
 {
 	static const char asked[] = "fr_dp_g1_1_asked_merged.json";

@@ -3,9 +3,9 @@
 /*
  * Tests that a call that queues a collective makes no system call
  *
- * A call may rarely sleep in futex(), if it needs a lock whose holder was just
- * preempted. Any other system call, or a repeated one, comes from the call
- * itself.
+ * In rare cases a call may sleep in futex(), if it needs a lock whose holder
+ * was just preempted. Any other system call, or frequent sleeps, would come
+ * from the call itself.
  *
  * While a thread's guard byte is set, each system call of the thread raises
  * SIGSYS instead (Linux 5.11,
@@ -43,7 +43,7 @@ static _Thread_local volatile char guard;
 static _Thread_local volatile int asked, slept;
 
 /* Number of forbidden system calls on all ranks, number of the last one, and
- * number of turns in which a call slept */
+ * number of rounds in which a call slept */
 static atomic_int asked_by_all, last_number, slept_by_all;
 
 /* Count a forbidden system call, and let the thread make it. */

@@ -522,7 +522,7 @@ Test(guard, open_accepts_harmless_values_of_nccl_variables)
 
 /* ---- devices ---------------------------------------------------------- */
 
-/* Fail like a query for a device that was lost while a rank waits. */
+/* Fail like an event query on a device that was lost while a rank waits. */
 static cudaError_t lost(cudaEvent_t event)
 {
 	(void)event;

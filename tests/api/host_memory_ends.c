@@ -435,7 +435,7 @@ static void all_calls_get_busy_meanwhile(uint64_t timeout)
 
 static atomic_bool is_held, may_go_on;
 
-/* Keep the thread inside its call. */
+/* Signal handler that keeps the thread inside its call. */
 static void stay(int signo)
 {
 	(void)signo;

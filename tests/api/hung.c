@@ -2,7 +2,8 @@
 
 /*
  * Tests of program threads that hang while their group is closed: the resources
- * that they have bound stay allocated until they unbind or exit
+ * of the communicators that they have bound stay allocated until they unbind or
+ * exit
  */
 
 #include <criterion/criterion.h>
@@ -64,8 +65,8 @@ static void hang(struct cohort_comm *comm)
 }
 
 /*
- * Check the result of each kind of call after the close. Then the communicator
- * must be unbindable.
+ * Check the result of each kind of call after the close. At the end, the thread
+ * must be able to unbind the communicator.
  */
 static void go_on(struct cohort_comm *comm)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Tests of lists that are called repeatedly, as in the steps of a training:
+ * Tests of lists that are called repeatedly, as in the steps of a training run:
  * each call must act like the first one, even if the list has changed
  */
 

@@ -59,7 +59,7 @@ static void open_all(void)
 	group = ranks_split(2, &o, c);
 }
 
-/* Open both ranks so that one thread can call for each of them in turn. */
+/* Open the group so that one thread can call for each rank in turn. */
 static void open_ahead(void)
 {
 	group = ranks_ahead(2, &o, c);
@@ -188,8 +188,8 @@ Test(list_ways, list_can_be_packed_by_type)
 		list[0][i + 50].count = list[1][i + 50].count = 0;
 	}
 	/*
-	 * Skip the first 10 tensors, whose sums of small floats are wrong if
-	 * the bits are added as integers.
+	 * Leave out the first 10 tensors, because sums of small floats are
+	 * wrong if their bits are added as integers.
 	 */
 	for (i = 0; i < 10; i++)
 		list[0][i].count = list[1][i].count = 0;
@@ -217,7 +217,8 @@ Test(list_ways, list_packing_includes_only_tensors_below_a_size)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-/* Lists on two streams, in turn, use one buffer, which grows. */
+/* Lists are called on two streams in turn. Both streams use one buffer, which
+ * grows. */
 Test(list_ways, lists_can_be_packed_on_any_stream)
 {
 	unsigned long before;

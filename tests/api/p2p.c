@@ -435,7 +435,7 @@ struct message {
 struct misfit {
 	struct message calls[PAIR][MOST_MESSAGES];
 	int n;
-	int first;     /* rank that calls first, or -1 if both call at once */
+	int first;     /* rank that calls first, or -1 if both call together */
 	bool in_batch; /* each rank makes all messages in one batch */
 	bool with_sum; /* the batch also contains a sum */
 	int results[PAIR];
@@ -731,8 +731,9 @@ Test(p2p, all_to_all_of_mismatched_messages_is_a_mismatch,
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-/* Make a native send in place of a send of the library. Then the library's
- * numbers no longer show which send pairs with which receive. */
+/* Make a native send in place of a send of the library. Then the call numbers
+ * that the library counts no longer show which send pairs with which
+ * receive. */
 static int native_first(struct cohort_comm *c, void *user)
 {
 	const struct platform *p = place_table();

@@ -404,8 +404,7 @@ Test(reducer, helper_threads_can_launch_for_a_bound_owner)
 	expect_run(2, helped, &m);
 }
 
-/* ---- abandoned owners
- * ----------------------------------------------------- */
+/* ---- abandoned owners -------------------------------------------------- */
 
 struct owner {
 	struct cohort_comm *comm;

@@ -456,8 +456,8 @@ Test(reducer_ends, reducer_with_an_open_step_can_be_freed_after_an_abort)
 	close_all();
 }
 
-/* Free the reducer of a step that cannot finish, and return its first error, as
- * a worker that fails does. */
+/* Run a step that cannot finish, free its reducer, and return the step's first
+ * error, as the worker of a failing program does. */
 static int finish_unready(struct cohort_comm *comm, void *user)
 {
 	const struct cohort_parameter p[] = {

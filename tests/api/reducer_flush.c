@@ -46,7 +46,7 @@ TestSuite(reducer_flush, .init = install, .timeout = 60);
 
 struct trainer {
 	size_t count;
-	bool finishes_on; /* finish on a stream, then wait */
+	bool finishes_on; /* finish the step on a stream, then wait */
 	bool is_alone;    /* make the passes without communication */
 
 	/*

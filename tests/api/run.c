@@ -495,7 +495,8 @@ Test(run, abandoned_worker_may_return_before_the_close)
 }
 
 /*
- * After everything else has ended, close the child that only rank 1 has split.
+ * After everything else has ended, close the child communicator that only rank
+ * 1 has split off.
  */
 static int close_child_late(struct cohort_comm *comm, void *user)
 {

@@ -81,7 +81,7 @@ static int without_one(struct cohort_comm *c, void *user)
 		cr_assert_null(child);
 	else
 		cr_assert_eq(sum_origins(child), 0 + 2 + 3);
-	/* Split again, with no color on any rank. */
+	/* Split again, with COHORT_NO_COLOR on every rank. */
 	ranks_must(cohort_comm_split(c, COHORT_NO_COLOR, 0, &child), "split");
 	cr_assert_null(child);
 	return 0;
@@ -410,7 +410,7 @@ Test(split, split_and_another_call_are_a_mismatch)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-/* The child's watchdog must report the child's stall. */
+/* The watchdog must report the stall of the child communicator. */
 static int child_stalls(struct cohort_comm *c, void *user)
 {
 	const struct cohort_deadlines patience = { .join_ns = RANKS_SOON };

@@ -47,8 +47,8 @@ TestSuite(stuck, .init = set_up, .timeout = 60);
 
 /*
  * Check that another group works. Its ranks launch together, because NCCL frees
- * memory of the ended group for another half second. If ranks launched ahead on
- * devices that wait for each other, they could hang.
+ * memory of the ended group for another half second. Ranks that launched ahead
+ * could hang on devices that wait for each other's kernels.
  */
 static void another_group_works(void)
 {
@@ -404,8 +404,8 @@ static bool is_default(int number)
 }
 
 /*
- * The callback uses up the close deadline. The dumper must end within the
- * deadline, or by itself later.
+ * The callback uses up the close deadline. The dumper must still end, either
+ * within the deadline or later on its own.
  */
 Test(stuck, dumper_ends_even_if_on_verdict_uses_up_the_close_deadline)
 {

@@ -102,7 +102,7 @@ Test(subset, subset_is_called_only_by_its_members)
 	             cohort_last_error());
 }
 
-/* A thread that calls cohort_comm_subset() for a rank. */
+/* A thread that calls cohort_comm_subset() for a rank */
 struct helper {
 	struct cohort_comm *comm, *child;
 	int rc;
@@ -124,7 +124,7 @@ static void start(struct helper *h, struct cohort_comm *c)
 	cr_assert_eq(pthread_create(&h->thread, NULL, help, h), 0);
 }
 
-/* Wait until the helper holds the communicator open. */
+/* Wait until the helper thread is inside its call on the communicator. */
 static void await_held(struct cohort_comm *c)
 {
 	struct cohort_rank_report all[RANKS];
@@ -193,7 +193,7 @@ Test(subset, subset_that_waits_ends_with_its_communicator)
 	             cohort_last_error());
 }
 
-/* Wait on rank 2 for rank 0, which calls only after rank 2 has given up. */
+/* Rank 2 waits for rank 0, which calls only after rank 2 has given up. */
 static int in_vain(struct cohort_comm *c, void *user)
 {
 	static const int ranks[] = { 2, 0 };
@@ -234,7 +234,7 @@ Test(subset, subset_names_a_missing_member_and_its_parent_continues)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-/* Wait on ranks 0 and 1 for rank 2 in a subset, and return the timeout.  Rank 2
+/* Ranks 0 and 1 wait for rank 2 in a subset, and return the timeout. Rank 2
  * hangs or, if @user is not NULL, waits for ranks 0 and 1 in a sum. */
 static int give_up(struct cohort_comm *c, void *user)
 {
@@ -284,8 +284,8 @@ Test(subset, ranks_that_wait_for_each_other_in_a_subset_are_not_blamed)
 	expect_blame(&ids, -1, "waits in all_reduce 1 of group ");
 }
 
-/* Wait on rank 0 for rank 2, which closes its communicator or, if @user is not
- * NULL, returns. */
+/* Rank 0 waits for rank 2, whose worker returns. If @user is NULL, rank 2 first
+ * closes its communicator. */
 static int left_alone(struct cohort_comm *c, void *user)
 {
 	static const int ranks[] = { 0, 2 };
@@ -299,7 +299,8 @@ static int left_alone(struct cohort_comm *c, void *user)
 	return cohort_comm_subset(c, &ids[0], ranks, 2, NULL, &child);
 }
 
-/* The test's timeout is shorter than the init deadline. */
+/* Check that rank 0 stops waiting for rank 2 before the init deadline, which is
+ * longer than the test's timeout. */
 static void expect_left(void *user, const char *how)
 {
 	struct cohort_group_options o;
@@ -335,7 +336,7 @@ Test(subset, subset_ends_at_once_if_a_members_worker_has_returned)
 	expect_left(&ids, ") has left: its worker returned 0");
 }
 
-/* Wait on rank 2 for rank 0, which calls only after rank 2 has given up and
+/* Rank 2 waits for rank 0, which calls only after rank 2 has given up and
  * closed its communicator. */
 static int too_late(struct cohort_comm *c, void *user)
 {
@@ -370,7 +371,8 @@ Test(subset, late_member_is_told_so_even_if_another_has_left)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-/* Close rank 2; then call on rank 0, and on rank 1 after rank 0 has failed. */
+/* Close rank 2's communicator. Then make a subset on rank 0 and, after that has
+ * failed, on rank 1. */
 static int third(struct cohort_comm *c, void *user)
 {
 	static const int ranks[] = { 0, 1, 2 };
@@ -405,7 +407,8 @@ Test(subset, late_member_does_not_wait_for_one_that_has_left)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-/* Join ranks 0 to 2 by an id, close rank 1, and make a subset of the others. */
+/* Join ranks 0 to 2 by an id, close rank 1's communicator, and make a subset of
+ * the others. */
 static void *join_and_part(void *arg)
 {
 	const int rank = (int)(intptr_t)arg;
@@ -439,8 +442,8 @@ Test(subset, ranks_that_have_joined_by_an_id_can_make_a_subset)
 
 /* ---- verdicts ----------------------------------------------------------- */
 
-/* Hang on rank 3. Rank 0 waits for rank 3 in a subset, and ranks 1 and 2 wait
- * for both in a sum. */
+/* Rank 3 hangs. Rank 0 waits for rank 3 in a subset, and ranks 1 and 2 wait for
+ * both in a sum. */
 static int waiting(struct cohort_comm *c, void *user)
 {
 	static const int ranks[] = { 0, 3 };
@@ -474,8 +477,8 @@ Test(subset, rank_that_waits_in_a_subset_is_not_blamed)
 
 static struct cohort_cause ended;
 
-/* Wait on rank 0 for rank 1 in "a", and on rank 1 for rank 2 in "b", in which
- * rank 2 makes no call. "a" ends after "b" has ended. */
+/* Rank 0 waits for rank 1 in subset "a", and rank 1 waits in subset "b" for
+ * rank 2, which makes no call. "a" ends after "b". */
 static int chain(struct cohort_comm *c, void *user)
 {
 	const int rank = cohort_comm_rank(c);

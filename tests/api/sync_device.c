@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Tests of memory operations beside a collective, on devices that wait for each
- * other
+ * Tests of memory operations beside a collective, on devices whose memory
+ * functions wait for each other's kernels
  *
  * The host platform runs with COHORT_HOST_SYNC=device. Rank 0 has called a
  * collective. Before rank 1 calls it, rank 1 makes a call in which CUDA may
@@ -289,8 +289,9 @@ static bool has_ended(const struct scene *s)
 /*
  * If the ranks launch together, wait until rank 0 is in its call. If they
  * launch ahead, wait until NCCL has rank 0's call, or until the group has
- * ended, because this thread may not have run for a while. A busy stream of
- * rank 0 would not be enough, because a copy may precede the collective.
+ * ended, which can happen if this thread was not scheduled in time. It would
+ * not be enough to wait until rank 0's stream is busy, because a copy may
+ * precede the collective.
  */
 static void await_first(const struct scene *s)
 {
@@ -335,7 +336,7 @@ static void *set_up_second(void *user)
 
 /*
  * Load the kernel. If the ranks launch together, also make the library allocate
- * memory blocks, which are too small for the call under test.
+ * memory blocks that are too small for the call under test.
  */
 static void warm_up(struct scene *s)
 {
@@ -592,9 +593,9 @@ Test(sync_device, cudaDeviceEnablePeerAccess_is_safe_if_ranks_launch_together)
 }
 
 /*
- * Rank 1 is the last rank to close the child, and does not wait for the reaper
- * to free it. So rank 1 can launch, and there is no deadlock even if ranks
- * launch ahead.
+ * Rank 1 is the last rank to close the child, and does not wait until the
+ * reaper has freed the child. So rank 1 can launch, and there is no deadlock
+ * even if ranks launch ahead.
  */
 Test(sync_device, child_can_be_closed_while_its_parents_call_waits)
 {

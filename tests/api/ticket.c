@@ -349,8 +349,8 @@ Test(failing, failed_ncclGroupStart_ends_the_group)
 	             "ncclGroupStart");
 }
 
-/* Return the number of marks that a rank's call queues: one at its end, and one
- * at its start if the platform has start marks. */
+/* Return the number of marks that a rank's call queues: an end mark, and a
+ * start mark if the platform has start marks. */
 static unsigned long marks_of_a_sum(void)
 {
 	unsigned long before = failing_calls("cuStreamWriteValue32");

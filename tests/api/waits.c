@@ -93,8 +93,8 @@ static int await(struct cohort_comm *c)
 
 /* ---- sends and receives ----------------------------------------------- */
 
-/* Send to the right on every rank. The receive from the left would follow after
- * the send is done. */
+/* Send to the right on every rank. Each rank would receive from the left only
+ * after its send is done. */
 static int send_first(struct cohort_comm *c, void *user)
 {
 	int rank = cohort_comm_rank(c), n = cohort_comm_size(c);
@@ -147,7 +147,8 @@ Test(waits, ring_of_sends_is_a_cycle_even_with_queued_receives)
 	says("\nwait   rank 1 waits in send to rank 0\n");
 }
 
-/* Receive before the sum on rank 0, and send after the sum on rank 1. */
+/* Rank 0 would sum only after its receive, and rank 1 would send only after the
+ * sum. */
 static int recv_before_sum(struct cohort_comm *c, void *user)
 {
 	int rank = cohort_comm_rank(c);
@@ -184,8 +185,8 @@ static struct cohort_comm *others[MAX_RANKS];
 
 static int32_t more[MAX_RANKS];
 
-/* Call in the second group first on rank 1, and in the first group first on all
- * other ranks. */
+/* Rank 1 calls first in the second group, and all other ranks call first in the
+ * first group. */
 static int each_awaited(struct cohort_comm *c, void *user)
 {
 	int rank = cohort_comm_rank(c);
@@ -315,8 +316,8 @@ Test(waits, split_communicators_used_in_different_orders_are_named)
 	says("group \"dp.0\"");
 }
 
-/* Rank 3 calls in a pair, in which it waits for rank 2. All other ranks call in
- * the group. */
+/* Rank 3 calls in a communicator of ranks 2 and 3, and waits there for rank 2.
+ * All other ranks call in the group. */
 static int pair_differs(struct cohort_comm *c, void *user)
 {
 	const struct cohort_deadlines patient = { .join_ns = RANKS_SOON,
@@ -351,8 +352,8 @@ Test(waits, order_verdict_counts_only_ranks_of_both_communicators)
 
 /* ---- chains ------------------------------------------------------------- */
 
-/* Rank 0 waits for rank 1 in a child. Rank 1 waits for a message from rank 2,
- * whose stream is busy with other work. */
+/* Rank 0 waits for rank 1 in a child communicator. Rank 1 waits for a message
+ * from rank 2, whose stream is busy with other work. */
 static int behind_a_busy_stream(struct cohort_comm *c, void *user)
 {
 	const struct cohort_deadlines soon = { .join_ns = SHORT };

@@ -342,8 +342,8 @@ Test(watch, call_whose_record_is_overwritten_keeps_its_deadline)
 /* ---- operations that never end ---------------------------------------- */
 
 /*
- * Call on rank 0 and wait until the operation has started. The library detects
- * the start only while a thread waits for the ticket.
+ * Start a sum on rank 0, and wait until the operation has started. The library
+ * detects the start only while a thread waits for the ticket.
  */
 static uint64_t start_rank_0(void)
 {
@@ -353,7 +353,7 @@ static uint64_t start_rank_0(void)
 	return t;
 }
 
-/* Call on both ranks, with a fault on rank 1. */
+/* Make a sum on both ranks, with a fault on rank 1. */
 static int sum_with_fault(int kind, uint64_t value)
 {
 	ranks_fault(1, 1, kind, value);
@@ -447,8 +447,8 @@ Test(watch, rank_that_is_stuck_in_its_native_call_is_named)
 	close_group();
 }
 
-/* Call on both ranks while rank 1's stream is busy with other work until @gate
- * is opened. Return the verdict, and store rank 0's ticket in @ticket. */
+/* Start a sum on both ranks while rank 1's stream is busy with other work until
+ * @gate is opened. Return the verdict, and store rank 0's ticket in @ticket. */
 static const struct cohort_verdict *stall_behind(struct native_gate *gate,
                                                  uint64_t *ticket)
 {
@@ -507,7 +507,7 @@ Test(watch, rank_with_a_busy_stream_is_not_named_without_start_marks)
 
 /*
  * The clock of the second call must not start when the call is made, because
- * the call waits for the late rank only after the end of the first call. This
+ * that call waits for the late rank only after the first one has ended. This
  * must hold even if the watchdog checks between the two calls.
  */
 Test(watch, deadline_of_a_queued_call_starts_when_the_one_ahead_is_done)

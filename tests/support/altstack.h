@@ -32,7 +32,8 @@ static inline size_t altstack_least(void)
 }
 
 /* Give the calling thread an alternate stack of @size bytes, with an
- * inaccessible page below.  Return the memory to pass to altstack_remove(). */
+ * inaccessible page below it. Return the memory to pass to
+ * altstack_remove(). */
 static inline void *altstack_guarded(size_t size)
 {
 	char *memory = mmap(NULL, ALTSTACK_PAGE + ALTSTACK_LARGEST, PROT_NONE,

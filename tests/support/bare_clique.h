@@ -3,7 +3,7 @@
 #define BARE_CLIQUE_H
 
 /*
- * A clique that was not opened
+ * A minimal clique, created without opening a group
  */
 
 #include <assert.h>
@@ -12,8 +12,8 @@
 
 #include "core/clique.h"
 
-/* Create a clique without a watchdog.  Its one communicator is zeroed and
- * belongs to no clique. */
+/* Create a clique without a watchdog, with one zeroed communicator whose clique
+ * pointer is NULL. */
 static inline struct clique *make_clique(void)
 {
 	const size_t bytes = sizeof(struct clique) + sizeof(struct cohort_comm);

@@ -49,8 +49,8 @@ bool call_has_root(enum call_name name);
 bool call_is_message(enum call_name name);
 
 /*
- * Return the call that the other ranks make: ncclRecv() for ncclSend() and vice
- * versa, otherwise @name itself.
+ * Return the call that other ranks must make to match @name: ncclRecv() for
+ * ncclSend() and vice versa, otherwise @name itself.
  */
 enum call_name call_opposite(enum call_name name);
 

@@ -3,8 +3,8 @@
 #define CUDA_CALLS_H
 
 /*
- * CUDA runtime functions that programs call and the library does not, so they
- * are not in the platform's table
+ * CUDA runtime functions that programs call. The library does not call them, so
+ * they are not in the platform's table.
  */
 
 #include "platform/platform.h"

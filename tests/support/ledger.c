@@ -118,7 +118,7 @@ static ncclResult_t ledger_destroy(ncclComm_t comm)
 
 /*
  * Remove @e. Call this before ncclGroupEnd() frees the communicator, because a
- * new communicator may get its address at once.
+ * new communicator may then reuse its address immediately.
  */
 static void forget(struct entry *e)
 {

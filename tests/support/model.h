@@ -20,7 +20,7 @@
 struct model {
 	int size; /* number of ranks */
 	int type;
-	/* every other gradient is a view of the reducer's memory */
+	/* gradients with even indexes are views of the reducer's memory */
 	bool views;
 	struct cohort_reducer_options options;
 };

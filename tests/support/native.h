@@ -22,8 +22,9 @@
 const struct platform *native_open(int devices);
 
 /*
- * Open the built-in host platform, even if other tests use another one. For
- * tests that also call functions of sim/host.h, which are not in the table.
+ * Open the built-in host platform, even if other tests use another one. Use
+ * this in tests that also call functions of sim/host.h that are not in the
+ * table.
  */
 const struct platform *native_open_host(int devices);
 

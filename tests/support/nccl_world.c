@@ -128,8 +128,8 @@ static void fill_ring(struct nccl_world *w, int rank, int channel,
 
 /*
  * Make the tree of @rank. Rank 0 has child 1, and rank 1 has children 2 and 3,
- * if these ranks exist. In this tree of four ranks, two ranks would write to
- * one registered buffer, which does not happen in NCCL's trees.
+ * if these ranks exist. With four ranks, two of them would write to one
+ * registered buffer, which never happens in NCCL's trees.
  */
 static void fill_tree(const struct nccl_world *w, int rank, struct tree *tree)
 {
@@ -268,7 +268,7 @@ void nccl_plan_init(struct nccl_plan *p, const struct nccl_world *w, int rank,
 	};
 }
 
-/* Store one work, and return its offset. */
+/* Store one work item, and return its offset. */
 static uint32_t store_work(struct nccl_plan *p, const char *work, size_t bytes)
 {
 	uint32_t offset = (uint32_t)p->used;
@@ -285,7 +285,7 @@ static uint32_t store_work(struct nccl_plan *p, const char *work, size_t bytes)
 	return offset;
 }
 
-/* Write work @i of @works in NCCL's layout. */
+/* Write work item @i of @works in NCCL's layout. */
 static void write_work(const struct layout *l, enum work_type type, char *to,
                        const void *works, int i)
 {

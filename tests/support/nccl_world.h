@@ -50,7 +50,7 @@ extern int nccl_world_version;
 /*
  * Create a world in which both ends of a connection share a buffer. Every
  * connection has @flags. If @fifos is true, every connection also has slots,
- * which permute the order of its steps in memory.
+ * whose offsets permute the order of the steps in memory.
  */
 struct nccl_world *nccl_world_new(int ranks, int channels, int flags,
                                   bool fifos);
@@ -71,7 +71,7 @@ struct nccl_plan {
 	enum nvidia_result result;
 	int batches;
 	size_t used;
-	/* offset of the works in fifo, or 0 if fifo is unused */
+	/* offset of the work items in fifo, or 0 if fifo is unused */
 	uint32_t works;
 	_Alignas(16) char bytes[4096];
 	_Alignas(16) char fifo[1024];
@@ -79,16 +79,16 @@ struct nccl_plan {
 
 /*
  * Prepare the launch of @rank, to which @batches batches will be added. If
- * @fifo is true, the works are in the ring buffer p->fifo, and start near its
- * end, so that they wrap around.
+ * @fifo is true, the work items are in the ring buffer p->fifo. They start near
+ * its end, so that they wrap around.
  */
 void nccl_plan_init(struct nccl_plan *p, const struct nccl_world *w, int rank,
                     int batches, bool fifo);
 
 /*
- * Add a batch of @count works, equal for all channels. @works is an array of
- * the structure for @type in sim/nvidia/kernel/layout.h. @row is the function's
- * row in NCCL's function table.
+ * Add a batch of @count work items, the same for all channels. @works is an
+ * array of the structures for @type in sim/nvidia/kernel/layout.h. @row is the
+ * function's row in NCCL's function table.
  */
 void nccl_plan_add(struct nccl_plan *p, const struct nccl_world *w,
                    enum work_type type, int row, const void *works, int count);

@@ -26,7 +26,7 @@ void nccl_write_coll(const struct layout *l, void *to,
 void nccl_write_broadcast(const struct layout *l, void *to,
                           const struct broadcast_work *w);
 
-/* Write a point-to-point work. Its chunk sizes must be powers of two. */
+/* Write a point-to-point work item. Its chunk sizes must be powers of two. */
 void nccl_write_p2p(const struct layout *l, void *to, const struct p2p_work *w);
 
 #endif

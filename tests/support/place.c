@@ -117,8 +117,8 @@ static bool is_known(const void *address)
 
 /*
  * Register the whole mapping that contains @address, because CUDA cannot copy
- * memory that spans two registrations. In relaxed mode, the call does not
- * invalidate a capture in progress.
+ * memory that spans two registrations. In relaxed capture mode, the
+ * registration does not invalidate a capture in progress.
  */
 static void reach_at(const void *address)
 {
@@ -301,7 +301,8 @@ static void must(int rc, const char *what)
 	abort();
 }
 
-/* Make @p register plain memory. Further calls have no effect. */
+/* Make @p register the plain memory that its functions get. Repeated calls have
+ * no effect. */
 static void install_reach(const struct platform *p)
 {
 	struct cohort_platform_info info = { .size = sizeof(info) };
@@ -437,7 +438,7 @@ void place_need_host(const char *what)
 		skip_with_reason(what);
 }
 
-/* On GPUs, memory functions always wait. */
+/* On GPUs, memory functions always wait for all launched work. */
 bool place_has_sync(void)
 {
 	const char *sync = getenv("COHORT_HOST_SYNC");

@@ -29,8 +29,8 @@ void place_choose(void);
 bool place_is_real(void);
 
 /*
- * Return whether NCCL is NVIDIA's (TEST_NCCL=nvidia), on GPUs or by cohort run
- * --nccl. NVIDIA's NCCL has no scripted faults.
+ * Return whether NCCL is NVIDIA's (TEST_NCCL=nvidia), either on GPUs or under
+ * cohort run --nccl. NVIDIA's NCCL has no scripted faults.
  */
 bool place_is_nvidia(void);
 
@@ -104,8 +104,8 @@ void place_skip_on_nvidia_from(int version, const char *why);
 /*
  * Skip the test if the first send or receive between two ranks returns only
  * after both ranks have called, as with NVIDIA's NCCL without
- * COHORT_CONNECT=all. For tests in which one thread calls for several ranks in
- * turn, or only some ranks call.
+ * COHORT_CONNECT=all. Use this in tests in which one thread calls for several
+ * ranks in turn, or in which only some ranks call.
  */
 void place_need_order(void);
 

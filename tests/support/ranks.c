@@ -10,8 +10,7 @@
 #include "support/clock.h"
 #include "support/spread.h"
 
-/* Functions that only Criterion suites have, which can run in several
- * processes */
+/* Defined only in Criterion suites, which can run in several processes */
 #pragma weak spread_processes
 #pragma weak spread_first
 #pragma weak spread_end

@@ -30,9 +30,9 @@ struct cohort_group *ranks_split(int n,
                                  struct cohort_comm *comms[]);
 
 /*
- * Do what ranks_split() does, with ranks that can launch before the others have
- * called. For tests in which one thread calls for several ranks in turn, and
- * for tests of ranks that run ahead.
+ * Do what ranks_split() does, but let each rank launch before the others have
+ * called. Use this in tests in which one thread calls for several ranks in
+ * turn, and in tests of ranks that run ahead.
  */
 struct cohort_group *ranks_ahead(int n,
                                  const struct cohort_group_options *options,
@@ -44,8 +44,8 @@ struct cohort_group *ranks_ahead(int n,
  */
 void ranks_launch_ahead(void);
 
-/* Do what ranks_split() does, with a small recorder, for tests that open many
- * groups. */
+/* Do what ranks_split() does, but with a small recorder. Use this in tests that
+ * open many groups. */
 struct cohort_group *ranks_small(int n, struct cohort_comm *comms[]);
 
 /* Wait until @comm's rank has called a collective that some rank of this

@@ -219,7 +219,8 @@ static int join(const struct cohort_group_options *o, int *closed)
 		return rc;
 	rc = cohort_comm_join(&id, 1, 0, 0, o, &c);
 	if (rc != COHORT_OK) {
-		/* Use the id up, because the platform stores unused ids. */
+		/* Use the id in a second join, because the platform stores ids
+		 * until they are used. */
 		if (cohort_comm_join(&id, 1, 0, 0, o, &c) == COHORT_OK)
 			cohort_comm_close(c);
 		return rc;

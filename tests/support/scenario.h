@@ -9,9 +9,9 @@
 #include <cohort/cohort.h>
 
 /*
- * Make the host platform create more streams and events than any scenario uses
- * at a time, which the platform keeps for reuse. The number that a scenario
- * needs depends on timing, and streams created later would look like leaks.
+ * Make the host platform create streams and events and keep them for reuse,
+ * more than any scenario uses at a time. The number that a scenario needs
+ * depends on timing, and any that it created itself would look like leaks.
  */
 void scenario_stock(void);
 

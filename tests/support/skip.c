@@ -3,7 +3,7 @@
 /*
  * Skips a test in a Criterion suite
  *
- * Every suite links this file, unlike the other helpers.
+ * Only suites link this file, because it needs Criterion.
  */
 
 #include <criterion/criterion.h>

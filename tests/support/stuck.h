@@ -40,8 +40,8 @@ void stuck_release(void);
 /* Make ncclCommGetAsyncError() return @code for @rank from now on. */
 void stuck_async_error(int rank, ncclResult_t code);
 
-/* Return how often ncclCommGetAsyncError() has returned the code that was set
- * by stuck_async_error(). */
+/* Return how often ncclCommGetAsyncError() has returned the code that has set
+ * set. */
 int stuck_async_reported(void);
 
 /*
