@@ -306,8 +306,8 @@ Test(watch, rank_that_has_closed_its_communicator_is_named)
 }
 
 /*
- * Rank 0 finishes its part at once, and its record is overwritten long before
- * rank 1 calls.
+ * Rank 0 finishes its part immediately, and its record is overwritten long
+ * before rank 1 calls.
  */
 Test(watch, call_whose_record_is_overwritten_keeps_its_deadline)
 {

@@ -262,7 +262,8 @@ Test(calls, scripted_error_makes_every_kind_of_call_fail)
 	}
 }
 
-/* Call on both ranks. Both streams must be blocked until the abort. */
+/* Make the call on both ranks. Both streams must stay blocked until the
+ * abort. */
 static void expect_held(enum call_name name, int kind, uint64_t value)
 {
 	ncclResult_t error;

@@ -604,8 +604,8 @@ static void *last_to_arrive(void *user)
 }
 
 /*
- * A thread that is working on the operation may still access an aborted rank's
- * buffers. After this thread is done, no further part of the operation may
+ * A thread that is working on an operation may still access an aborted rank's
+ * buffers. Once this thread is done, no further part of the operation may
  * start.
  */
 Test(abort, abort_waits_for_working_threads_and_starts_no_more_work,

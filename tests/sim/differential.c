@@ -203,8 +203,8 @@ static ncclResult_t call(const struct config *c, int r)
 }
 
 /*
- * Make a scaled call. When it has returned, destroy its operation at once, and
- * overwrite a scalar in host memory.
+ * Make a scaled call. When it has returned, immediately destroy its operation
+ * and overwrite a scalar in host memory.
  */
 static void call_scaled(const struct config *c, int r)
 {

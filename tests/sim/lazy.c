@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Tests of COHORT_HOST_CONNECT=first, with which the first calls of a
+ * Tests of COHORT_HOST_CONNECT=first, which makes the first calls of a
  * communicator wait for the other ranks' calls
  */
 

@@ -309,7 +309,7 @@ static void run_kinds(size_t count)
 	run(shapes, 6, &none);
 }
 
-/* A call of 16 elements is executed at once, and a call of 2,000 elements in
+/* A call of 16 elements is executed as a whole, and a call of 2,000 elements in
  * pieces. */
 Test(neighbours, adjacent_calls_may_be_of_different_kinds, .timeout = 30)
 {

@@ -418,8 +418,8 @@ Test(nonblocking, child_of_a_nonblocking_split_exists_when_parent_is_ready)
 	c = parent;
 	for (r = 0; r < 3; r++) {
 		c.comm[r] = (ncclComm_t)&c;
-		/* Unlike other functions, a split returns success at once; its
-		 * result is in the state. */
+		/* Unlike other functions, a split returns success immediately.
+		 * Its result is in the state. */
 		cr_assert_eq(p->ncclCommSplit(parent.comm[r], 0, -r,
 		                              &c.comm[2 - r], NULL),
 		             ncclSuccess);

@@ -337,8 +337,8 @@ Test(strict_calls, strict_mode_accepts_legal_buffers)
 
 static int32_t block[64];
 
-/* Calls of every kind with overlapping buffers, on rank 1. Its peers never
- * call. */
+/* Each function below makes a call with overlapping buffers on rank 1. The
+ * peers never call. */
 static void reduce_overlap(struct native_clique *c)
 {
 	c->p->ncclAllReduce(block, block + 1, 2, ncclInt32, ncclSum, c->comm[1],

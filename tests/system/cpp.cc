@@ -359,7 +359,8 @@ void check_error_of_a_child()
 }
 
 /*
- * Check an exception that leaves memory in use, which is reported immediately.
+ * Check that an exception is reported immediately, although a call in flight
+ * still uses memory of the scope that the exception leaves.
  */
 void check_memory_in_flight()
 {
@@ -417,7 +418,8 @@ void check_worker_results()
 	      "an error with the status of success is one");
 }
 
-/* Check that the captures of an abandoned worker's function stay alive. */
+/* Check that the variables captured by an abandoned worker's lambda stay
+ * alive. */
 void check_left_behind()
 {
 	auto options = with_deadline(50ms);

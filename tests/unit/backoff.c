@@ -95,8 +95,8 @@ static void *take_odd_turns(void *unused)
 	return NULL;
 }
 
-/* Each wait must end when the other thread changes the word, not when a nap
- * ends. */
+/* Each wait must end as soon as the other thread changes the word, and not only
+ * when a nap ends. */
 Test(backoff, backoff_wake_wakes_a_thread_that_waits_on_the_word)
 {
 	const uint64_t began = clock_now();

@@ -71,8 +71,8 @@ Test(drill, every_drill_cell_has_an_outcome_or_a_reason)
 	cr_assert_geq(possible, 210);
 }
 
-/* With several processes, some faults are harmless. For example, not every
- * process needs a descriptor. */
+/* With several processes, some faults are harmless. For example, a lack of file
+ * descriptors harms only a process that needs one. */
 Test(drill, every_drill_cell_of_2_processes_has_an_outcome_or_reason)
 {
 	const struct cell *c;

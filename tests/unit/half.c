@@ -84,7 +84,7 @@ Test(half, f32_to_16_bits_rounds_to_nearest_even)
 
 	for (i = 0; i < 1000000; i++) {
 		bits = stress_random(&seed) << 16 ^ stress_random(&seed);
-		/* Move every other float32 into the range of float16. */
+		/* Move every second float32 into the range of float16. */
 		if (i % 2)
 			bits = (bits & 0x80ffffff) + ((100u + bits % 46) << 23);
 		if (i % 4 == 3)

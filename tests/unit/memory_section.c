@@ -41,11 +41,12 @@ static atomic_ulong calls[GUARDED];
 /* Name of a function that was called outside a memory section, or NULL */
 static _Atomic(const char *) unguarded;
 
-/* This thread's next ncclGroupEnd() frees communicators and so needs a memory
- * section. If it only sets abort flags, it needs none. */
+/* True if this thread's next ncclGroupEnd() frees communicators, for which it
+ * needs a memory section. If it only raises abort flags, it needs none. */
 static _Thread_local bool frees;
 
-/* Function whose next call blocks after its check, or NULL */
+/* Function whose next call blocks after the check for a memory section, or
+ * NULL */
 static const char *_Atomic held;
 static sem_t is_held, go_on;
 

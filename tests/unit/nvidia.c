@@ -435,7 +435,7 @@ static enum nvidia_result end_of(struct nccl_world *w, struct call c,
 	return nvidia_kernel_run(&p.launch);
 }
 
-/* Check that the kernel asks for exactly the memory that it reads and
+/* Check that the kernel requests access to exactly the memory that it reads and
  * writes. */
 static void look_at_buffers(struct nccl_world *w, struct call c, int rank)
 {

@@ -127,7 +127,7 @@ Test(op, all_to_all_buffers_must_not_overlap)
 	cr_assert_eq(check(OP_ALL_TO_ALL, t, 0), COHORT_OK);
 }
 
-/* Return a send or receive of @count bytes between rank 1 and itself. */
+/* Return a send or receive of @count bytes from rank 1 to itself. */
 static struct op self_transfer(enum op_kind kind, struct cohort_tensor *t,
                                size_t count)
 {

@@ -509,8 +509,8 @@ Test(peers, processes_say_what_their_ranks_are_doing)
 	}
 }
 
-/* Query what rank @asked does about its half of a transfer with rank @asking.
- * Return the number of answers. */
+/* Query the other processes about rank @asked's half of a transfer with rank
+ * @asking. Return the number of answers. */
 static int ask_for_half_of(int asked, int asking)
 {
 	const struct missing question = {
@@ -569,8 +569,8 @@ static void stop_child(int i)
 	waitpid(children[i], &status, WUNTRACED);
 }
 
-/* Check that the answer about @rank says that process 1 is stopped, in the
- * words of @how. */
+/* Check that the answer about @rank says that process 1 is stopped, with the
+ * phrase @how. */
 static void expect_stopped(const struct remote_rank *x, int rank,
                            const char *how)
 {

@@ -240,8 +240,8 @@ Test(peers_far, connecting_cannot_succeed_once_a_process_has_given_up)
 	close_parts();
 }
 
-/* Every process ends some time after it has left. Process 2's cause arrives
- * after the end of process 1. */
+/* A process that has left its group ends at some later time, which is no
+ * failure. Process 2's cause arrives after the end of process 1. */
 Test(peers_far, remote_process_that_leaves_is_not_reported_as_ended)
 {
 	open_parts();

@@ -316,7 +316,8 @@ Test(reduce_levels, vector_units_average_integers_exactly)
 				check_quotients(level, type, n);
 }
 
-/* Comparing levels would not detect an error that all levels have. */
+/* The other tests compare vector units with each other, so they would not
+ * detect an error that all of them have. */
 Test(reduce_levels, scaling_by_minus_zero_keeps_the_sign)
 {
 	const float one = 1, zero = -0.0f;

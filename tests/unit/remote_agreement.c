@@ -224,8 +224,8 @@ static void *look_at_first_call(void *arg)
 	return NULL;
 }
 
-/* A thread that has not found the other process must not undo what another
- * thread has found. */
+/* A thread that has not found the other process must not overwrite the result
+ * of a thread that has. */
 Test(remote_agreement, remote_clique_found_by_one_thread_is_found_by_all)
 {
 	atomic_bool is_over;

@@ -75,10 +75,10 @@ static void call_and_finish(struct cohort_comm *c)
 	c->tickets.last = n;
 }
 
-/* Rank 1 is ahead of rank 0 by more collectives than it has slots, so the time
- * of its call of the front is unknown. The snapshot must use the time of the
- * last snapshot and not 0, which would mean that the front has waited
- * forever. */
+/* Rank 1 is ahead of rank 0 by more collectives than it has slots. So its
+ * record of the front (the oldest collective in flight) is overwritten, and the
+ * time of that call is unknown. The snapshot must use the time of the previous
+ * snapshot. With 0, the front would seem to have waited forever. */
 Test(snapshot, unknown_call_time_becomes_the_time_of_the_last_snapshot)
 {
 	uint64_t before;
@@ -94,7 +94,8 @@ Test(snapshot, unknown_call_time_becomes_the_time_of_the_last_snapshot)
 	cr_assert_not(s.ranks[0].joined);
 	cr_assert(s.ranks[1].joined && s.ranks[1].done);
 	cr_assert_eq(s.ranks[1].arrived_ns, before);
-	/* The next snapshot does not have a better time. */
+	/* A later snapshot must keep this time, because it has no better
+	 * one. */
 	snapshot_take(&s, q);
 	cr_assert_eq(s.ranks[1].arrived_ns, before);
 }

@@ -40,7 +40,7 @@ TestSuite(stack, .timeout = 60);
 #define NUMBERS (SIGNALS / SILENT / SIGNALS_EACH)
 
 static const uint64_t soon_ns = UINT64_C(5000000);
-/* may_go ends the threads that do not answer, is_over the others */
+/* may_go ends the threads that do not answer; is_over ends all others */
 static atomic_bool may_go, is_over;
 
 /* ---- threads ---------------------------------------------------------- */

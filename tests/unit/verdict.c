@@ -718,7 +718,7 @@ Test(verdict, ranks_that_do_not_wait_for_the_interpreter_lock_are_blamed)
 	cr_assert_eq(out.v.missing[0], 0xa);
 }
 
-/* Let ranks 1 and 3 wait for rank 2 in a child. */
+/* Let ranks 1 and 3 wait for rank 2 in a child communicator. */
 static void wait_in_child(void)
 {
 	s.waits.link_count = 1;
@@ -789,7 +789,7 @@ Test(verdict, verdict_says_how_the_last_rank_of_a_chain_has_left)
 	                 "limit 10.0 s); rank 0 waits for it in all_reduce 7 "
 	                 "of \"dp\"; ranks 1, 3 wait in all_reduce 3 of group "
 	                 "\"dp.1\" for rank 2");
-	/* Now rank 2 has left only the child. */
+	/* Now rank 2 has left only the child communicator. */
 	ranks[2].returned = false;
 	s.waits.culprits[0].at.returned = true;
 	cr_assert_eq(strncmp(stalled(), "rank 2 has left: its worker", 27), 0,
@@ -2104,8 +2104,8 @@ Test(verdict, verdict_on_a_call_that_runs_everywhere_blames_no_rank)
 	cr_assert_eq(out.v.missing[0], 0x1f);
 }
 
-/* A call in which no rank of this process has started may wait for other
- * processes, for example to connect all ranks. */
+/* While no rank of this process has started in a call, the call may be waiting
+ * for other processes, for example to connect all ranks. */
 Test(verdict, verdict_blames_no_local_rank_if_none_has_started)
 {
 	int i;
@@ -2122,7 +2122,8 @@ Test(verdict, verdict_blames_no_local_rank_if_none_has_started)
 	cr_assert_eq(out.v.kind, COHORT_VERDICT_REMOTE);
 	cr_assert_eq(out.v.rank, -1);
 	cr_assert_eq(out.v.missing[0], 12);
-	/* If a rank has returned from its call, the call does not wait. */
+	/* Once a rank of this process has returned from the call, the call does
+	 * not wait for other processes. */
 	ranks[0].in_call = false;
 	ranks[0].started = true;
 	stalled();

@@ -381,8 +381,8 @@ static void *sleep_in_futex(void *unused)
 	return NULL;
 }
 
-/* Wait in the root on all ranks except rank 1, and in a child on a second
- * thread of rank 1 for a second thread of rank 2. Return the rank that is
+/* All ranks except rank 1 wait in the root communicator. In a child, a second
+ * thread of rank 1 waits for a second thread of rank 2. Return the rank that is
  * blamed.
  * @tid:     first thread of rank 1
  * @join_ns: limit of the collectives */
@@ -423,8 +423,9 @@ Test(waits, rank_whose_second_thread_has_waited_long_is_not_blamed)
 
 /* ---- communicators that have ended --------------------------------------- */
 
-/* Wait on ranks 2 and 3 for ranks 0 and 1, whose child has ended because of
- * rank 1.  If @has_waited, rank 0 waited in the child. */
+/* Ranks 2 and 3 wait for ranks 0 and 1, whose child communicator has ended
+ * because of rank 1. If @has_waited, rank 0 waited in the child. Return the
+ * rank that is blamed. */
 static int blame_after_end(bool has_waited)
 {
 	static const int pair[] = { 0, 1 };
@@ -448,9 +449,9 @@ Test(waits, communicator_that_ended_explains_only_waits_in_it)
 	cr_assert_eq(blame_after_end(false), 0);
 }
 
-/* Wait on ranks 2 and 3 for rank 0, which closed its communicator after a child
- * had ended because of rank @culprit.  If @has_waited, rank 0 waited in the
- * child. */
+/* Ranks 2 and 3 wait for rank 0, which closed its communicator after a child
+ * communicator had ended because of rank @culprit. If @has_waited, rank 0
+ * waited in the child. Return the rank that is blamed. */
 static int blame_after_close(bool has_waited, int culprit)
 {
 	static const int pair[] = { 0, 1 };
@@ -484,8 +485,9 @@ Test(waits, rank_that_closes_after_an_end_by_another_rank_is_not_blamed)
 	                   "%s", line);
 }
 
-/* Ranks 1 and 2 wait for rank 0, which waited in a child with rank 3 of another
- * process when @cause ended the child.  Return the rank that is blamed. */
+/* Ranks 1 and 2 wait for rank 0, which waited in a child communicator with rank
+ * 3 of another process when @cause ended the child. Return the rank that is
+ * blamed. */
 static int blame_after_end_by_others(struct cohort_cause cause)
 {
 	static const int own[] = { 0 };
@@ -538,8 +540,8 @@ Test(waits, stopped_process_is_named_after_a_communicator_ended)
 
 /* ---- calls in other communicators --------------------------------------- */
 
-/* Rank 0 waits for rank 1, which is inside a call of a child that has no
- * missing rank.  The line must say so. */
+/* Rank 0 waits for rank 1, which is inside a call of a child communicator in
+ * which no rank is missing. The line must say so. */
 static void expect_call_in_child(bool is_transfer)
 {
 	static const int pair[] = { 0, 1 };

@@ -72,7 +72,7 @@ static struct shared_rank *add(int rank)
 	return e;
 }
 
-/* Start a process that ends at once with @status. */
+/* Start a process that ends immediately with @status. */
 static pid_t fork_ended(int status)
 {
 	const pid_t child = fork();
@@ -136,7 +136,7 @@ static void send_to(struct shared_rank *e, int peer, uint64_t ago_ns)
 	e->sends[peer] = 1;
 }
 
-/* Let the last call be done. */
+/* Mark the last call as done. */
 static void finish(struct shared_rank *e)
 {
 	shared->done[e - shared->ranks][e->last & (SHARED_SLOTS - 1)] =
@@ -248,7 +248,8 @@ Test(watched, ranks_of_other_machines_are_named_as_unknown)
 	                   "%s", watch.all->verdict.text);
 }
 
-/* Judge the calls after @child has ended, for whose rank another rank waits. */
+/* Judge the calls after @child, the process of a rank that another rank waits
+ * for, has ended. The result must be a hang. */
 static void expect_hang_after(pid_t child)
 {
 	waitpid(child, NULL, 0);

@@ -147,7 +147,7 @@ Test(window, waiting_launch_window_opens_before_later_sections_begin)
 	await_in(&window);
 	cr_assert_eq(launch_lock_waiting(), 2);
 	launch_lock_close(q);
-	/* Both newcomers enter at once. */
+	/* Both newcomers enter without waiting for each other. */
 	await_in(&newcomers[0]);
 	await_in(&newcomers[1]);
 	visit_end(&newcomers[0]);

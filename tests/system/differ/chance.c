@@ -240,8 +240,8 @@ void play(struct stage *g, unsigned seed)
 }
 
 /*
- * Call until the communicator is aborted. After the abort, calls may return
- * anything but must not hang. Rank 0 may stop calling earlier.
+ * Make calls until the communicator is aborted. After the abort, calls may
+ * return anything but must not hang. Rank 0 may stop calling earlier.
  */
 static void part_to_abort(struct actor *a)
 {

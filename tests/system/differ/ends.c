@@ -375,7 +375,7 @@ static void unblocked(struct stage *g)
 	each(g, unblocked_part);
 }
 
-/* Call while the init is in progress, then abort the init. */
+/* Make a call while the init is in progress, then abort the init. */
 static void unblocked_too_early(struct stage *g)
 {
 	struct actor *a = &g->actors[0];

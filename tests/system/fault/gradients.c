@@ -4,9 +4,10 @@
  * Checks that a step of a reducer neither allocates nor leaks memory
  *
  * Every rank has two reducers, one plain and one with all options. It first
- * runs some steps with each, in which the host platform allocates memory to
- * keep, and the plan is made again. Then it runs counted steps, and joins the
- * last ones. Also, each allocation of a create fails once.
+ * runs some steps with each, in which the host platform allocates memory that
+ * it keeps, and the reducer recomputes its plan. Then it runs steps whose
+ * allocations are counted, and joins the last of them without data. In
+ * addition, every allocation in the creation of a reducer fails once.
  */
 
 #include <pthread.h>
@@ -91,7 +92,7 @@ static int worker(struct cohort_comm *comm, void *user)
 	return 0;
 }
 
-/* Check that a create that fails leaks nothing. */
+/* Check that a failed creation of a reducer leaks nothing. */
 static int fail_each(struct cohort_comm *comm, const struct model *m)
 {
 	struct cohort_parameter p[MODEL_PARAMETERS];

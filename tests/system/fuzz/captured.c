@@ -21,8 +21,8 @@ void part_capture(struct part *part)
 	            "cudaStreamBeginCapture");
 }
 
-/* Return how often to launch a graph: once unless a repetition gives the same
- * results. */
+/* Return how often to launch a graph: more than once only if a repetition gives
+ * the same results. */
 static int times(const struct step *s)
 {
 	return s->in_place ? 1 : 1 + s->raw[1] / 8 % 3;

@@ -388,7 +388,7 @@ static void (*const scenes[])(const uint8_t *raw) = {
 	pooled,   registered,   stream_facts, entry_points, captures,
 };
 
-/* Run an extra step. Most of its scenes wait for a stream. */
+/* Run one of the scenes above. Most of them wait for a stream. */
 void run_extra(struct runner *r, struct step *s)
 {
 	const unsigned n = sizeof(scenes) / sizeof(scenes[0]);

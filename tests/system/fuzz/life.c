@@ -61,7 +61,8 @@ void check_comm(const struct family *f, int rank)
 		          f->device[rank], number, count, device);
 }
 
-/* Wait for the joins of a family that no other thread can use yet. */
+/* Wait for the joins of a family (the ranks of one communicator) that no other
+ * thread can use yet. */
 static ncclResult_t await_joins(struct runner *r, struct family *f)
 {
 	ncclResult_t state = ncclSuccess;
@@ -202,7 +203,8 @@ void run_finalize(struct runner *r, struct step *s)
 }
 
 /*
- * End a family whose creation failed, which no other thread has ever used.
+ * End a family (the ranks of one communicator) whose creation failed. No other
+ * thread has ever used it.
  */
 static void end_broken(struct runner *r, struct family *f)
 {
@@ -216,8 +218,8 @@ static void end_broken(struct runner *r, struct family *f)
 }
 
 /*
- * Finish the operations in flight before a destroy, because families that are
- * aborted together with this one may have more ranks.
+ * Finish the operations in flight before a destroy. Other families that are
+ * aborted together with this one may have ranks that this one does not have.
  */
 static void finish_together(struct runner *r, struct step *s)
 {

@@ -41,8 +41,8 @@ void partial_abort(struct family *f)
 }
 
 /*
- * End a partial family. If no rank has joined, its id is still unused, so let
- * one rank join with it to consume it.
+ * End a family whose init can never complete. If no rank has joined, its id is
+ * still unused, so let one rank join with it to use it up.
  */
 void partial_end(struct family *f)
 {

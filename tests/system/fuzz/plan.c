@@ -32,8 +32,8 @@ unsigned plan_taint(const struct program *p, const struct family *f)
 	return taint;
 }
 
-/* If a device of @f is stuck, mark all devices of @f as stuck. A call on @f
- * waits for all of its devices, and they wait for the call. */
+/* If a device of the family @f is stuck, mark all of its devices as stuck. A
+ * call on @f waits for all of its devices, and they wait for the call. */
 static void spread_taint(struct program *p, struct family *f)
 {
 	unsigned taint = plan_taint(p, f);
@@ -77,7 +77,8 @@ void plan_unsure(struct program *p, const struct family *f)
 
 /* ---- choosing families ------------------------------------------------ */
 
-/* Return an existing family, or NULL. */
+/* Return the existing family (the ranks of one communicator) that @byte
+ * selects, or NULL if there is none. */
 struct family *plan_pick(struct program *p, unsigned byte)
 {
 	struct family *there[MOST_FAMILIES];
@@ -223,8 +224,8 @@ static void end_family(struct program *p, struct family *f)
 }
 
 /*
- * Spread stuck devices over a group.  Its calls are queued at its end, in any
- * order, so whatever waits for one of them may wait for all.
+ * Spread stuck devices over a group. Its calls are queued at its end, in any
+ * order, so anything that waits for one of the calls may wait for all of them.
  */
 static void spread_group(struct program *p)
 {

@@ -17,7 +17,7 @@
 STEP_LIST(PLAN_FUNCTION)
 #undef PLAN_FUNCTION
 
-/* Return an existing family, or NULL. */
+/* Return the existing family that @byte selects, or NULL if there is none. */
 struct family *plan_pick(struct program *p, unsigned byte);
 
 /* Return the threads that have ranks of the family, as bits. */
@@ -32,7 +32,7 @@ unsigned plan_taint(const struct program *p, const struct family *f);
 bool plan_may_hang(const struct program *p, const struct family *f);
 unsigned plan_bit(const struct program *p, const struct family *f);
 
-/* Record that the family's calls may hang from now on and that their results
+/* Record that the family's calls may hang from now on, and that their results
  * are uncertain. */
 void plan_doom(struct program *p, struct family *f);
 

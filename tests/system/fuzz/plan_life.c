@@ -10,8 +10,8 @@
 /* ---- inits ------------------------------------------------------------ */
 
 /*
- * Add a family on devices without another family. Small families are more
- * likely.
+ * Add a family (the ranks of one communicator) on devices that no other family
+ * uses. Small families are more likely.
  */
 static struct family *new_family(struct program *p, const uint8_t *raw)
 {
@@ -106,7 +106,7 @@ bool plan_init_cut(struct program *p, struct step *s)
 
 /*
  * Return the step's family if it can have children: all its owners must have
- * joined and, if @idle is true, it must be possible that it is idle.
+ * joined and, if @idle is true, nothing on it may hang.
  */
 static struct family *parent(struct program *p, struct step *s, bool idle)
 {
@@ -250,7 +250,7 @@ bool plan_shrink(struct program *p, struct step *s)
 	return true;
 }
 
-/* Plan a window step. It frees memory at once, so nothing may be stuck. */
+/* Plan a window step. It frees memory immediately, so nothing may be stuck. */
 bool plan_window(struct program *p, struct step *s)
 {
 	struct family *f = plan_pick(p, s->raw[1]);
@@ -288,8 +288,8 @@ bool plan_revoke(struct program *p, struct step *s)
 
 /*
  * Return the family to end, or NULL. In an open group, NCCL ends the family
- * when the group ends. So refuse if the group may fail, which would drop the
- * end, or if the group has calls to the family.
+ * when the group ends. So return NULL if the group may fail, because NCCL would
+ * then not end the family, or if the group contains calls on the family.
  */
 static struct family *family_to_end(struct program *p, struct step *s)
 {
@@ -329,8 +329,8 @@ bool plan_destroy(struct program *p, struct step *s)
 }
 
 /*
- * Doom the other families that are aborted together with @f, because they may
- * wait for ranks that @f does not have.
+ * Record that calls may hang on the other families that are aborted together
+ * with @f, because their ranks outside @f may wait for the aborted ranks.
  */
 static void doom_family(struct program *p, const struct family *f)
 {

@@ -160,7 +160,7 @@ enum ending {
 	ENDING_ABORT,   /* the owners, the reaper, or both abort the family */
 };
 
-/* The ranks of one communicator */
+/* A family: the ranks of one communicator */
 struct family {
 	int n;
 	int device[MOST_RANKS];
@@ -370,8 +370,8 @@ void publish(struct family *f, struct program *p, int ranks);
 void check_comm(const struct family *f, int rank);
 
 /*
- * Wait for all ranks before a step that aborts operations in flight. Either all
- * ranks arrive before the abort, or all of them may hang.
+ * Wait for all ranks before a step that aborts operations in flight. If they do
+ * not all arrive before the abort, all of them may hang.
  */
 void cut_together(struct runner *r, struct step *s);
 
@@ -396,7 +396,8 @@ void wait_end(struct program *p, bool may_hang);
 void wait_for_owners(struct program *p, struct step *s);
 
 /*
- * Let all threads hang from now on, because they may wait for an aborted rank.
+ * Allow all threads to hang from now on, because they may wait for an aborted
+ * rank.
  */
 void wait_cut(struct program *p);
 
@@ -448,7 +449,7 @@ bool is_ready(const struct family *f);
 /* Ask the reaper to abort @f. */
 void reap_want(struct program *p, struct family *f);
 
-/* Decide how the family ends. Return true if it ends in the caller's way. */
+/* Decide how the family ends. Return true if it ends in the way @how. */
 bool settle_ending(struct family *f, int how);
 
 /* ---- scenes.c --------------------------------------------------------- */

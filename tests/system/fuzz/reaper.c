@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The reaper: a thread that aborts families as the library does. It raises all
- * abort flags first, and ends its native group after all threads have left.
+ * The reaper: a thread that aborts families (the ranks of one communicator) as
+ * the library does. It raises all abort flags first, and ends its native group
+ * after all threads have left.
  */
 
 #include "system/fuzz/program.h"
@@ -39,8 +40,8 @@ static bool is_inside(const struct family *f)
 }
 
 /*
- * Return whether a family must be aborted: a step wants it, or all threads are
- * stuck.
+ * Return whether a family must be aborted: a step has asked for it, or all
+ * threads are stuck.
  */
 static bool is_due(const struct program *p, const struct family *f)
 {
@@ -48,16 +49,18 @@ static bool is_due(const struct program *p, const struct family *f)
 }
 
 /*
- * Return whether the reaper may call a family now. Two threads must not call a
- * nonblocking communicator at the same time, and a thread inside it may be
- * waiting for another family to be flagged.
+ * Return whether the reaper may make a call on a family now. Two threads must
+ * not call a nonblocking communicator at the same time. A thread that is inside
+ * it may wait until another family's abort flags are raised, so the reaper must
+ * not wait for that thread.
  */
 static bool may_be_called(const struct family *f)
 {
 	return !f->is_async || !is_inside(f);
 }
 
-/* Return the next family to flag, or NULL. The lock must be held. */
+/* Return the next family whose abort flags must be raised, or NULL. The lock
+ * must be held. */
 static struct family *next_to_flag_locked(struct program *p)
 {
 	struct family *f;
@@ -78,7 +81,8 @@ static struct family *next_to_flag_locked(struct program *p)
 	return NULL;
 }
 
-/* Return whether no thread is inside any family that is or will be flagged. */
+/* Return whether no thread is inside any family whose abort flags are or will
+ * be raised. */
 static bool is_clear(const struct program *p)
 {
 	int i;
@@ -90,8 +94,9 @@ static bool is_clear(const struct program *p)
 }
 
 /*
- * Raise a family's abort flags. Families that are aborted together with this
- * one may have more ranks, which may then wait for the aborted ranks.
+ * Raise a family's abort flags. Other families that are aborted together with
+ * this one may have ranks that this one does not have, which may then wait for
+ * the aborted ranks.
  */
 static void flag(struct program *p, struct family *f)
 {
@@ -127,7 +132,8 @@ static bool may_end_locked(const struct program *p)
 	return (p->is_calm || p->is_over) && is_clear(p);
 }
 
-/* Flag families until none is left or until the group may be ended. */
+/* Raise the abort flags of one family after another, until no family is left to
+ * abort or the native group may be ended. */
 static void reap_locked(struct program *p, bool *open)
 {
 	struct family *f = next_to_flag_locked(p);

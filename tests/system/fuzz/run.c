@@ -168,8 +168,8 @@ void settle(struct runner *r)
 }
 
 /*
- * Wait until a family's abort is over. Until then its streams are in use, and
- * this thread must not be inside.
+ * Wait until a family's abort is over. Until then, the family's streams are in
+ * use, and this thread must not be inside a call on it.
  */
 static void await_abort(const struct runner *r, const struct family *f)
 {

@@ -340,7 +340,7 @@ static void (*const scenes[])(const uint8_t *raw) = {
 	ipc,   settings, capture_facts, empty_graph,     own_stream,
 };
 
-/* Run a scene step. Most of its scenes wait for a stream. */
+/* Run one of the scenes above. Most of them wait for a stream. */
 void run_scene(struct runner *r, struct step *s)
 {
 	const unsigned n = sizeof(scenes) / sizeof(scenes[0]);

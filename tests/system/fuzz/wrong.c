@@ -28,7 +28,7 @@ bool wrong_needs_revoked(unsigned n)
 	return wrong_find(n)->needs == NEEDS_REVOKED;
 }
 
-/* Return one of the thread's communicators of the family. */
+/* Return one of the thread's communicators of @f. */
 static ncclComm_t own_comm(struct runner *r, struct family *f)
 {
 	int rank;

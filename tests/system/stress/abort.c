@@ -4,7 +4,7 @@
  * Races an abort with submits, waits on several threads, and the close
  *
  * Every round opens a group, lets its ranks sum numbers, and aborts it from two
- * threads at a random moment. In every other round, that moment comes after
+ * threads at a random moment. In every second round, that moment comes after
  * some sums. The two threads and a third one also wait for the ranks' tickets.
  * Each round checks at its end that one abort won and is the cause, that each
  * ticket always returned the same status to every thread, that each sum with

@@ -5,8 +5,8 @@
  * their memory as soon as the call returns, while the group can end
  *
  * In every round, the ranks of a group make the same random calls, each with
- * its own timeout. In every other round a thread aborts the group. Checks that
- * nothing accesses freed memory, and that every result is right, whichever
+ * its own timeout. In every second round, a thread aborts the group. Checks
+ * that nothing accesses freed memory, and that every result is right, whichever
  * caller timed out. Without an abort, a call must return COHORT_OK,
  * COHORT_TIMED_OUT or COHORT_BUSY (which means that the call was not made).
  */

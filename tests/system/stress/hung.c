@@ -5,11 +5,11 @@
  * that
  *
  * In every round, a thread for each rank binds that rank, in some rounds also a
- * child, and sums numbers until the group has ended. Then it makes calls of any
- * kind, and finally unbinds or exits. The group is aborted, in some rounds
- * respawned, and then closed as soon as the library sees no thread in a call.
- * This test checks the status of each call. Sanitizers and strict mode check
- * the rest.
+ * child communicator, and sums numbers until the group has ended. Then it makes
+ * calls of any kind, and finally unbinds or exits. The group is aborted, in
+ * some rounds respawned, and then closed as soon as the library sees no thread
+ * in a call. This test checks the status of each call. Sanitizers and strict
+ * mode check the rest.
  */
 
 #include <pthread.h>

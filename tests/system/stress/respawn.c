@@ -7,11 +7,11 @@
  * error ends it, and respawns the group without that rank. If one rank is left,
  * or nothing has ended the run, the group is closed and another one is opened.
  * During the respawn and the whole next run, two threads keep using the
- * communicators of the previous generation: they call, wait and fire. Checks
- * that calls there return the cause and, after the respawn, STALE, that tickets
- * keep their status, and that the cause does not change. None of this may
- * affect the new generation: its sums must be right, and each native
- * communicator must be released once.
+ * communicators of the previous generation: they make calls, wait, and fire
+ * abort handles. Checks that calls there return the cause and, after the
+ * respawn, STALE, that tickets keep their status, and that the cause does not
+ * change. None of this may affect the new generation: its sums must be right,
+ * and each native communicator must be released once.
  */
 
 #include <sched.h>

@@ -81,7 +81,7 @@ static void rank_main(void *arg, int rank)
 		}
 		rc = sum_once(round->comms[rank], i);
 	}
-	/* no pause follows for which the abort would wait */
+	/* No pause follows, so the abort must not wait for one. */
 	atomic_store(&round->is_away, true);
 	if (rc != COHORT_OK && rc != COHORT_STALLED && rc != COHORT_ABORTED)
 		stress_fail("rank %d: %d: %s", rank, rc, cohort_last_error());
