@@ -28,7 +28,7 @@ git archive HEAD bindings/rust | tar -x -C "$scratch" --strip-components=1
 mkdir "$source"
 git archive HEAD Makefile mk include src LICENSE | tar -x -C "$source"
 rm -r "$source/src/cli"
-# A lock file would have the crate half, which cargo does not find without a network.
+# A lock file would list the crate half, which cargo cannot find without a network.
 (cd "$scratch/rust" &&
 	cargo package -q --workspace --no-verify --exclude-lockfile --offline --target-dir "$scratch")
 mkdir -p "$folder"

@@ -65,7 +65,7 @@ build=(dpkg-buildpackage -us -uc -b)
 if [ -n "$arch" ]; then
 	sysroot=$PWD/build/aarch64/root
 	"$scripts/sysroot.sh" "$sysroot"
-	# -d, because dpkg knows nothing of the packages in the sysroot.
+	# Pass -d, because dpkg does not know the packages in the sysroot.
 	build=("$scripts/emulate.sh" "$sysroot" "${build[@]}" -d -a "$arch")
 	# debian/rules passes SYSROOT to dpkg-shlibdeps.
 	export SYSROOT=$sysroot CC="aarch64-linux-gnu-gcc --sysroot=$sysroot" PKG_CONFIG=pkg-config

@@ -6,8 +6,8 @@
 #
 #	scripts/drill-load.sh COHORT ROUNDS SECONDS
 #
-# Two processes compute all the time.  A round runs the drill with 4 ranks in two processes, and
-# with 2, 4 and 8 ranks in one process.  No drill starts after SECONDS.
+# Two background processes compute all the time.  A round runs the drill with 4 ranks in two
+# processes, and with 2, 4 and 8 ranks in one process.  No drill starts after SECONDS.
 
 set -u
 

@@ -27,12 +27,12 @@ formats=/proc/sys/fs/binfmt_misc
 mounted="mount -t binfmt_misc none $formats"
 "${own[@]}" sh -c "$mounted" 2>/dev/null ||
 	give_up "the kernel has no binary formats per namespace (Linux 6.7 has)"
-# The header of a 64-bit little-endian ELF file, a program or a shared object, for machine 183.
-# The flag P keeps the program's name, and the flag F opens QEMU now.
+# Match the header of a 64-bit little-endian ELF file, a program or a shared object, for machine 183
+# (AArch64).  The flag P keeps the program's name, and the flag F opens QEMU now.
 magic='\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00'
 mask='\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff'
-# QEMU before 8.0 uses 24 bytes for each page of address space: 400 MB for the simulator's
-# reservations.  With less address space, the simulator reserves less.
+# Limit the address space, because QEMU before 8.0 uses 24 bytes for each page of it: 400 MB for the
+# simulator's reservations.  With less address space, the simulator reserves less.
 ulimit -v $((12 << 20))
 # shellcheck disable=SC2016 # variables of the inner shell
 exec "${own[@]}" sh -ec "$mounted"'

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Run all checks that the compiler of a release build does not make.  $1 is the directory with the
-# built libraries, and $2 a prefix with the real NCCL and CUDA, if there is one.  CC and FLAGS are
-# the Makefile's compiler and flags, SOURCES its sources, and OBJECTS the directory with the
+# Run all checks that the compiler of a release build does not perform.  $1 is the directory with
+# the built libraries, and $2 a prefix with the real NCCL and CUDA, if there is one.  CC and FLAGS
+# are the Makefile's compiler and flags, SOURCES its sources, and OBJECTS the directory with the
 # objects of a debug build.  Prints one line per check.  A check whose tool is not installed is
 # skipped, with a message.
 

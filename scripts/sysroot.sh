@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Unpack Debian's libraries for AArch64 into a folder, for the cross compiler
-# (--sysroot=FOLDER), for Debian's rustc (--sysroot=FOLDER/usr) and for QEMU (-L FOLDER).  FOLDER/python has only the command python3, and
-# FOLDER/DEBIAN the symbols of all packages, for dpkg-shlibdeps (-S FOLDER).
+# Unpack Debian's libraries for AArch64 into a folder, for the cross compiler (--sysroot=FOLDER), for
+# Debian's rustc (--sysroot=FOLDER/usr) and for QEMU (-L FOLDER).  FOLDER/python has only the command
+# python3, and FOLDER/DEBIAN the symbols of all packages, for dpkg-shlibdeps (-S FOLDER).
 #
 #	scripts/sysroot.sh FOLDER
 #
@@ -43,12 +43,13 @@ options=(-q -y -o APT::Architecture=arm64 -o APT::Architectures=arm64
 mkdir "$folder/DEBIAN"
 for package in "$apt"/archives/*.deb; do
 	dpkg-deb -x "$package" "$folder"
-	# Most packages have no library, and no symbols.
+	# Ignore errors, because most packages have no library and therefore no symbols.
 	dpkg-deb -I "$package" symbols >>"$folder/DEBIAN/symbols" 2>/dev/null || true
 done
 # If Debian has merged /lib into /usr/lib, no package contains the link.
 [ -e "$folder/lib" ] || ln -s usr/lib "$folder/lib"
-# The linker would take a static library where a link leads to this machine's files.
+# Make absolute links relative.  They would lead to this machine's files, so the linker would not
+# find the shared libraries, and would link static ones.
 find "$folder" -lname '/*' -printf '%p %l\n' | while read -r link target; do
 	ln -sfnr "$folder$target" "$link"
 done

@@ -3,7 +3,7 @@
 #
 # Test the gpu platform of this machine with the installed libraries: the api and sim suites,
 # the programs of tests/gpu, the cost of a call in comparison with bare calls (bench/walk),
-# what CUDA holds up during a call that waits for the device (tests/gpu/beside), and, if
+# which calls CUDA blocks during a call that waits for the device (tests/gpu/beside), and, if
 # python3 has a PyTorch for GPUs, the Python package, calls of torch.distributed, and cohort watch
 # on a hang of PyTorch's NCCL backend.
 #

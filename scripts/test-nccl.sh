@@ -62,7 +62,7 @@ if [[ $OUT == */asan ]]; then
 	export LSAN_OPTIONS="suppressions=$scratch/leaks:print_suppressions=0"
 fi
 
-# Reasons for which a missing NCCL is skipped; any other reason is a failure.
+# If NCCL is missing for one of these reasons, skip the tests; any other reason is a failure.
 absent='no libnccl.so.2\|works on x86-64 only\|is not supported by the simulator'
 if ! "$cohort" run --nccl auto -- "$cohort" info >"$log" 2>&1 ||
 	! grep -q "NVIDIA's NCCL on Cohort's drop-in libraries" "$log"; then

@@ -11,8 +11,8 @@ use crate::shared::c_text;
 
 struct Raw(*mut sys::cohort_abort);
 
-// SAFETY: any thread may call C's functions on a handle. Only the function that releases the
-// handle must be the last call, and this crate makes it once no other thread has the handle.
+// SAFETY: any thread may call C's functions on a handle. The function that releases the handle must
+// be the last call; this crate makes that call once no other thread has the handle.
 unsafe impl Send for Raw {}
 // SAFETY: as for `Send` above.
 unsafe impl Sync for Raw {}

@@ -2,7 +2,7 @@
 
 //! C calls on device memory, with counts taken from their operands
 //!
-//! A `Comm` makes the calls at once, and a `Batch` queues them; `At` selects which.
+//! A `Comm` makes the calls immediately, and a `Batch` queues them; `At` selects which.
 
 use std::ffi::c_void;
 use std::os::raw::c_int;
@@ -111,7 +111,7 @@ pub(crate) unsafe fn all_reduce(at: &At<'_>, send: Place, recv: Place, op: Code)
 
 /// # Safety
 ///
-/// The caller must keep the operands alive, as described above.
+/// The caller must keep the operands alive, as for `all_reduce()`.
 pub(crate) unsafe fn broadcast(at: &At<'_>, data: Place, root: Code) -> Result<c_int> {
     let (comm, stream, count) = (at.comm(), at.stream(), data.len);
     // SAFETY: the lengths were checked, and the caller keeps the operands alive.
@@ -131,7 +131,7 @@ pub(crate) unsafe fn broadcast(at: &At<'_>, data: Place, root: Code) -> Result<c
 
 /// # Safety
 ///
-/// The caller must keep the operands alive, as described above.
+/// The caller must keep the operands alive, as for `all_reduce()`.
 pub(crate) unsafe fn reduce(at: &At<'_>, data: Place, op: Code, root: Code) -> Result<c_int> {
     let (comm, stream, count) = (at.comm(), at.stream(), data.len);
     // SAFETY: the lengths were checked, and the caller keeps the operands alive.
@@ -152,7 +152,7 @@ pub(crate) unsafe fn reduce(at: &At<'_>, data: Place, op: Code, root: Code) -> R
 
 /// # Safety
 ///
-/// The caller must keep the operands alive, as described above.
+/// The caller must keep the operands alive, as for `all_reduce()`.
 pub(crate) unsafe fn all_gather(at: &At<'_>, send: Place, recv: Place) -> Result<c_int> {
     at.want_all("recv", recv, send.len)?;
     let dtype = at.dtype(send, recv)?;
@@ -165,7 +165,7 @@ pub(crate) unsafe fn all_gather(at: &At<'_>, send: Place, recv: Place) -> Result
 
 /// # Safety
 ///
-/// The caller must keep the operands alive, as described above.
+/// The caller must keep the operands alive, as for `all_reduce()`.
 pub(crate) unsafe fn all_gather_in_place(at: &At<'_>, data: Place) -> Result<c_int> {
     let len = at.share("data", data)?;
     let own = Place { memory: data.at(at.rank() * len), len, ..data };
@@ -175,7 +175,7 @@ pub(crate) unsafe fn all_gather_in_place(at: &At<'_>, data: Place) -> Result<c_i
 
 /// # Safety
 ///
-/// The caller must keep the operands alive, as described above.
+/// The caller must keep the operands alive, as for `all_reduce()`.
 pub(crate) unsafe fn reduce_scatter(
     at: &At<'_>,
     send: Place,
@@ -202,7 +202,7 @@ pub(crate) unsafe fn reduce_scatter(
 
 /// # Safety
 ///
-/// The caller must keep the operands alive, as described above.
+/// The caller must keep the operands alive, as for `all_reduce()`.
 pub(crate) unsafe fn reduce_scatter_in_place(at: &At<'_>, data: Place, op: Code) -> Result<c_int> {
     let len = at.share("data", data)?;
     let own = Place { memory: data.at(at.rank() * len), len, ..data };
@@ -212,7 +212,7 @@ pub(crate) unsafe fn reduce_scatter_in_place(at: &At<'_>, data: Place, op: Code)
 
 /// # Safety
 ///
-/// The caller must keep the operands alive, as described above.
+/// The caller must keep the operands alive, as for `all_reduce()`.
 pub(crate) unsafe fn gather(at: &At<'_>, send: Place, recv: Place, root: Code) -> Result<c_int> {
     if at.is(root) {
         at.want_all("recv", recv, send.len)?;
@@ -227,7 +227,7 @@ pub(crate) unsafe fn gather(at: &At<'_>, send: Place, recv: Place, root: Code) -
 
 /// # Safety
 ///
-/// The caller must keep the operands alive, as described above.
+/// The caller must keep the operands alive, as for `all_reduce()`.
 pub(crate) unsafe fn scatter(at: &At<'_>, send: Place, recv: Place, root: Code) -> Result<c_int> {
     if at.is(root) {
         at.want_all("send", send, recv.len)?;
@@ -242,7 +242,7 @@ pub(crate) unsafe fn scatter(at: &At<'_>, send: Place, recv: Place, root: Code) 
 
 /// # Safety
 ///
-/// The caller must keep the operands alive, as described above.
+/// The caller must keep the operands alive, as for `all_reduce()`.
 pub(crate) unsafe fn all_to_all(at: &At<'_>, send: Place, recv: Place) -> Result<c_int> {
     at.want("recv", recv, send.len)?;
     let dtype = at.dtype(send, recv)?;
@@ -255,7 +255,7 @@ pub(crate) unsafe fn all_to_all(at: &At<'_>, send: Place, recv: Place) -> Result
 
 /// # Safety
 ///
-/// The caller must keep the operands alive, as described above.
+/// The caller must keep the operands alive, as for `all_reduce()`.
 pub(crate) unsafe fn send(at: &At<'_>, data: Place, peer: Code) -> Result<c_int> {
     let (comm, stream) = (at.comm(), at.stream());
     // SAFETY: the lengths were checked, and the caller keeps the operands alive.
@@ -266,7 +266,7 @@ pub(crate) unsafe fn send(at: &At<'_>, data: Place, peer: Code) -> Result<c_int>
 
 /// # Safety
 ///
-/// The caller must keep the operands alive, as described above.
+/// The caller must keep the operands alive, as for `all_reduce()`.
 pub(crate) unsafe fn recv(at: &At<'_>, data: Place, peer: Code) -> Result<c_int> {
     let (comm, stream) = (at.comm(), at.stream());
     // SAFETY: the lengths were checked, and the caller keeps the operands alive.
@@ -291,7 +291,7 @@ pub(crate) enum Many {
 ///
 /// # Safety
 ///
-/// The caller must keep the operands alive, as described above.
+/// The caller must keep the operands alive, as for `all_reduce()`.
 pub(crate) unsafe fn many(at: &At<'_>, what: Many, places: &[(Place, Place)]) -> Result<c_int> {
     let tensors = places.iter().map(|&(send, recv)| {
         let dtype = at.dtype(send, recv)?;
@@ -301,7 +301,8 @@ pub(crate) unsafe fn many(at: &At<'_>, what: Many, places: &[(Place, Place)]) ->
     });
     let tensors = tensors.collect::<Result<Vec<_>>>()?;
     let (comm, list, n, stream) = (at.comm(), tensors.as_ptr(), tensors.len(), at.stream());
-    // SAFETY: the lengths were checked, and the caller keeps the operands alive; the array is borrowed for the call.
+    // SAFETY: the lengths were checked, and the caller keeps the operands alive; the array is
+    // borrowed for the call.
     Ok(unsafe {
         match what {
             Many::AllReduce(op) => {

@@ -236,7 +236,7 @@ impl Comm {
             let text = format!("color is {}, not 0 or more", color.unwrap_or(0));
             return Err(Error::new(Status::INVALID, call, text));
         }
-        // Stay inside, even as a worker, until a close of this one can find the child.
+        // Stay inside, even as a worker, until a close of this communicator can find the child.
         let inside = self.link.enter(call)?.in_turn();
         let color = color.unwrap_or(sys::COHORT_NO_COLOR);
         // SAFETY: a valid communicator, and a pointer to room for another one.
@@ -263,7 +263,7 @@ impl Comm {
             ranks.iter().map(|&rank| number(call, "ranks", rank)).collect::<Result<_>>()?;
         let n = number(call, "n", ranks.len())?;
         let mut child = ptr::null_mut();
-        // Stay inside, even as a worker, until a close of this one can find the child.
+        // Stay inside, even as a worker, until a close of this communicator can find the child.
         let inside = self.link.enter(call)?.in_turn();
         // SAFETY: the arguments are borrowed for the call.
         let rc = unsafe {

@@ -164,7 +164,7 @@ impl Comm {
                 at.want_all("recv", recv, send.len)?;
             }
             let (comm, from, to, n) = (at.comm(), send.memory, recv.memory, send.len);
-            // SAFETY: the slices are borrowed for the call; on ranks other than root, C ignores `recv`.
+            // SAFETY: the slices are borrowed for the call; only root's `recv` is used.
             Ok(unsafe { sys::cohort_gather_host(comm, from, to, n, code::<T>(), root, limit) })
         })
     }
@@ -186,7 +186,7 @@ impl Comm {
                 at.want_all("send", send, recv.len)?;
             }
             let (comm, from, to, n) = (at.comm(), send.memory, recv.memory, recv.len);
-            // SAFETY: the slices are borrowed for the call; on ranks other than root, C ignores `send`.
+            // SAFETY: the slices are borrowed for the call; only root's `send` is used.
             Ok(unsafe { sys::cohort_scatter_host(comm, from, to, n, code::<T>(), root, limit) })
         })
     }

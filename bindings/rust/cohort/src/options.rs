@@ -168,8 +168,8 @@ impl Callbacks {
     }
 }
 
-// SAFETY, of the functions below that have it: `user` is the group's `Callbacks`, which live until no
-// thread of the library can call them (see `Shared::release_callbacks`).
+// SAFETY, of the functions below that get `user`: it is the group's `Callbacks`, which live until
+// no thread of the library can call them (see `Shared::release_callbacks`).
 
 unsafe extern "C" fn on_verdict(verdict: *const sys::cohort_verdict, user: *mut c_void) -> c_int {
     // SAFETY: `user` is the live `Callbacks`; the verdict is borrowed for the call.

@@ -614,7 +614,8 @@ impl<'r, C: Borrow<Comm>> Step<'r, C> {
     /// # Errors
     ///
     /// [`Status::INVALID`] if there is no such parameter; [`Status::STATE`] while another thread
-    /// writes it; the errors of the collectives, even about earlier buckets. Finish the step then.
+    /// writes it; the errors of the collectives, even about earlier buckets. After an error, finish
+    /// the step.
     pub fn ready(&self, i: usize) -> Result<bool> {
         let inside = self.reducer.submit("cohort_reducer_ready")?;
         self.reducer.state.marked(&inside, i)
