@@ -363,7 +363,7 @@ Test(batch, run_is_refused_while_a_rank_has_an_open_batch)
 
 /* ---- differences ------------------------------------------------------ */
 
-/* Make rank 1's batch differ from the other ranks' batches. @differ selects
+/* Make rank 1's batch differ from the other ranks' batches. *@user selects
  * how. */
 static int differing(struct cohort_comm *comm, void *user)
 {

@@ -111,7 +111,8 @@ static int sum(struct cohort_comm *c, uint64_t timeout_ns)
 	                              timeout_ns);
 }
 
-/* Sum with a deadline that is long enough for a thread that starts late. */
+/* Make a sum with a deadline that is long enough for a thread that starts
+ * late. */
 static void sum_patiently(struct cohort_comm *c)
 {
 	const struct cohort_deadlines patient = { .join_ns = RANKS_SOON,
@@ -688,8 +689,8 @@ static void *fail_on_a_thread(void *child)
 	return NULL; /* the thread exits while it is bound */
 }
 
-/* A second thread of rank 1 exits.  The second threads of the other ranks wait
- * for it, and their workers return the error. */
+/* A second thread of rank 1 exits. The second threads of the other ranks wait
+ * for it, and their workers return the error of this wait. */
 static int exited_beside_helpers(struct cohort_comm *c, void *user)
 {
 	const bool exits = cohort_comm_rank(c) == 1;

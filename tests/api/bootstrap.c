@@ -506,7 +506,7 @@ static void *stall_alone(void *arg)
 	return NULL;
 }
 
-/* Let only process 1 call, which has most of the ranks. Process 0 must be
+/* Let only process 1, which has most of the ranks, call. Process 0 must be
  * blamed. */
 static void expect_blame(int kind, const char *what)
 {

@@ -999,7 +999,7 @@ Test(dump, library_keeps_no_file_open_except_the_dump_fifos)
 }
 
 /* Inode of the program's file on each descriptor from 3 on, or 0 if the library
- * has reopened its FIFO there */
+ * has reopened its FIFO on that descriptor */
 static ino_t own_files[DESCRIPTORS];
 
 static void own_all_descriptors(void)

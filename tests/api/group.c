@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Tests of groups: opening, splitting and closing, and calls of one thread for
- * all ranks
+ * Tests of groups: opening, splitting and closing, and calls that one thread
+ * makes for all ranks
  */
 
 #include <criterion/criterion.h>

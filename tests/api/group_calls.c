@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Tests of calls of one thread for all ranks of a group: the device that is
- * current afterwards, memory, and copies
+ * Tests of calls that one thread makes for all ranks of a group: the device
+ * that is current afterwards, memory, and copies
  */
 
 #include <criterion/criterion.h>

@@ -106,7 +106,7 @@ static void await_call(int rank, uint64_t n)
 	} while (stats.collectives < n);
 }
 
-/* Call on both ranks, to check that the group still works. */
+/* Make a sum on both ranks, to check that the group still works. */
 static void check_both_ranks(void)
 {
 	int32_t *a = data_of(4), *b = data_of(5);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Tests of the order of the steps of a call with host memory, and of its copies
+ * Tests of calls with host memory: the order of their steps, and their copies
  *
  * A table in front of the platform's table records the calls for rank 0, and
  * records an event after each copy and each collective. The tests measure no

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Tests of program threads that hang while their group is closed: the resources
- * of the communicators that they have bound stay allocated until they unbind or
- * exit
+ * Tests of program threads that hang while their group is closed. The resources
+ * of a communicator that such a thread has bound stay allocated until the
+ * thread unbinds the communicator or exits.
  */
 
 #include <criterion/criterion.h>

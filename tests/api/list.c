@@ -5,8 +5,9 @@
  * tensor
  *
  * The lists are random and equal on all ranks: any types, counts from 0 to more
- * than one share of the host platform, and each tensor in place or not. Every
- * rank calls, waits, and compares its results with a plain reference.
+ * than the host platform processes as one share, and each tensor in place or
+ * not. Every rank calls, waits, and compares its results with a plain
+ * reference.
  */
 
 #include <criterion/criterion.h>

@@ -188,8 +188,8 @@ Test(list_ways, list_can_be_packed_by_type)
 		list[0][i + 50].count = list[1][i + 50].count = 0;
 	}
 	/*
-	 * Leave out the first 10 tensors, because sums of small floats are
-	 * wrong if their bits are added as integers.
+	 * Leave out the first 10 tensors. Their data are still small floats, so
+	 * sums would be wrong if the bits are added as integers.
 	 */
 	for (i = 0; i < 10; i++)
 		list[0][i].count = list[1][i].count = 0;

@@ -206,8 +206,8 @@ Test(p2p, gather_scatter_and_all_to_all_work_in_a_batch)
 }
 
 /*
- * Call in different orders on the ranks. Which receive gets a block or a
- * message must not depend on the order.
+ * Queue the calls in a different order on each of the first two ranks. Which
+ * receive gets a block or a message must not depend on the order.
  */
 static int send_beside_spread(struct cohort_comm *c, void *user)
 {
@@ -731,9 +731,8 @@ Test(p2p, all_to_all_of_mismatched_messages_is_a_mismatch,
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-/* Make a native send in place of a send of the library. Then the call numbers
- * that the library counts no longer show which send pairs with which
- * receive. */
+/* Make a native send in place of a send of the library. Then the library's call
+ * numbers no longer show which send pairs with which receive. */
 static int native_first(struct cohort_comm *c, void *user)
 {
 	const struct platform *p = place_table();
@@ -869,7 +868,7 @@ Test(p2p, verdict_on_an_unmatched_receive_names_both_ranks)
 	int sends = 0;
 
 	place_need_order();
-	/* Set both, because only exec_ns applies to transfers between
+	/* Set both deadlines, because only exec_ns applies to transfers between
 	 * processes. */
 	stall(alone, &sends,
 	      (struct cohort_deadlines){ .join_ns = SHORT, .exec_ns = SHORT });

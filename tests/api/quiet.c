@@ -20,7 +20,7 @@
 
 TestSuite(quiet, .init = witness_install, .timeout = 120);
 
-/* Sum on both ranks, and return the time that the sum took. */
+/* Make a sum on both ranks, and return how long it took. */
 static uint64_t sum(struct cohort_group *group)
 {
 	static int32_t values[2];

@@ -199,7 +199,8 @@ Test(redop, premul_sum_of_8_bit_floats_is_refused_on_one_rank)
 	cr_assert_eq(cohort_group_close(one), COHORT_OK);
 }
 
-/* NCCL refuses averages of 8-bit floats, but on one rank the library copies. */
+/* NCCL refuses averages of 8-bit floats. On one rank, the library copies the
+ * data instead of calling NCCL. */
 Test(redop, average_of_8_bit_floats_on_one_rank_is_a_copy)
 {
 	static const int types[] = { COHORT_F8E4M3, COHORT_F8E5M2 };

@@ -635,8 +635,8 @@ Test(reducer_ends, ready_returns_busy_to_an_owner_in_native_calls)
 }
 
 /*
- * If NCCL fails to free a reduction operation, it leaks. cohort_reducer_free()
- * must free everything else.
+ * If NCCL fails to free a reduction operation, the operation leaks.
+ * cohort_reducer_free() must free everything else.
  */
 Test(reducer_ends, reducer_free_continues_if_ncclRedOpDestroy_fails)
 {

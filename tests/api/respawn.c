@@ -695,7 +695,7 @@ Test(respawn, former_communicator_is_not_freed_during_a_call)
 	close_group();
 }
 
-/* Call on a bound communicator after the group no longer keeps its
+/* Make calls on a bound communicator after the group no longer keeps its
  * generation. */
 static void *call_late(void *arg)
 {
@@ -753,7 +753,7 @@ static bool is_exiting(const char *task)
 	return flags & PF_EXITING;
 }
 
-/* Count once.  While threads exit, readdir() may skip others. */
+/* Count the threads once. While threads exit, readdir() may skip others. */
 static int list_threads(void)
 {
 	DIR *tasks = opendir("/proc/self/task");

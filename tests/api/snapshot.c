@@ -174,7 +174,7 @@ Test(snapshot, snapshot_shows_the_current_generation)
 	close_group();
 }
 
-/* Have rank 0 take a snapshot of a child of ranks 0 and 2. */
+/* Have rank 0 take a snapshot of a child communicator of ranks 0 and 2. */
 static int look_at_child(struct cohort_comm *comm, void *unused)
 {
 	const int rank = cohort_comm_rank(comm);

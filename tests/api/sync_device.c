@@ -702,7 +702,7 @@ struct beside {
 
 static struct beside *beside;
 
-/* rank 1 waits in its launches until the operation waits */
+/* makes rank 1 wait in its launches until the operation waits */
 static atomic_bool is_armed;
 
 /* id of the thread that is about to make the operation, or 0 */
@@ -760,7 +760,7 @@ static void *sum_once(void *comm)
 	return (void *)(intptr_t)rc;
 }
 
-/* Sum on both ranks, and store the results in @rc. */
+/* Make a sum on both ranks, and store the results in @rc. */
 static void sum_both(struct cohort_comm *comms[2], int rc[2])
 {
 	pthread_t threads[2];

@@ -295,7 +295,7 @@ static bool is_host(enum kind kind)
 	return kind == HOST || kind == TIMED_HOST;
 }
 
-/* Call on rank 1 after the other ranks have started to wait for it. */
+/* Make the call on rank 1 after the other ranks have started to wait for it. */
 static void launch_together(enum kind kind)
 {
 	struct caller c[3];
@@ -702,8 +702,8 @@ static void expect_all(const int32_t *data, int32_t value)
 		cr_assert_eq(data[i], value);
 }
 
-/* Call on rank 1 after rank 0's call has timed out. Rank 0's call must still
- * complete. */
+/* Make the call on rank 1 after rank 0's call has timed out. Rank 0's call must
+ * still complete. */
 static void call_late(uint64_t timeout_ns)
 {
 	int32_t a[COUNT], b[COUNT];
@@ -974,8 +974,8 @@ Test(together, ranks_can_launch_together_many_times)
 	}
 }
 
-/* Call on rank 0 alone.  Return the launch mode; a rank that launches together
- * waits until the deadline. */
+/* Make a call on rank 0 alone. Return the launch mode, which the wait shows: a
+ * rank that launches together waits until the deadline. */
 static int launch_alone(struct cohort_comm *c)
 {
 	const struct cohort_deadlines soon = { .join_ns = SHORT };

@@ -121,7 +121,8 @@ Test(watch, first_collective_has_the_usual_deadline)
 	close_group();
 }
 
-/* Sum with a deadline that is long enough for a thread that starts late. */
+/* Make a sum with a deadline that is long enough for a thread that starts
+ * late. */
 static void sum_patiently(struct cohort_comm *c, int32_t *x)
 {
 	static const struct cohort_deadlines patient = {
@@ -647,9 +648,9 @@ Test(watch, longer_pushed_deadline_holds_for_calls_made_under_it)
 }
 
 /*
- * Rank 0 calls under pushed deadlines and pops them. The pushed join deadline
- * must pass. Then rank 1 calls but never finishes, and the pushed exec deadline
- * must pass.
+ * Rank 0 calls while deadlines are pushed, and then pops them. The pushed join
+ * deadline must pass. Then rank 1 calls but never finishes, and the pushed exec
+ * deadline must pass.
  */
 Test(watch, call_keeps_its_pushed_deadline_after_the_pop)
 {
@@ -1102,7 +1103,8 @@ Test(watch, on_verdict_is_not_called_at_an_orderly_end)
 	cr_assert_eq(recorded_verdicts.count, 0);
 }
 
-/* Check that the end was reported once, with @kind, @rank and @text. */
+/* Check that the end of the group was reported once, with @kind, @rank and
+ * @text. */
 static void expect_told(int kind, int rank, const char *text)
 {
 	close_group();

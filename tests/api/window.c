@@ -138,8 +138,8 @@ Test(window, outgrown_library_memory_is_freed_only_at_group_close)
 
 /* ---- groups that share devices ------------------------------------------ */
 
-/* A group whose ranks call together, and the ids of their threads, or 0 until
- * they run */
+/* A group whose ranks call together, and the thread ids of the ranks, or 0
+ * until their threads run */
 struct meeting {
 	struct cohort_group *group;
 	atomic_int tids[RANKS];

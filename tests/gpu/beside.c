@@ -49,7 +49,7 @@ struct place {
 	void *memory;
 };
 
-/* Two places on device 0, and one on device 1 if it exists */
+/* Two communicators on device 0, and one on device 1 if it exists */
 static struct place first, same, second;
 static int devices;
 

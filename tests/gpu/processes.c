@@ -64,9 +64,9 @@ static void meet(struct cohort_comm *all)
 }
 
 /*
- * Compute the sum of 1 over the ranks of @comm, in @memory. No rank of @all may
- * copy while a kernel waits for another process, so all ranks wait for each
- * other before and after the sum.
+ * Sum ones over the ranks of @comm, in @memory. No rank of @all may copy while
+ * a kernel waits for another process, so all ranks wait for each other before
+ * and after the sum.
  */
 static void sum_ones(struct cohort_comm *comm, struct cohort_comm *all,
                      void *memory, int want)
@@ -223,8 +223,8 @@ static int lose(struct cohort_comm *comm, void *unused)
 	(void)unused;
 	must(cohort_alloc(comm, sizeof(int32_t), &memory), "alloc");
 	meet(comm);
-	/* Count the ranks that have passed the barrier. Its kernel may still be
-	 * running on other ranks. */
+	/* Count the ranks that have passed the barrier. The barrier's kernel
+	 * may still be running on other ranks. */
 	atomic_fetch_add(arrived, 1);
 	if (process == VICTIM) {
 		await_come(PROCESSES + world);

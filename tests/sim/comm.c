@@ -473,8 +473,8 @@ Test(abort, abort_frees_a_stream_that_no_thread_waits_for, .timeout = 60)
 }
 
 /*
- * A rank's abort flag ends only its own part of an operation. Its peers hang
- * until their flags are set.
+ * A rank's abort flag ends only its own part of an operation. The rank's peers
+ * hang until their own flags are set.
  */
 Test(abort, abort_of_one_rank_leaves_its_peers_hanging, .timeout = 60)
 {
@@ -524,10 +524,10 @@ Test(abort, abort_lets_work_after_the_collective_run, .timeout = 60)
 /* ---- abort of work in progress ---------------------------------------- */
 
 /*
- * A gate that stops a thread in the middle of its work, by a page that must not
- * be accessed. The thread waits in the signal handler, and then repeats the
- * access. The fault comes from a load or store in the work itself, so the
- * handler can call any function.
+ * A gate that stops a thread in the middle of its work. The thread accesses a
+ * protected page, waits in the signal handler, and then repeats the access. The
+ * fault comes from a load or store in the work itself, so the handler can call
+ * any function.
  */
 static struct native_gate inside;
 

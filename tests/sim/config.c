@@ -211,7 +211,8 @@ Test(config, config_of_a_newer_version_may_be_longer)
 	refuse(p, &longer.config, "CTAPolicy");
 }
 
-/* Unlike a single ncclCommInitRank(), a group always fails. */
+/* A refused ncclCommInitRankConfig() makes its group fail, unlike a refused
+ * ncclCommInitRank(). */
 Test(config, refused_config_makes_the_group_fail)
 {
 	const struct platform *p = native_open(1);

@@ -198,7 +198,7 @@ Test(memory, async_copy_and_memset_run_in_stream_order, .timeout = 10)
 
 /* ---- frees ------------------------------------------------------------- */
 
-/* A blocked stream of device 0, and memory of device 0. */
+/* The platform, and a blocked stream and memory of device 0 */
 static const struct platform *p;
 static cudaStream_t held;
 static struct native_gate gate;

@@ -82,7 +82,7 @@ static void open_clique(struct native_clique *c, const struct platform *p,
 	native_fill(c);
 }
 
-/* Sum on each rank separately. One thread can do this, because no call
+/* Make the sum of each rank separately. One thread can do this, because no call
  * blocks. */
 static void sum_each(struct native_clique *c)
 {
@@ -367,7 +367,7 @@ Test(nonblocking, blocking_and_nonblocking_inits_cannot_share_a_group)
 	}
 }
 
-/* Sum on two communicators in one group. The communicator of the last
+/* Make sums on two communicators in one group. The communicator of the last
  * collective determines whether the group blocks. */
 static void sum_of_two(struct native_clique *first, struct native_clique *last,
                        ncclResult_t result)

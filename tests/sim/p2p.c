@@ -92,7 +92,8 @@ Test(p2p, messages_of_a_pair_keep_their_order)
 	int i;
 
 	native_clique_open(&c, p, 2);
-	/* Call on rank 0 in groups of two, and on rank 1 in groups of three. */
+	/* Make rank 0's calls in groups of two, and rank 1's in groups of
+	 * three. */
 	for (i = 0; i < 6; i++) {
 		if (i % 2 == 0)
 			p->ncclGroupStart();

@@ -16,7 +16,7 @@
 #include "support/place.h"
 
 #define RANKS 3
-/* Several parts, the last of which is not full */
+/* Number of elements: several parts, the last of which is not full */
 #define COUNT ((size_t)300 * 1024 + 7)
 
 enum kind { ALL_REDUCE, REDUCE, BROADCAST };

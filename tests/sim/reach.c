@@ -265,7 +265,8 @@ Test(reach, device_has_no_more_memory_than_it_reports)
 	             CUDA_ERROR_OUT_OF_MEMORY);
 	cr_assert_eq(driver_cuMemCreate(&handle, (size_t)1 << 60, &prop, 0),
 	             CUDA_ERROR_OUT_OF_MEMORY);
-	/* All memory counts, whatever function allocated it. */
+	/* All memory counts toward the device's size, whichever function
+	 * allocated it. */
 	memory = allocate(total / 2);
 	cr_assert_eq(driver_cuMemAllocManaged(&rest, total - total / 2 + 1,
 	                                      cudaMemAttachGlobal),

@@ -25,7 +25,8 @@ static void reduce(struct native_clique *c, int r, size_t count, int type,
 	                 (ncclRedOp_t)op, root, c->comm[r], c->stream[r]);
 }
 
-/* Make equal calls on all ranks except the last one. */
+/* Make equal calls on all ranks except the last one, whose call has the given
+ * arguments. */
 static void differ(struct native_clique *c, size_t count, int type, int op,
                    int root)
 {
@@ -203,7 +204,8 @@ static void *device_memory(struct native_clique *c, int device, size_t bytes)
 	return memory;
 }
 
-/* Call on rank 1 alone, because a wrong buffer is detected during the call. */
+/* Gather on rank 1 alone, because a wrong buffer is detected during the
+ * call. */
 static void gather(struct native_clique *c, const void *send, void *recv,
                    size_t count)
 {

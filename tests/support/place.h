@@ -111,8 +111,8 @@ void place_need_order(void);
 
 /*
  * Return @ns, but at least 5 seconds with NVIDIA's NCCL or in QEMU, where an
- * init or an abort can take a second. For deadlines that must not expire, and
- * for limits of how long something takes.
+ * init or an abort can take a second. Use this for deadlines that must not
+ * expire, and for limits on how long something may take.
  */
 uint64_t place_patience_ns(uint64_t ns);
 

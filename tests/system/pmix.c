@@ -277,7 +277,7 @@ static void test_refused(void)
 	CHECK(pmix_bootstrap_create("g", 4, &soon, &table, &own) ==
 	      COHORT_SYSTEM);
 	CHECK(strstr(cohort_last_error(), "PMIx_Init: "));
-	/* PMIx does not start a second time. */
+	/* PMIx cannot be started a second time after the failure. */
 	CHECK(pmix_bootstrap_create("g", 4, &soon, &table, &own) ==
 	      COHORT_SYSTEM);
 }

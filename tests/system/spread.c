@@ -67,8 +67,8 @@ static const struct cohort_deadlines soon = {
 };
 
 /*
- * Sum the ranks' numbers in the first generation, or return an error. A
- * simulated device's memory is private to its process.
+ * Return the sum of the ranks' numbers in the first generation, or an error.
+ * @memory is memory of this process, which a simulated device can use.
  */
 static int sum(struct cohort_comm *comm, int32_t *memory)
 {

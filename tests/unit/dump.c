@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Test of dumps of operations that are recorded as started during an abort
+ * Test that dumps are right about operations that were recorded as started
+ * during an abort
  */
 
 #include <criterion/criterion.h>

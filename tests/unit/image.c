@@ -312,7 +312,7 @@ Test(image, huge_elf_symbol_table_is_searched_up_to_a_bound)
 	struct image image;
 	int fd, i;
 
-	/* The table has the symbols and then 2^40 bytes of zeros. */
+	/* The symbol table has the symbols and then 2^40 bytes of zeros. */
 	fill(&f);
 	f.sections[1].sh_size = UINT64_MAX;
 	fd = written(&f, sizeof(f));

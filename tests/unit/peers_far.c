@@ -544,8 +544,8 @@ Test(peers_far, peers_await_noted_skips_ended_and_detached_processes)
 
 #define LONGEST (16 * 1024)
 
-/* The kind, the place, the number, the length and the content can all be
- * wrong. */
+/* The kind, the place, the number, the length and the content of a message can
+ * all be wrong. */
 Test(peers_far, invalid_messages_of_a_process_do_no_harm)
 {
 	static unsigned char message[1 + LONGEST]; /* unaligned */

@@ -170,8 +170,8 @@ Test(remote_agreement, process_several_laps_ahead_counts_as_having_called)
 	attach_both();
 	for (number = 1; number <= 3 * SLOTS; number++)
 		cr_assert_not(call(q[0], number, 5, number));
-	/* Process 0 is ahead of process 1 by two laps around the ring of slots,
-	 * then by one, then by none. */
+	/* Process 0 starts three laps of the ring ahead of process 1, which
+	 * then catches up. */
 	for (number = 1; number <= 3 * SLOTS; number++) {
 		cr_assert_eq(called(q[1], number, &last_ns), 1);
 		cr_assert_not(

@@ -74,7 +74,8 @@ static void given(int n)
 }
 
 /*
- * Call collective 7 on @rank @ago_ns ago, with 10 s to join and 20 s to run.
+ * Record that @rank called collective 7 @ago_ns ago, with limits of 10 s to
+ * join and 20 s to run.
  */
 static struct rank_snapshot *joins(int rank, uint64_t ago_ns)
 {
@@ -88,7 +89,8 @@ static struct rank_snapshot *joins(int rank, uint64_t ago_ns)
 	return r;
 }
 
-/* Call collective 7 on all ranks, each a millisecond after the previous one. */
+/* Record that all ranks called collective 7, rank 0 @ago_ns ago and each other
+ * rank a millisecond after the previous one. */
 static void all_join(uint64_t ago_ns)
 {
 	int i;
@@ -1385,7 +1387,7 @@ Test(verdict, every_kind_of_verdict_has_a_text)
 
 /* ---- sends and receives ----------------------------------------------- */
 
-/* Send from rank 0 to rank 1 @ago_ns ago, with a deadline of 10 s. */
+/* Record a send from rank 0 to rank 1 @ago_ns ago, with a deadline of 10 s. */
 static struct transfer_snapshot *sends(uint64_t ago_ns)
 {
 	s.front = 0;
@@ -1534,7 +1536,8 @@ Test(verdict, transfer_verdict_names_the_rank_that_has_not_started)
 	cr_assert_not_null(strstr(out.text, "is inside the native call"));
 }
 
-/* Send from rank 0 to rank 3 of another process, which has not answered. */
+/* Record a send from rank 0 to rank 3 of another process, which has not
+ * answered. */
 static struct transfer_snapshot *sends_to_other(void)
 {
 	struct transfer_snapshot *x;
@@ -1966,8 +1969,8 @@ Test(verdict, verdict_names_remote_ranks_that_sent_no_report)
 	                   "%s", out.text);
 }
 
-/* Make a call with @digest on ranks 0 and 1, with digest 5 on rank 2, and with
- * digest 6 on ranks 3 and 4. */
+/* Set up calls with different digests: @digest on ranks 0 and 1, 5 on rank 2,
+ * and 6 on ranks 3 and 4. */
 static void given_different(uint32_t digest)
 {
 	int i;
@@ -2018,7 +2021,7 @@ Test(verdict, verdict_compares_only_known_calls_of_remote_ranks)
 }
 
 /* All ranks of this process have called. Another process publishes that its
- * rank 3 has not. */
+ * rank 3 has not called. */
 Test(verdict, verdict_names_a_remote_rank_that_others_wait_for)
 {
 	given_remote(3);

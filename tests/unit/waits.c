@@ -504,7 +504,7 @@ static int blame_after_end_by_others(struct cohort_cause cause)
 	return blamed(root, false);
 }
 
-/* Nothing is known of the other processes. */
+/* Nothing is known about the other processes. */
 Test(waits, rank_is_not_blamed_after_it_waited_for_other_processes)
 {
 	const struct cohort_cause cause = { .status = COHORT_STALLED,
@@ -595,7 +595,7 @@ Test(waits, blame_follows_a_stream_that_waits_in_another_communicator)
 /* ---- orders --------------------------------------------------------------- */
 
 /* Ranks 0 and 1 have called in two communicators in different orders, and rank
- * 2 has not called.  Return true if that is a crossing.
+ * 2 has not called. Return true if the library treats this as a crossing.
  * @tid: thread that has called in the second communicator; thread 1 has called
  *       in the first one */
 static bool is_crossing(int tid)

@@ -124,7 +124,7 @@ static void call(struct shared_rank *e, size_t count, uint64_t ago_ns)
 	e->collectives = number;
 }
 
-/* Send to @peer for the first time. */
+/* Record the first send to @peer, which was called @ago_ns ago. */
 static void send_to(struct shared_rank *e, int peer, uint64_t ago_ns)
 {
 	const struct cohort_tensor t = { .count = 10, .type = COHORT_F32 };
@@ -655,7 +655,7 @@ Test(watched, program_that_was_reaped_elsewhere_has_ended)
 	kill(other, SIGKILL);
 }
 
-/* Announce a rank @ago_ns ago whose communicator is still being created. */
+/* Announce a rank whose communicator has been in creation for @ago_ns. */
 static struct shared_rank *announce(int rank, uint64_t ago_ns)
 {
 	struct shared_rank *e = add(rank);
@@ -787,7 +787,7 @@ Test(watched, dump_of_random_bytes_in_shared_memory_terminates)
 	cr_assert_eq(system(command), 0);
 }
 
-/* Receive from @peer for the first time. */
+/* Record the first receive from @peer, which was called @ago_ns ago. */
 static void receive_from(struct shared_rank *e, int peer, uint64_t ago_ns)
 {
 	const struct cohort_tensor t = { .count = 10, .type = COHORT_F32 };

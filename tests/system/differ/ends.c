@@ -180,8 +180,8 @@ static void finalize_then_abort(struct stage *g)
 	abort_all(g);
 }
 
-/* Call a destroyed communicator. It still exists, because other ranks have not
- * ended. */
+/* Make calls on a destroyed communicator. It still exists, because other ranks
+ * have not ended. */
 static void call_after_destroy(struct stage *g)
 {
 	struct actor *m = &g->main, *a = &g->actors[0];
@@ -409,7 +409,7 @@ static void unblocked_error(struct stage *g)
 	each(g, unblocked_error_part);
 }
 
-/* Call a blocking and a nonblocking communicator in one group. */
+/* Make calls on a blocking and a nonblocking communicator in one group. */
 static void mixed_group(struct stage *g)
 {
 	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;

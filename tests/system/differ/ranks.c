@@ -232,7 +232,7 @@ static void half_message_to_itself(struct stage *g)
 	destroy_all(g);
 }
 
-/* Call on several streams in one group. */
+/* Make calls on several streams in one group. */
 static void two_streams(struct stage *g)
 {
 	struct actor *m = &g->main, *a;

@@ -120,7 +120,7 @@ static int fail_each(struct cohort_comm *comm, const struct model *m)
 		}
 	}
 	ranks_must(cohort_reducer_free(r), "free");
-	/* Subtract the platform's table of sums, which it keeps. */
+	/* Subtract 1 for the table of sums, which the platform keeps. */
 	live = live_blocks() - was - 1;
 	printf("%lu allocations of create failed, %ld blocks are left\n", n - 1,
 	       live);

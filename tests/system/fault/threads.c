@@ -42,7 +42,7 @@ static int count(const struct cohort_verdict *v, void *user)
 	return 0;
 }
 
-/* Wait on rank 0 for rank 1, which sleeps. */
+/* Rank 0 waits for rank 1, which sleeps. */
 static int stall(struct cohort_comm *c, void *user)
 {
 	struct cohort_cause cause = { .status = COHORT_OK };

@@ -224,8 +224,9 @@ static void end_family(struct program *p, struct family *f)
 }
 
 /*
- * Spread stuck devices over a group. Its calls are queued at its end, in any
- * order, so anything that waits for one of the calls may wait for all of them.
+ * If a device of a group is stuck, mark the group's other devices as stuck. Its
+ * calls are queued at its end, in any order, so anything that waits for one of
+ * the calls may wait for all of them.
  */
 static void spread_group(struct program *p)
 {

@@ -566,7 +566,8 @@ static void mapped(void)
 static atomic_int copying;
 static char scratch[1 << 20];
 
-/* Block a stream until some time after the copy has begun. */
+/* Host function that blocks a stream until some time after the copy has
+ * begun. */
 static void take_long(void *user)
 {
 	int i;

@@ -238,7 +238,7 @@ static void copies_that_wait(const struct memory *m)
 
 /*
  * Copy while a blocking stream waits for what this thread does after the
- * copies. The legacy stream would wait for the blocking stream, and the
+ * copies. The legacy stream would wait for the blocking stream, but the
  * thread's own stream does not.
  */
 static void copies_beside(const struct memory *m)

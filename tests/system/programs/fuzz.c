@@ -112,8 +112,8 @@ static double decode(const struct type *t, uint64_t bits)
 }
 
 /*
- * Return random bits of a value with which no operation overflows. Integers can
- * overflow, because they wrap.
+ * Return the bits of a random value. Floats are such that no operation
+ * overflows. Integers need no limit, because they wrap.
  */
 static uint64_t draw_bits(const struct type *t, enum op op)
 {

@@ -134,7 +134,7 @@ static void stop_until(void *user)
 
 /*
  * Copy while a blocking stream waits for what this thread does next. The legacy
- * stream would wait for the blocking stream, and the thread's own stream does
+ * stream would wait for the blocking stream, but the thread's own stream does
  * not.
  */
 static void copies_beside(void)

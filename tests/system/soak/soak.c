@@ -67,7 +67,7 @@ static pthread_barrier_t meeting;
 /* Written by one rank, between two barriers */
 static bool is_over;
 
-/* Atomic; number of operations that took half of their deadline */
+/* Atomic; number of operations that took longer than half of the deadline */
 static atomic_int slow;
 static atomic_ulong sleeps, checked, done[CALLS_THERE_ARE];
 

@@ -6,7 +6,7 @@
  * In every round, two bound threads sum numbers, and one of them exits after a
  * random call. In some rounds the group is aborted at the same time. Checks
  * that the other thread's wait ends, that the cause names the rank if its
- * thread exited before the abort and is the abort's otherwise, that the close
+ * thread exited before the abort, and is the abort otherwise, that the close
  * succeeds, and that each native communicator was released once.
  */
 

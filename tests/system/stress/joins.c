@@ -7,8 +7,8 @@
  * join with one rank each, and an odd thread joins with a group that cannot
  * succeed. Checks that all ranks get a communicator and the odd thread none,
  * and that a sum over all ranks is right. The odd thread is not used on devices
- * that wait for each other, nor on NVIDIA's NCCL, where ranks that join twice
- * keep all others from joining.
+ * that wait for each other's kernels, nor on NVIDIA's NCCL, where ranks that
+ * join twice keep all others from joining.
  */
 
 #include <pthread.h>

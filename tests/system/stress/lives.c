@@ -4,9 +4,10 @@
  * Creates and ends communicators of the host platform, without the library
  *
  * In each round, one thread per rank joins, blocking or nonblocking. The
- * threads sum, split or shrink their communicator, sum on the children, and end
- * everything in one of several ways: by destroy, by finalize and destroy, by
- * revoke, or by aborts from another thread while the owners are in calls.
+ * threads make sums, split or shrink their communicator, make sums on the
+ * children, and end everything in one of several ways: by destroy, by finalize
+ * and destroy, by revoke, or by aborts from another thread while the owners are
+ * in calls.
  */
 
 #include <pthread.h>
@@ -254,7 +255,8 @@ static void end(struct member *m, ncclComm_t comm)
 
 /* ---- rounds ----------------------------------------------------------- */
 
-/* Join while one rank never does. The others are aborted while they wait. */
+/* Join, although one rank never does. The others are aborted while they
+ * wait. */
 static void join_in_vain(struct member *m)
 {
 	struct round *round = m->round;

@@ -2,15 +2,15 @@
 
 /*
  * Changes memory between collectives, on devices that always wait for each
- * other
+ * other's kernels
  *
  * The host platform is as strict as the devices of one process can be
- * (COHORT_HOST_SYNC=device), and the ranks launch together. In each round, every
- * rank pauses for a random time, allocates, frees and copies at random, makes a
- * call (a collective, a list, or a call on more and more host memory), and
- * changes its memory again before it waits. Sometimes all ranks split, and each
- * closes its child at any time, while it and others call the parent. Checks
- * that there is no verdict and that all sums are right.
+ * (COHORT_HOST_SYNC=device), and the ranks launch together. In each round,
+ * every rank pauses for a random time, allocates, frees and copies at random,
+ * makes a call (a collective, a list, or a call on more and more host memory),
+ * and changes its memory again before it waits. Sometimes all ranks split, and
+ * each closes its child at any time, while this rank and others make calls on
+ * the parent. Checks that there is no verdict and that all sums are right.
  *
  * The second argument is the longest pause of a rank, in microseconds.
  */

@@ -4,11 +4,11 @@
  * Stresses processes that watch each other while their groups end
  *
  * Three threads stand for processes, each with two ranks of one group. In every
- * generation they sum until one or two of them abort the group, fail a rank, or
- * fall silent. If one falls silent, the others stall and query it. Then all
- * respawn. Checks that all processes have a cause, that only those that ended
- * the group have their own cause, that every respawn succeeds, and that every
- * generation computes right sums.
+ * generation they make sums until one or two of them abort the group, fail a
+ * rank, or fall silent. If one falls silent, the others stall and query it.
+ * Then all respawn. Checks that all processes have a cause, that only those
+ * that ended the group have their own cause, that every respawn succeeds, and
+ * that every generation computes right sums.
  */
 
 #include <sched.h>

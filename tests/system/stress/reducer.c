@@ -18,8 +18,9 @@
  *    after finish has returned, nor parameters after gather has.
  *
  * However short the given time, the test runs 10,000 steps. On devices that
- * wait for each other it runs 1,000: ranks launch together there, so on a busy
- * machine each launch needs every rank's thread to get a core in turn.
+ * wait for each other's kernels it runs 1,000: ranks launch together there, so
+ * on a busy machine each launch needs every rank's thread to get a core in
+ * turn.
  */
 
 #include <math.h>
@@ -76,7 +77,8 @@ struct rank {
 	struct buffer *parameters[PARAMETERS]; /* gathered from shards */
 	struct helper helpers[HELPERS];
 	uint64_t step;
-	/* index in its order where the owner stops; -1 if it completes */
+	/* index in the owner's order at which the owner stops; -1 if it
+	 * completes */
 	int fails_at;
 	bool is_skipped; /* whether the step is skipped */
 	bool is_over;    /* written while the helpers wait */

@@ -4,9 +4,9 @@
  * Races splits with aborts
  *
  * Each round opens a group whose workers split, call, split again and close.
- * They create a random family of communicators, the same one on all ranks, and
- * use them all, while another thread aborts one of them or the group. Checks
- * that every worker returns and that the group can be closed.
+ * They create a random family of communicators, the same on all ranks, and use
+ * them all, while another thread aborts one of them or the group. Checks that
+ * every worker returns and that the group can be closed.
  */
 
 #include <pthread.h>

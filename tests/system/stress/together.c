@@ -208,8 +208,8 @@ static void run(struct round *round)
 	pthread_join(holder, NULL);
 	ranks_must(cohort_group_close(group), "close");
 	cohort_abort_put(round->handle);
-	/* All ranks or none have launched each call, even if its callers timed
-	 * out. */
+	/* Each call was launched by all ranks or by none, even if its callers
+	 * timed out. */
 	for (r = 1; r < RANKS; r++)
 		if (atomic_load(&launched[r]) != atomic_load(&launched[0]))
 			stress_fail("rank 0 has launched %d, rank %d %d",
