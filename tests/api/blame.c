@@ -721,8 +721,8 @@ static void *mark_ready(void *reducer)
 	return NULL;
 }
 
-/* A helper of each rank launches the gradient's bucket and exits. Then rank 1
- * hangs. */
+/* A helper thread of each rank launches the gradient's bucket and exits. Then
+ * rank 1 hangs. */
 static int hung_after_a_helper(struct cohort_comm *c, void *user)
 {
 	const struct cohort_parameter p = { "a", NULL, 1, COHORT_F32 };

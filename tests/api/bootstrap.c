@@ -307,7 +307,7 @@ static int split_rank(struct cohort_comm *comm, void *unused)
 	int rc;
 
 	(void)unused;
-	/* Ranks with even numbers and ranks with odd numbers */
+	/* Make one child of the even ranks, and one of the odd ranks. */
 	rc = cohort_comm_split(comm, cohort_comm_rank(comm) % 2, 0, &child);
 	pthread_barrier_wait(&all_ranks);
 	if (rc == COHORT_OK)

@@ -296,7 +296,7 @@ Test(dump, dump_waits_for_no_thread_inside_a_native_call)
 	has("fr_dp_g1_rank_1.json", "\"inside\":true");
 	has("fr_dp_g1_rank_1.json", "\"outcome\":2");
 	stuck_release();
-	/* The other rank does not call. */
+	/* The other rank does not call, so end the group. */
 	cohort_group_abort(group, NULL);
 	pthread_join(thread, NULL);
 	close_group();

@@ -106,8 +106,8 @@ static int forked_calls(struct cohort_group *group, struct cohort_comm *comm,
 }
 
 /*
- * The functions that create the child. Only fork() runs the handlers of
- * pthread_atfork().
+ * The functions by_...() create a child, each in a different way. Only fork()
+ * runs the handlers of pthread_atfork().
  */
 static pid_t by_fork(void)
 {

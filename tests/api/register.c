@@ -201,7 +201,7 @@ Test(registered, close_deregisters_memory_that_is_still_registered)
 
 TestSuite(registered_really, .timeout = 60);
 
-/* Sum in registered memory, without the functions that record calls. */
+/* Make a sum in registered memory, without the functions that record calls. */
 static int sum_registered(struct cohort_comm *comm, void *user)
 {
 	int32_t one = 1, sum = 0;

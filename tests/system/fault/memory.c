@@ -38,8 +38,8 @@ int main(void)
 		return 1;
 	}
 	for (n = 1;; n++) {
-		/* Refill the stock, because an earlier run may have leaked
-		 * some. */
+		/* Refill the platform's stock of streams and events, because an
+		 * earlier run may have leaked some. */
 		scenario_stock();
 		live = live_blocks();
 		heap_fail_at(n);

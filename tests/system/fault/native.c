@@ -89,8 +89,8 @@ int main(void)
 		return 1;
 	}
 	for (n = 1;; n++) {
-		/* Refill the stock, because an earlier run may have leaked
-		 * some. */
+		/* Refill the platform's stock of streams and events, because an
+		 * earlier run may have leaked some. */
 		scenario_stock();
 		live = live_blocks();
 		failing_at(NULL, n, ncclSystemError, cudaErrorLaunchFailure);

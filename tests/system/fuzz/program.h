@@ -422,7 +422,8 @@ void expect_cuda(cudaError_t error, const char *call);
 bool is_alone(struct program *p, const struct family *f);
 
 /*
- * Return whether no thread has begun to abort this family or its relatives.
+ * Return whether no thread has begun to abort this family or a family that is
+ * aborted together with it.
  */
 bool is_intact(struct program *p, const struct family *f);
 

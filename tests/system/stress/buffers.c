@@ -107,7 +107,8 @@ static void check_answer(const struct round *round, int rc)
 
 /* ---- calls ------------------------------------------------------------ */
 
-/* Return a size of a few bytes or of several of the platform's shares. */
+/* Return a random size, either of a few bytes or of several of the shares into
+ * which the platform divides an operation. */
 static size_t random_count(uint64_t *seed)
 {
 	static const size_t most[] = { 4, 1000, 20000, 80000 };
