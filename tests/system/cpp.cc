@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Tests of cohort/cohort.hpp on the host platform.  Deadlines that must expire are short.
+// Tests of cohort/cohort.hpp on the host platform.  Deadlines that must expire
+// are short.
 
 #include <cohort/cohort.hpp>
 

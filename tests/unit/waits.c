@@ -592,7 +592,7 @@ Test(waits, blame_follows_a_stream_that_waits_in_another_communicator)
 		"%s", line);
 }
 
-/* ---- orders --------------------------------------------------------------- */
+/* ---- orders -------------------------------------------------------------- */
 
 /* Ranks 0 and 1 have called in two communicators in different orders, and rank
  * 2 has not called. Return true if the library treats this as a crossing.

@@ -38,7 +38,7 @@ enum stream_mark stream_end_mark(void *context, cudaStream_t stream,
 	return mark_of_stream;
 }
 
-/* ---- made-up memory ------------------------------------------------------- */
+/* ---- made-up memory ------------------------------------------------------ */
 
 static struct started started;
 static struct watch watch;
@@ -452,7 +452,7 @@ Test(watched, random_bytes_in_shared_memory_do_not_crash_the_watcher)
 	}
 }
 
-/* ---- the shim ------------------------------------------------------------- */
+/* ---- the shim ------------------------------------------------------------ */
 
 /* Return the handle of a made-up communicator. */
 static ncclComm_t handle(uintptr_t number)
