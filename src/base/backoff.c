@@ -18,7 +18,8 @@
 #define NAP_MIN_NS 50000
 #define NAP_MAX_NS 1000000
 
-/* CPU time to allow per nap of a thread: a few times the cost of a wakeup. */
+/* CPU time that each nap may cost, in nanoseconds: a few times the cost of a
+ * wakeup. */
 #define NAP_SHARE_NS 40000
 
 int cpu_count(void)
@@ -114,9 +115,9 @@ void backoff_wait(struct backoff *b, uint64_t deadline_ns)
 
 void backoff_wake(struct waited_word *w)
 {
-	/* This seq_cst load follows the seq_cst change of the word.  A sleeper
-	 * adds itself to sleepers before it checks the word, so one of the two
-	 * threads sees the other. */
+	/* This seq_cst load follows the seq_cst change of the word.  A sleeping
+	 * thread adds itself to sleepers before it checks the word.  So either
+	 * this thread sees the sleeper, or the sleeper sees the change. */
 	if (atomic_load(&w->sleepers))
 		syscall(SYS_futex, lower_half(w), FUTEX_WAKE_PRIVATE, INT_MAX);
 }

@@ -32,8 +32,8 @@ struct backoff {
  * they outnumber the cores, it yields from the start instead of spinning. */
 struct backoff backoff_among(int threads);
 
-/* Return the number of cores in the affinity mask of the thread that called
- * this first. */
+/* Return the number of cores in the affinity mask of the first thread that
+ * called this function. */
 int cpu_count(void);
 
 static inline void cpu_pause(void)
@@ -56,7 +56,7 @@ struct waited_word {
 };
 
 /* Wait like backoff_wait(), but return early once the lower half of the word
- * differs from that of @value. */
+ * differs from the lower half of @value. */
 void backoff_wait_on(struct backoff *b, uint64_t deadline_ns,
                      struct waited_word *w, uint64_t value);
 

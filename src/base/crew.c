@@ -88,7 +88,7 @@ static void queue_locked(struct job *job)
 	pthread_cond_signal(&wanted);
 }
 
-/* Run the job with the lock released. */
+/* Run the job.  The lock is released while the job runs. */
 static void run_locked(struct worker *w, struct job *job)
 {
 	bool exists;
@@ -115,8 +115,8 @@ static bool is_needed_locked(const struct worker *w)
 	return !w->is_left && (first || idle <= (w->is_tainted ? 1 : IDLE));
 }
 
-/* Register a new worker as idle, so that its thread starts to work.  Called by
- * the thread that has created the worker. */
+/* Register a new worker as idle, so that its thread starts to take jobs.
+ * Called by the thread that has created the worker. */
 static void begin_locked(struct worker *w, int most)
 {
 	list_add(workers, w, next);
@@ -165,8 +165,8 @@ static void *worker_main(void *arg)
 	return NULL;
 }
 
-/* Start a worker.  If more than @most workers are then idle, it ends unless a
- * job is waiting.  Return 0 or an errno value. */
+/* Start a worker.  If more than @most workers are then idle, the new one ends
+ * unless a job is waiting.  Return 0 or an errno value. */
 static int start_one(int most)
 {
 	struct worker *w = calloc(1, sizeof(*w));
@@ -335,7 +335,8 @@ void crew_wake_refill(void)
 
 void crew_fill(void)
 {
-	/* Held so that no thread joins a worker that is still being started. */
+	/* Held so that no other thread joins a worker that is still being
+	 * started. */
 	static pthread_mutex_t fill_lock = PTHREAD_MUTEX_INITIALIZER;
 	int lacking, err = 0;
 

@@ -29,9 +29,9 @@ struct job {
 	void *arg;
 	char name[16]; /* name of the thread while the job runs */
 
-	/* Constant; true if the job makes native calls, which affect later
-	 * calls of its thread.  So the thread ends after the job, unless it is
-	 * the only idle one. */
+	/* Constant; true if the job makes native calls.  Because these can
+	 * affect later calls of the same thread, the thread ends after the job,
+	 * unless it is the only idle one. */
 	bool is_native;
 
 	/* Guarded by the lock in crew.c. */
@@ -48,7 +48,7 @@ int crew_get(void);
 void crew_put(void);
 
 /* Run @fn(@arg) on a worker whose thread is named by @format.  If @job is
- * waiting already, it still runs once.  If the job is running with the same
+ * already waiting, it runs only once.  If it is already running with the same
  * arguments, it runs again afterwards.
  * @job: zeroed before the first call
  * @fn:  returns false if it has freed @job */
@@ -72,8 +72,8 @@ void crew_refill(uint64_t deadline_ns);
 
 void crew_wake_refill(void);
 
-/* Start the missing workers.  A program's thread also calls this before it runs
- * a job, because there may be no prober. */
+/* Start the missing workers.  A thread of the program also calls this before it
+ * starts a job, because there may be no prober. */
 void crew_fill(void);
 
 #endif

@@ -62,8 +62,8 @@ size_t environment_distance(const char *a, size_t n, const char *b)
 	return row[n];
 }
 
-/* A known name is close if @name differs from it by at most a third of its
- * length. */
+/* A known name is close if its distance from @name is at most a third of the
+ * known name's length. */
 const char *environment_closest(const char *name, size_t n)
 {
 	const char *best = NULL;
@@ -105,8 +105,8 @@ static void add(struct text *t, const char *name, size_t n, const char *end)
 		text_add(t, ".%s", end);
 }
 
-/* Look up @text, the value of @variable, in @names and store its index, which
- * is at most @n.  Do nothing if @text is NULL or empty.
+/* Search the @n + 1 entries of @names for @text, the value of @variable, and
+ * store the index.  Do nothing if @text is NULL or empty.
  * @all: the names, for the error */
 static int choose(const char *variable, const char *text,
                   const char *const *names, int n, const char *all, int *out)
@@ -205,7 +205,9 @@ int environment_policy(int *policy)
 
 void environment_add_overrides(struct text *t)
 {
-	/* Each name is on one line with its getenv(), see scripts/lint.sh. */
+	/* Keep each name on the same line as its getenv(), because
+	 * scripts/lint.sh ignores lines with getenv when it reads the list of
+	 * known names. */
 	const struct {
 		const char *name, *value, *options;
 	} all[] = {

@@ -45,8 +45,8 @@ bool environment_is_known(const char *name, size_t n);
  * NULL if none is close enough. */
 const char *environment_closest(const char *name, size_t n);
 
-/* Maximum size of a variable name that is compared, including the terminating
- * zero.  Longer names resemble no known variable. */
+/* Maximum size of a variable name that is compared with the known names,
+ * including the terminating zero.  Longer names resemble no known variable. */
 #define ENVIRONMENT_NAME_SIZE 64
 
 /* Return how many bytes must be inserted, deleted or replaced to turn one name

@@ -51,8 +51,8 @@ static inline uint16_t f16_from_f32(float x)
 {
 	uint32_t bits = f32_bits(x), rest = bits & 0x7fffffff;
 	uint32_t sign = bits >> 16 & 0x8000;
-	/* Add half a unit of the last bit that is kept, or one bit less if that
-	 * bit is 0.  A carry increments the exponent, up to infinity. */
+	/* Add half a unit of the last bit that is kept, minus 1 if that bit is
+	 * 0.  A carry increments the exponent, up to infinity. */
 	uint32_t normal =
 		(rest - (UINT32_C(112) << 23) + 0xfff + (rest >> 13 & 1)) >> 13;
 	/* Adding 0.5 rounds to a multiple of 2^-24, the unit of float16's

@@ -53,8 +53,9 @@ bool image_address(const struct image *image, uint64_t offset,
 /* Store the build ID in hexadecimal, or "" if there is none. */
 void image_build_id(const struct image *image, char id[2 * IMAGE_BUILD_ID + 1]);
 
-/* Find the functions at @n addresses, in ascending order, in one pass over the
- * symbol table.  A stripped file has only the dynamic symbol table. */
+/* Find the functions at @n addresses, which are in ascending order, in one pass
+ * over the symbol table.  If the file is stripped, this is the dynamic symbol
+ * table. */
 void image_find(const struct image *image, struct image_function *functions,
                 size_t n);
 

@@ -5,9 +5,9 @@
 /*
  * The log: the only place where the library prints
  *
- * By default it prints one line on stderr for each group that a cause ends, and
- * for each misspelled variable.  Nothing here takes a lock, allocates memory,
- * or uses stdio.
+ * By default it prints one line on stderr for each group that ends abnormally,
+ * and for each misspelled environment variable.  Nothing here takes a lock,
+ * allocates memory, or uses stdio.
  */
 
 #include <stdbool.h>

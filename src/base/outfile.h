@@ -40,8 +40,9 @@ void outfile_send(struct outfile *file);
  * file of that name keeps its old contents.  Return 0 or the first errno. */
 int outfile_discard(struct outfile *file);
 
-/* Finish the file.  Return 0, or the first errno if nothing has changed.  After
- * the last file, the caller must flush the directory by fsync(@dir). */
+/* Finish the file.  Return 0, or the first errno, in which case the old
+ * contents remain.  After the last file, the caller must flush the directory by
+ * fsync(@dir). */
 int outfile_end(struct outfile *file);
 
 #endif

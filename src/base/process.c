@@ -40,7 +40,7 @@ static void map_fork_flag(void)
 	pthread_atfork(NULL, NULL, mark_forked);
 	if (!page)
 		return;
-	/* QEMU's user mode ignores any advice and returns 0. */
+	/* QEMU's user mode accepts any advice, even -1, but ignores it. */
 	if (!madvise(page, bytes, -1) ||
 	    madvise(page, bytes, MADV_WIPEONFORK)) {
 		pages_free(page, bytes);

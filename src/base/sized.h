@@ -41,8 +41,8 @@ static inline void sized_fill(void *to, size_t size, const void *from,
 	memcpy(to, from, MIN(size, known));
 }
 
-/* Return COHORT_INVALID unless all bytes of struct @given from offset @from to
- * its @size, which are its reserved words, are 0.
+/* Return COHORT_INVALID unless the reserved words of struct @given, which are
+ * its bytes from offset @from to @size, are all 0.
  * @name: prefix of the members' names in the error, as in "options->" */
 static inline int reserved_check(const char *name, const void *given,
                                  size_t from, size_t size)

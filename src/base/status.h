@@ -3,11 +3,11 @@
 #define BASE_STATUS_H
 
 /*
- * Errors: a status that is returned to the caller, and a text that is kept for
- * the thread
+ * Errors: a status that is returned to the caller, and a text that is stored
+ * for each thread
  *
- * The function that detects an error calls error_set(); its callers pass the
- * status on.
+ * The function that detects an error calls error_set(); its callers return the
+ * same status.
  */
 
 #include <cohort/cohort.h>

@@ -85,7 +85,7 @@ void text_append(char *to, size_t room, const char *format, ...)
 	va_end(args);
 }
 
-/* The second byte shows overlong forms, surrogates and values above
+/* The second byte reveals overlong forms, surrogates and values above
  * U+10FFFF. */
 int text_character(const char *text)
 {

@@ -27,7 +27,7 @@
 #define AT_MINSIGSTKSZ 51
 #endif
 
-/* Number of bytes of stack that a small handler needs in addition to the
+/* Number of bytes of stack that a small signal handler needs in addition to the
  * kernel's frame. */
 #define HANDLER_ROOM 1024
 
@@ -97,7 +97,7 @@ static bool has_small_signal_stack(void)
 	stack_t stack;
 
 	if (!least)
-		least = 5120; /* old kernels do not say; no frame is larger */
+		least = 5120; /* unknown on old kernels; no frame is larger */
 	return !sigaltstack(NULL, &stack) && !(stack.ss_flags & SS_DISABLE) &&
 	       stack.ss_size < least + HANDLER_ROOM;
 }
@@ -106,7 +106,7 @@ static void record_signal_stack(int tid)
 {
 	int i, there;
 
-	/* A thread that has ended may have had this id. */
+	/* An earlier thread with the same id may have left its entry. */
 	for (i = 0; i < CRAMPED; i++) {
 		there = tid;
 		atomic_compare_exchange_strong(&cramped[i], &there, 0);
@@ -286,8 +286,8 @@ static int read_end(int64_t pid, int pidfd)
 
 	if (!status || !(strtoul(flags, NULL, 10) & FLAG_EXITING))
 		return -1;
-	/* If the process was reaped before this, the file may have been about
-	 * another process with its pid. */
+	/* If the process has already been reaped, the file may have described
+	 * another process with the same pid. */
 	return syscall(SYS_pidfd_send_signal, pidfd, 0, NULL, 0)
 	               ? -1
 	               : (int)strtol(status, NULL, 10);
@@ -321,7 +321,8 @@ void thread_add_end(struct text *t, int status)
 
 bool thread_has_ended(int tid)
 {
-	/* Do not read /proc, because the process may be out of descriptors. */
+	/* Do not read /proc, because the process may have no free
+	 * descriptor. */
 	if (syscall(SYS_tgkill, getpid(), tid, 0))
 		return errno == ESRCH;
 	return tid == getpid() &&
@@ -412,8 +413,8 @@ const char *thread_state_name(char state)
 	}
 }
 
-/* Add the system call that the thread is in, or if that is unknown, where the
- * thread sleeps in the kernel. */
+/* Append the system call that the thread is in.  If it is unknown, append the
+ * place in the kernel where the thread sleeps. */
 static void add_call(struct text *t, int64_t pid, int tid)
 {
 	char what[64];
@@ -544,8 +545,8 @@ ssize_t write_quietly(int fd, const void *bytes, size_t n, int signo, int error)
 	sigpending(&pending);
 	written = write(fd, bytes, n);
 	err = errno;
-	/* Consume the signal that this write raised, unless another one was
-	 * pending. */
+	/* Consume the signal that this write raised, unless the same signal was
+	 * already pending before the write. */
 	if (written < 0 && err == error && !sigismember(&pending, signo))
 		while (sigtimedwait(&set, NULL, &now) < 0 && errno == EINTR)
 			;

@@ -25,7 +25,7 @@ int thread_start(pthread_t *thread, void *(*fn)(void *), void *arg,
  * name that was truncated may end in part of a character. */
 void thread_sanitize_name(char *name);
 
-/* Return the calling thread's ID, as gettid() does. */
+/* Return the calling thread's id, as gettid() does. */
 int thread_id(void);
 
 #define THREAD_NAME_SIZE 16 /* kernel's limit, including the zero */
@@ -48,19 +48,22 @@ void thread_state(int tid, char state[THREAD_STATE_SIZE]);
  * thread_awaits - return the thread that another thread waits for
  * @tid: a thread of this process
  *
- * Returns the thread for which @tid waits in pthread_join(); -1 if @tid is
- * asleep in another futex, like a thread that waits for a lock, a condition
- * variable, or an object of C++, Rust or Python; otherwise, or if unknown, 0.
+ * Returns:
+ *   a thread's id  @tid waits for that thread in pthread_join()
+ *   -1             @tid is asleep in another futex, like a thread that waits
+ *                  for a lock, a condition variable, or an object of C++, Rust
+ *                  or Python
+ *   0              otherwise, or if unknown
  */
 int thread_awaits(int tid);
 
-/* Like thread_lives() and thread_state(), for a thread of process @pid.  Store
- * less if this process lacks permission to see more. */
+/* Like thread_lives() and thread_state(), but for a thread of process @pid.  If
+ * this process lacks permission to read a detail, it is omitted. */
 bool thread_of_lives(int64_t pid, int tid, char name[THREAD_NAME_SIZE]);
 void thread_of_state(int64_t pid, int tid, char state[THREAD_STATE_SIZE]);
 
-/* Return how long the calling thread has been ready to run but waited for a
- * core, in total; 0 if unknown. */
+/* Return the total time for which the calling thread has been ready to run but
+ * waited for a core; 0 if unknown. */
 uint64_t thread_delayed_ns(void);
 
 /* Return the letter of a process's state in /proc: 'T' or 't' if stopped, 'Z'

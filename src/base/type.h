@@ -13,10 +13,11 @@
 #define TYPE_BITS 5
 #define TYPE_LAST COHORT_C128
 
-/* 1 + the type must fit, too: see core/call_shape.c. */
+/* The type plus 1 must also fit, see core/call_shape.c. */
 _Static_assert(TYPE_LAST + 1 < 1 << TYPE_BITS, "TYPE_BITS is too small");
 
-/* Return true if elements of @type can be added.  NCCL has all these types. */
+/* Return true if elements of @type can be added.  NCCL supports all such
+ * types. */
 static inline bool type_has_arithmetic(int type)
 {
 	return type < COHORT_BOOL;

@@ -108,8 +108,8 @@ static void put_execution(struct track *t, const struct flight_op *op,
 	t->busy_until_ns = s.end_ns;
 }
 
-/* Write an operation that is not done.  The first one on a track lasts until
- * now; the others are queued after it. */
+/* Write an operation that is not done.  The first such operation on a track
+ * lasts until now; the others are queued after it. */
 static void put_pending(struct track *t, const struct flight_op *op)
 {
 	uint64_t now = t->flight->now_ns;

@@ -38,7 +38,8 @@
 struct workspace {
 	char buffer[BUFFER_BYTES];
 
-	/* Files that are written but not ended yet, in this order. */
+	/* Files that are written but not ended yet, in the order of
+	 * begin_file(). */
 	struct outfile files[OPEN_FILES];
 	int n;
 };
@@ -69,7 +70,7 @@ static void end_files(struct dump *d)
 	w->n = 0;
 }
 
-/* Start the next file.  End the open files first if no more can be open. */
+/* Start the next file.  If too many files are open, end them first. */
 static struct outfile *begin_file(struct dump *d, const char *name)
 {
 	struct workspace *w = d->space;
@@ -120,7 +121,7 @@ void dump_name(const struct flight *f, const char *what, char *name,
 	sanitize_name(name);
 }
 
-/* Start the dump file about @what, such as "merged". */
+/* Start the dump file whose name contains @what, such as "merged". */
 static struct json begin_json(struct dump *d, const char *what)
 {
 	char name[sizeof(((struct outfile *)0)->name)];
@@ -212,8 +213,9 @@ static int open_directory(const char *path)
 	return err ? -err : -errno;
 }
 
-/* Return the offset of the decimal number at the end of the @n bytes at @text,
- * or 0 if no digits are there or they do not follow the character @before. */
+/* Return the offset of the decimal number at the end of the @n bytes at @text.
+ * Return 0 if there are no digits, or if the character before them is not
+ * @before. */
 static size_t number_at_end(const char *text, size_t n, char before)
 {
 	size_t at = n;

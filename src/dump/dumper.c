@@ -48,8 +48,8 @@ struct dumper {
 	struct topic topics[VERDICTS]; /* topics of the verdicts so far */
 	unsigned topics_count;
 
-	/* Held while the clique is copied. `lock` may be acquired while this
-	 * one is held, but not vice versa. */
+	/* Held while the clique is copied.  `lock` may be acquired while
+	 * clique_lock is held, but not vice versa. */
 	pthread_mutex_t clique_lock;
 
 	/* Guarded by clique_lock. */

@@ -69,8 +69,8 @@ void flight_fini(struct flight *f)
 	f->memory = NULL;
 }
 
-/* Copy the existing records in order.  A call that has not returned has the
- * record after that of the last ticket; it may have overwritten the oldest. */
+/* Copy the existing records in order.  A call that has not returned uses the
+ * record after the last ticket's, and may have overwritten the oldest one. */
 static void take_records(struct flight_rank *r, const struct cohort_comm *c)
 {
 	uint64_t last = atomic_load(&c->tickets.last) + 1,
@@ -241,8 +241,8 @@ static void take_rank(struct flight_rank *r, struct cohort_comm *c)
 	take_tags(r->tags, &c->recorder.tags);
 	take_tags(r->labels, &c->recorder.labels);
 	take_states(r, c, state == CLIQUE_LIVE);
-	/* If the group has ended in between, an operation that seemed done may
-	 * have been aborted. */
+	/* If the group has ended since its state was read, an operation that
+	 * seemed done may have been aborted. */
 	if (state == CLIQUE_LIVE &&
 	    clique_update_state(c->clique) != CLIQUE_LIVE)
 		take_states(r, c, false);

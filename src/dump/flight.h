@@ -30,7 +30,7 @@ const char *flight_state_name(enum flight_state state);
 
 struct flight_op {
 	struct record r;
-	uint64_t number;     /* number of the collective, from 1; else 0 */
+	uint64_t number;     /* number of the collective, from 1; 0 if none */
 	uint64_t pair;       /* number within its pair of ranks and direction */
 	uint64_t transfer;   /* number among all transfers of the rank */
 	uint64_t timeout_ns; /* 0 if not known */
@@ -118,7 +118,7 @@ void flight_take(struct flight *flight, struct clique *clique,
                  const char *trigger, const struct cohort_verdict *verdict);
 
 /* First step of flight_take(): store the facts about the whole clique.  This
- * may take a while. */
+ * may be slow. */
 void flight_take_facts(struct flight *flight, struct clique *clique,
                        const char *trigger,
                        const struct cohort_verdict *verdict);

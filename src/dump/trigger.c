@@ -35,7 +35,8 @@ struct fifo {
 struct waker {
 	sem_t posted;
 
-	/* Atomic; the set of triggers that waker_wait() has not returned. */
+	/* Atomic; the set of triggers that waker_wait() has not yet
+	 * returned. */
 	atomic_uint triggers;
 
 	/* Atomic; signal that triggers the waker, or 0.  The signal handler
@@ -105,8 +106,8 @@ bool waker_was_woken(const struct waker *w)
 	return atomic_load(&w->triggers);
 }
 
-/* Trigger all wakers with the FIFO of @from, because a write to it is meant for
- * all of them, but only one of them has read it. */
+/* Trigger all wakers that have the FIFO of @from.  A write to the FIFO is meant
+ * for all of them, but only @from has read it. */
 static void wake_all_of_fifo(const struct waker *from)
 {
 	struct waker *w;

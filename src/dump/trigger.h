@@ -12,10 +12,11 @@
  *     time.  It is reused.
  *  B. The handler only sets the triggers and posts the semaphores of the wakers
  *     with its signal, and posts the watchdog's semaphore.
- *  C. A program may close descriptors that are not its own, and its own files
- *     may then get their numbers.  So the only descriptor of a waker is its
- *     FIFO's.  The waker checks the descriptor before it reads or closes it,
- *     and opens the FIFO again if the program has closed it.
+ *  C. A program may close descriptors that are not its own, and files that it
+ *     opens later may get the same numbers.  So a waker has only one
+ *     descriptor, that of its FIFO.  The waker checks the descriptor before it
+ *     reads or closes it, and opens the FIFO again if the program has closed
+ *     the descriptor.
  */
 
 #include <stdbool.h>
@@ -40,7 +41,8 @@ int waker_get(int signal, const char *fifo, struct waker **out);
 
 void waker_put(struct waker *waker);
 
-/* Wake the thread in waker_wait() if there is a FIFO.  Any thread. */
+/* Wake the thread in waker_wait() if there is a FIFO.  May be called from any
+ * thread. */
 void waker_wake(struct waker *waker);
 
 /* Return true if waker_wait() would return a trigger now. */

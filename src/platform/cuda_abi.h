@@ -6,7 +6,7 @@
  * The part of the CUDA runtime's stable C ABI that the library uses, so that
  * building it does not need CUDA.  Names and values are CUDA's;
  * tests/system/abi compares them with the real header if one is installed.  The
- * layout is from CUDA 13; differences in CUDA 12 are noted.
+ * layouts of structs are those of CUDA 13; differences in CUDA 12 are noted.
  */
 
 #include <assert.h>

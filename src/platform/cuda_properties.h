@@ -3,9 +3,10 @@
 #define PLATFORM_CUDA_PROPERTIES_H
 
 /*
- * The fields of cudaDeviceProp in the layouts of CUDA 13 and CUDA 12.  In CUDA
- * 12, cudaGetDeviceProperties_v2() fills in this layout.  No types are declared
- * here, so that the lists can also be used with the real headers.
+ * The fields of cudaDeviceProp in the layouts of CUDA 13 and CUDA 12, where the
+ * layout of CUDA 12 is the one that cudaGetDeviceProperties_v2() fills in.  No
+ * types are declared here, so that the lists can also be used with the real
+ * headers.
  *
  * Both layouts have the same fields in the same order, but CUDA 13 has dropped
  * some: FIELD(type, name, dimensions), or DROPPED(...) for a field that only

@@ -26,8 +26,8 @@ struct host_knobs {
 	bool (*connects_late)(void);
 	void (*uncounted)(bool begins);
 
-	/* Read the environment.  Return COHORT_OK, or an error if it is not
-	 * valid.  Called before the first use of the libraries, as are the
+	/* Read the environment.  Return COHORT_OK, or an error if a variable is
+	 * not valid.  Called before the first use of the libraries, as are the
 	 * functions below. */
 	int (*open)(void);
 

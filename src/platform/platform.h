@@ -20,7 +20,7 @@
 #include "platform/functions.h"
 #include "platform/nccl_abi.h"
 
-/* Number of each function of NCCL and CUDA. */
+/* Indexes of the functions of NCCL and CUDA. */
 /* clang-format off */
 enum platform_function {
 #define PLATFORM_NUMBER(since, result, name, parameters, arguments)            \
@@ -47,16 +47,16 @@ struct list_limits {
 struct platform {
 	int kind;         /* COHORT_PLATFORM_GPU or _HOST */
 	const char *name; /* "gpu" or "host" */
-	/* True if a collective that waits for its peers blocks no memory
-	 * operations, so that a rank can launch before the others have
+	/* True if a collective that waits for its peers does not block memory
+	 * operations.  A rank can then launch before the other ranks have
 	 * called. */
 	bool launches_ahead;
 	bool has_captures; /* the program may capture streams into graphs */
 	/* Device memory is host memory: each can be used in place of the
 	 * other. */
 	bool memory_is_host;
-	/* An id joins only ranks of the process that made the id, and these
-	 * ranks can use any memory of the process. */
+	/* An ncclUniqueId connects only ranks of the process that created it,
+	 * and these ranks can use any memory of the process. */
 	bool is_one_process;
 	struct list_limits lists;
 	/* Size in bytes of the chunks in which a call on host memory is staged
@@ -65,8 +65,8 @@ struct platform {
 	/* Environment variable that sets the number of devices, or NULL if
 	 * there is none. */
 	const char *devices_variable;
-	/* For each function number, true if the function is missing, so that
-	 * its entry returns an error.  NULL if no function is missing. */
+	/* For each function index, true if the function is missing, so that its
+	 * entry returns an error.  NULL if no function is missing. */
 	const bool *lacks;
 
 #define PLATFORM_ENTRY(since, result, name, parameters, arguments)             \
@@ -142,7 +142,7 @@ const char *cuda_version_text(int version, char text[VERSION_TEXT_SIZE]);
 
 /*
  * Open a platform for the lifetime of the process and store its table.  May
- * block while the driver starts.  Any thread.
+ * block while the driver starts.  May be called from any thread.
  * @kind: enum cohort_platform; for COHORT_PLATFORM_AUTO see select.c
  *
  * Returns:
@@ -159,22 +159,23 @@ void platform_override(const struct platform *table);
 struct host_knobs;
 
 /* Open NCCL and the CUDA runtime, and store the table and the number of
- * devices.  Any thread, any number of times. */
+ * devices.  May be called from any thread, any number of times. */
 int gpu_platform_open(const struct platform **out, int *devices_out);
 
 /* Like gpu_platform_open(), for the simulator. */
 int host_platform_open(const struct platform **out, int *devices_out);
 
 /* Connect the functions of cohort/sim.h to the simulator in the drop-in
- * libraries: apply all settings made so far, and each new one.  Also make these
- * libraries read the environment.  Return their error if they cannot be
- * used. */
+ * libraries: apply all earlier settings now, and later settings as they are
+ * made.  Also make these libraries read the environment.  Return their error if
+ * they cannot be used. */
 int host_platform_join(const struct host_knobs *knobs);
 
-/* Describe the gpu platform's libraries, as far as they could be opened. */
+/* Describe the gpu platform's libraries that could be opened. */
 void gpu_platform_describe(struct cohort_platform_info *info);
 
-/* Return true if the machine has files of an NVIDIA GPU, or WSL's driver. */
+/* Return true if the machine has a device file of an NVIDIA GPU, or WSL's
+ * driver. */
 bool gpu_platform_present(void);
 
 /* Return the path of libcuda.so.1.  If that library cannot be opened, return

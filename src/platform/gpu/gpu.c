@@ -18,8 +18,9 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Always true: the first message of two ranks connects them in the call, and so
- * does the first collective unless NCCL_RUNTIME_CONNECT is 0. */
+/* Return true, because NCCL connects two ranks in the call of their first
+ * message, and all ranks in the call of the first collective unless
+ * NCCL_RUNTIME_CONNECT is 0. */
 static bool connects_late(void)
 {
 	return true;
@@ -41,8 +42,8 @@ static struct platform table = {
 	.uncounted = uncounted,
 	/* These limits are not measured.  In NVIDIA/nccl#725, a group of 980
 	 * reduce-scatters of about 21 KiB each took 70 times as long as a
-	 * single one of all 21 MiB (NCCL 2.13.4), and NVIDIA advises to
-	 * concatenate.  25 MiB is the size of PyTorch's buckets. */
+	 * single one of all 21 MiB (NCCL 2.13.4), and NVIDIA recommends
+	 * concatenating them.  25 MiB is the size of PyTorch's buckets. */
 	.lists = { .group_most = 64,
 	           .flat_below = (size_t)64 << 10,
 	           .flat_from = 32,

@@ -6,7 +6,7 @@
 
 #include "platform/platform.h"
 
-/* The libraries, as far as they could be opened. */
+/* The libraries of the gpu platform that could be opened. */
 struct gpu_libraries {
 	void *cudart, *nccl;                 /* from dlopen(), or NULL */
 	const char *cudart_file, *nccl_file; /* for diagnostics, or NULL */

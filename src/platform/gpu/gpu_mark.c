@@ -10,9 +10,9 @@
 #include "platform/gpu/gpu.h"
 
 /* Type of the driver's stream memory operations, in their second version
- * (DRIVER_VERSION).  The 32-bit operations work on every device; only the first
- * version and the 64-bit operations have a device attribute (92 and 122).
- * CUresult is int, CUstream is cudaStream_t, CUdeviceptr has 64 bits. */
+ * (DRIVER_VERSION).  The 32-bit operations work on every device.  Only the
+ * first version and the 64-bit operations depend on a device attribute (92 and
+ * 122).  CUresult is int, CUstream is cudaStream_t, CUdeviceptr has 64 bits. */
 typedef int (*stream_value_fn)(cudaStream_t stream, unsigned long long address,
                                uint32_t value, unsigned int flags);
 
@@ -54,9 +54,9 @@ static void gpu_flush(int device, cudaStream_t stream)
 	(void)stream;
 }
 
-/* Types of the runtime's functions that return a function of the driver.  From
- * 12.5 on, the caller specifies the function's version.  An older runtime
- * returns the version of its own release, which is new enough. */
+/* Types of the runtime's functions that look up a function of the driver.  From
+ * 12.5 on, the caller specifies the version of the driver's function.  An older
+ * runtime returns the version of its own release, which is new enough. */
 typedef cudaError_t (*by_version_fn)(const char *symbol, void **function,
                                      unsigned int version,
                                      unsigned long long flags, int *result);

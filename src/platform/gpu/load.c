@@ -142,8 +142,8 @@ CUDA_FUNCTIONS(ABSENT_CUDA)
 static bool lacks[FUNCTIONS];
 
 /* Store the address of function @name in @entry, a pointer to a function
- * pointer.  Return COHORT_NO_SYMBOL if the function is missing, but not
- * optional (@since is 0). */
+ * pointer.  Return COHORT_NO_SYMBOL if a required function (@since is 0) is
+ * missing. */
 static int find(void *library, const char *soname, const char *name, int since,
                 enum platform_function function, void *entry)
 {

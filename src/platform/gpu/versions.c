@@ -40,7 +40,7 @@ static const char *imitation_of_nccl(const struct gpu_libraries *l)
 	/* dlsym() also searches the dependencies of the library. */
 	if (has(l->nccl, "hipGetDeviceCount"))
 		return "RCCL, for AMD's devices";
-	/* NCCL's own versions have been above this since 2015. */
+	/* NCCL's version numbers have been above 1000 since 2015. */
 	if (l->nccl_version > 0 && l->nccl_version < 1000)
 		return "not NCCL, but probably MSCCL++";
 	return NULL;
