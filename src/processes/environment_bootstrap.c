@@ -71,7 +71,7 @@ struct environment_bootstrap {
 	char path[128]; /* name for shm_open() */
 	int file;
 	bool is_damaged; /* the file was truncated or overwritten */
-	/* The file lost its name before all processes had arrived. */
+	/* True if the file was removed before all processes had arrived. */
 	bool is_lost;
 	struct slot own; /* this process's slot as last written */
 	uint64_t round;  /* round of the last request */
@@ -134,8 +134,8 @@ static int name_file(struct environment_bootstrap *e, const struct launcher *l,
 
 /* ---- locks ------------------------------------------------------------- */
 
-/* Offsets of lockable bytes.  A process locks DOOR while it creates or leaves
- * the file, and locks its SLOT as long as it is alive.  DOOR is at the same
+/* Offsets of lockable bytes.  A process locks DOOR while it opens or leaves the
+ * file, and keeps its SLOT locked until it leaves or ends.  DOOR is at the same
  * offset for any number of processes. */
 #define DOOR 0
 #define SLOT(process) (1 + (process))
@@ -158,9 +158,9 @@ static bool lock_byte(const struct environment_bootstrap *e, int byte, int type)
 	return fcntl(e->file, F_SETLK, &l) == 0;
 }
 
-/* Lock DOOR.  Other processes hold it only for a moment, unless they are
- * stopped.  On failure, errno is EAGAIN if another process holds DOOR.  Any
- * other errno means that the file system does not support locks. */
+/* Lock DOOR.  Other processes hold it only briefly, unless they are stopped.
+ * On failure, errno is EAGAIN if another process holds DOOR.  Any other errno
+ * means that the file system does not support locks. */
 static bool lock_init_byte(const struct environment_bootstrap *e,
                            const struct patience *patience)
 {
@@ -187,8 +187,8 @@ static bool lock_init_byte_again(const struct environment_bootstrap *e)
 	return e->has_entered && lock_init_byte(e, &moment);
 }
 
-/* Return the pid of another process that has locked one of these bytes, -1 if
- * the pid is unknown, or 0 if no process has. */
+/* Return the pid of another process that has locked one of the @count bytes at
+ * offset @first, -1 if its pid is unknown, or 0 if there is no such process. */
 static pid_t holder(const struct environment_bootstrap *e, int first, int count)
 {
 	struct flock l = range(F_WRLCK, first, count);
@@ -394,7 +394,7 @@ static int open_file(struct environment_bootstrap *e,
 		if (e->file < 0)
 			return file_error(e, errno);
 		rc = file_check(e);
-		if (rc != COHORT_OK) { /* not ours: touch none of its locks */
+		if (rc != COHORT_OK) { /* not ours: do not touch its locks */
 			close(e->file);
 			e->file = -1;
 		} else if (!lock_init_byte(e, patience)) {
@@ -497,8 +497,8 @@ static bool is_lost(struct environment_bootstrap *e)
 }
 
 /* Return the first process whose record will never arrive, or -1.  Return a
- * process that has left only if all others have arrived, because otherwise the
- * wait times out anyway and its error names the missing ones. */
+ * process that has left only after all others have arrived, because until then
+ * the wait can time out with an error that names the missing processes. */
 static int find_missing_process(struct environment_bootstrap *e)
 {
 	int i, left = -1;

@@ -27,8 +27,9 @@ static const struct launcher {
 	 * 1, some processes are on other machines. */
 	const char *local_size, *machines;
 
-	/* True if this launcher sets PMIX_NAMESPACE itself.  If false, the
-	 * variable comes from the launcher that has started this one. */
+	/* True if this launcher sets PMIX_NAMESPACE itself.  If false, a
+	 * PMIX_NAMESPACE in the environment comes from the launcher that has
+	 * started this one. */
 	bool has_pmix;
 
 	/* True if the launcher also sets some of the variables for processes
@@ -61,9 +62,10 @@ const struct launcher *launcher_find(void)
 	return NULL;
 }
 
-/* If some but not all variables of @l are set, return one that is not set, and
- * store one that is in @set.  Otherwise return NULL.  The job's variable alone
- * does not count as set, because other programs set it as well. */
+/* Check whether only some of the variables of @l are set.  If so, return a
+ * variable that is missing, and store in *@set a variable that is set.
+ * Otherwise return NULL.  If only the job's variable is set, none counts as
+ * set, because other programs set that variable as well. */
 static const char *missing_variable(const struct launcher *l, const char **set)
 {
 	*set = getenv(l->rank) ? l->rank : getenv(l->size) ? l->size : NULL;

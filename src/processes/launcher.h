@@ -19,9 +19,10 @@ const struct launcher *launcher_find(void);
  * not all variables of a launcher are set. */
 int launcher_check(void);
 
-/* Read the number of this process and the number of processes.  Return
- * COHORT_INVALID, with an error that names the variable, if a variable is not
- * valid, and COHORT_UNSUPPORTED if some processes are on other machines. */
+/* Read the number of this process in the job and the total number of processes.
+ * Return COHORT_INVALID, with an error that names the variable, if a variable
+ * is not valid, and COHORT_UNSUPPORTED if some processes are on other
+ * machines. */
 int launcher_read(const struct launcher *l, int *process, int *processes);
 
 /* Return a hash of the job that its launcher calls @job. */

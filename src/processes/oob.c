@@ -56,7 +56,8 @@ static int is_done(void *request)
 	return 0;
 }
 
-/* Set up a table for this process alone, because no launcher has started it. */
+/* Fill in a bootstrap table for this process alone, because no launcher has
+ * started it. */
 static int make_alone(struct oob *o)
 {
 	o->table.process = 0;
@@ -150,9 +151,9 @@ static bool has_ended(const struct oob *o)
 	return i < o->table.processes;
 }
 
-/* Time to wait for the program's table after a process has ended.  The process
- * may have sent its record before it ended.  The library's own bootstraps
- * notice an end themselves. */
+/* Time to wait for an exchange through the program's bootstrap table after a
+ * process has ended.  That process may have sent its record before it ended.
+ * The library's own bootstraps detect the end of a process themselves. */
 #define ENDED_NS UINT64_C(1000000000)
 
 /* Poll the request until it is done.  Return 0 if it is done, 1 if the time is
@@ -177,9 +178,9 @@ static int await_request(const struct oob *o, void *request,
 }
 
 /* Set the error for an exchange that has failed: @what, and the processes that
- * have not arrived.  If @came is not NULL, these are the processes that are not
- * in @came; otherwise, the processes that the library's own bootstrap can name.
- * Return @status. */
+ * have not arrived.  These are the processes that are not in @came or, if @came
+ * is NULL, the processes that the library's own bootstrap names.  Return
+ * @status. */
 static int explain(const struct oob *o, const uint64_t *came, int status,
                    const char *what)
 {
@@ -201,8 +202,8 @@ static int explain(const struct oob *o, const uint64_t *came, int status,
 	                 o->table.processes, what, why);
 }
 
-/* Set the error for a wait that was given up, because its time is up (maybe
- * early, see ENDED_NS) or because it was aborted. */
+/* Set the error for a wait that has timed out (perhaps early, see ENDED_NS) or
+ * was aborted. */
 static int explain_timeout(const struct oob *o, const uint64_t *came,
                            uint64_t began_ns, const struct patience *patience)
 {
@@ -309,7 +310,8 @@ int oob_exchange(struct oob *o, enum purpose purpose,
 		                 "failed: close the group and open another");
 	e = calloc(1, sizeof(*e) + n * sizeof(e->all[0]));
 	if (!e) {
-		/* Other processes may be in a later exchange. */
+		/* This process will miss an exchange that the other processes
+		 * make, so no later exchange could match theirs. */
 		o->is_broken = true;
 		return error_set(COHORT_NO_MEMORY,
 		                 "no memory for %zu processes", n);

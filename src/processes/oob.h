@@ -5,7 +5,7 @@
 /*
  * Out-of-band exchange of records between the processes of a group: through the
  * bootstrap's table and, once the processes watch each other, through their
- * pages
+ * shared pages (peers.h)
  */
 
 #include <stdbool.h>
@@ -21,7 +21,8 @@ struct oob {
 	const struct own_bootstrap *own; /* NULL if the table is the
 	                                  * program's */
 
-	/* State about the other processes, as far as they can be watched. */
+	/* Information about the other processes, if this process can watch
+	 * them. */
 	struct peers *peers;
 	struct peer_address address;
 
@@ -42,7 +43,7 @@ enum purpose {
 };
 
 /* State of one exchange of records.  Until the request is done, the bootstrap
- * may write to it. */
+ * may write to this structure. */
 struct exchange {
 	/* Set of processes whose records have arrived. */
 	uint64_t came[COHORT_RANK_WORDS];
@@ -50,9 +51,9 @@ struct exchange {
 	struct process_record all[];
 };
 
-/* Read the caller's table, or make a table, for the group named @name.  Return
- * the status that processes_create() returns.  On an error no resource stays
- * allocated. */
+/* Copy the bootstrap table @given and, unless the program has provided the
+ * functions in it, fill them in for the group named @name.  Return the status
+ * that processes_create() returns.  On an error no resource stays allocated. */
 int oob_open(struct oob *o, const struct cohort_bootstrap *given,
              const char *name, const struct patience *patience);
 

@@ -17,15 +17,16 @@
 #include "core/cause.h"
 #include "processes/peers.h"
 
-/* Functions of a bootstrap beyond its table.  Each takes the table's info. */
+/* Functions of a bootstrap beyond its table.  Each takes the table's info
+ * pointer. */
 struct own_bootstrap {
 	/* Add the reason why the last request is not done: "; processes 1 and 3
 	 * have not arrived". */
 	void (*explain)(const void *info, struct text *t);
 
 	/* Return functions that pass messages to the processes that share no
-	 * memory with this one, or NULL.  Valid until free().  The function
-	 * pointer itself may be NULL. */
+	 * memory with this one, or NULL.  The result is valid until free() is
+	 * called.  The function pointer itself may be NULL. */
 	const struct peer_line *(*line)(const void *info);
 
 	/* Leave the group and free the bootstrap, even during a request. */
@@ -38,7 +39,7 @@ struct own_bootstrap {
  * @name:  the group's name; groups with equal names find each other
  * @bytes: size of the record that is gathered from each process of the job
  * @table: filled in
- * @own:   set to the further functions of the bootstrap
+ * @own:   set to the additional functions of the bootstrap
  *
  * Returns:
  *   COHORT_OK

@@ -23,10 +23,10 @@
 
 #define PAGE_MAGIC UINT64_C(0x6368705f70656575)
 
-/* Number of causes that a page keeps.  A process misses the end of a generation
- * only if this many communicators that were split in the next generation end by
- * themselves before it reads the page.  Cliques that end with their group
- * publish no cause. */
+/* Number of causes that a page keeps.  A process that is slow to read the page
+ * misses the end of a generation only if this many later causes overwrite it,
+ * all from communicators that were split in the next generation and ended
+ * separately.  A communicator that ends with its group publishes no cause. */
 #define CAUSES 64
 
 #define WORDS(type) (sizeof(type) / sizeof(uint64_t))
@@ -40,12 +40,12 @@ struct cause_entry {
 _Static_assert(sizeof(struct cause_entry) % sizeof(uint64_t) == 0,
                "it is words");
 
-/* Maximum number of cliques of a process whose calls are on its page at a
- * time. */
+/* Maximum number of cliques of a process whose calls are on its page at the
+ * same time. */
 #define CALL_PLACES 16
 
-/* Maximum number of questions that a process has open at a time, for different
- * cliques. */
+/* Maximum number of unanswered questions that a process has at the same time,
+ * each about a different clique. */
 #define QUESTIONS 4
 
 /* Maximum number of ranks that one answer contains. */
@@ -69,8 +69,8 @@ struct stamp {
 	_Atomic uint64_t done;  /* number of the data that is complete */
 };
 
-/* Number of identities that a page keeps.  It is more than the number of
- * cliques that a process has at a time. */
+/* Number of identities that a page keeps.  This exceeds the number of cliques
+ * that a process has at any time. */
 #define IDENTITIES 256
 
 struct identities {
@@ -153,8 +153,8 @@ struct peer {
 	/* True if the page is a copy, filled in from messages (peers_far.c).
 	 * A copy has only the answers to this process. */
 	bool is_far; /* constant once connected */
-	/* True if the line has reported the end of the process.  Later messages
-	 * are ignored. */
+	/* True if the message channel (the line) has reported the end of the
+	 * process.  Later messages are ignored. */
 	atomic_bool has_ended;
 
 	int64_t pid;
@@ -211,7 +211,7 @@ struct peers {
 	atomic_bool is_asking[QUESTIONS];
 
 	/* Atomic; written under lock.  True if a process with ranks in @facts
-	 * has ended, or could not open @opening. */
+	 * has ended, or could not open the clique @opening. */
 	atomic_bool is_futile;
 
 	/* Lock held while a message is sent.  Acquired after @lock and before

@@ -97,7 +97,7 @@ static struct page *make_page(const struct peers *p, int *fd_out)
 }
 
 /* Create this process's page and wake pipe.  If either fails, create neither,
- * and store no machine in the address. */
+ * and leave the machine in the address 0. */
 static void make_own(struct peers *p, struct peer_address *out)
 {
 	p->page = make_page(p, &p->page_fd);
@@ -193,9 +193,10 @@ static bool is_unknown(int64_t pid)
 	return kill((pid_t)pid, 0) && errno == ESRCH;
 }
 
-/* Open the page and the wake pipe of one process.  Open the pidfd first: if the
- * page is the right one, its process had the pid when the pidfd was opened.
- *
+/* Open the page and the wake pipe of one process.  The pidfd is opened first:
+ * if the page then proves to be the right one, its process still had the pid
+ * when the pidfd was opened.
+ * 
  * The process may be ending, or may have ended after it sent the address.  In
  * these cases its pid is unknown, or its descriptors cannot be opened. */
 static void connect_one(const struct peers *p, struct peer *x,
@@ -263,8 +264,9 @@ static bool is_on_one_machine(const struct peers *p,
 	return true;
 }
 
-/* Connect to all other processes.  If one process is far, treat all as far, so
- * that each message is sent to all processes in the same way. */
+/* Connect to all other processes.  If there is a line and any process is far,
+ * treat all processes as far, so that each message is sent to all of them in
+ * the same way. */
 static void connect_all(struct peers *p, const struct peer_address *all,
                         bool has_line)
 {

@@ -6,9 +6,9 @@
  * Watches the other processes of a group
  *
  * A cause in one process ends the cliques of all processes.  The end of a
- * process is noticed at once, and the remaining processes can continue without
- * it.  Each process reports what its ranks are doing when another process needs
- * this for a verdict.
+ * process is noticed immediately, and the remaining processes can continue
+ * without it.  Each process reports what its ranks are doing when another
+ * process needs this for a verdict.
  *
  * On one machine, each process has a page and a wake pipe.  The page is
  * memory without a name (memfd_create()) that the other processes map.  They
@@ -32,10 +32,10 @@
  *     for processes to end.
  *
  * Processes that are on other machines, are in other pid namespaces, or have no
- * /proc share no memory; they are called far.  If the launcher passes messages,
- * a process exchanges messages with far processes: it has a line.  If any
- * process of a group is far, all of the group's processes use the line, even
- * processes on one machine:
+ * /proc share no memory; they are called far.  If the launcher can pass
+ * messages, a process exchanges messages with far processes through it; this
+ * channel is called a line.  If any process of a group is far, all of the
+ * group's processes use the line, even processes on one machine:
  *
  *  E. A process keeps a copy of a far process's page, and fills it in from the
  *     far process's messages.
@@ -86,8 +86,8 @@ struct peer_address {
 };
 
 /* Create the page and the wake pipe of process @process of @processes, and
- * store their address.  If no page can be made, the machine of the address is
- * 0.  Return COHORT_OK or COHORT_NO_MEMORY.
+ * store their address.  If no page can be created, the machine of the address
+ * is 0.  Return COHORT_OK or COHORT_NO_MEMORY.
  * @group: name of the group, for the name of the thread */
 int peers_create(int process, int processes, const char *group,
                  struct peer_address *out, struct peers **peers);
@@ -95,9 +95,9 @@ int peers_create(int process, int processes, const char *group,
 /* Announce that this process leaves, so that the others do not wait for it. */
 void peers_announce_leave(struct peers *peers);
 
-/* Announce that this process leaves, stop watching the others, and drop a
- * reference.  The last reference frees pages and descriptors, because an
- * abandoned generation may still read them. */
+/* Announce that this process leaves, stop watching the others, and release a
+ * reference.  Pages and descriptors are freed with the last reference, because
+ * an abandoned generation may still read them. */
 void peers_leave(struct peers *peers);
 
 /* Acquire a reference, for a generation that may be abandoned. */
@@ -118,9 +118,9 @@ void peers_put(struct peers *peers);
 void peers_connect(struct peers *peers, const struct peer_address *all,
                    const struct peer_line *line);
 
-/* Stop assuming that a process whose page could not be opened may be ending:
- * it is alive, but cannot be watched.  Call it once a generation was opened
- * together with all processes. */
+/* Stop assuming that a process whose page could not be opened may be ending: it
+ * is alive, but cannot be watched.  Call this once all processes have opened a
+ * generation together. */
 void peers_settle(struct peers *peers);
 
 /* Handle a message of @process, which is untrusted.  A line calls this function
@@ -151,7 +151,7 @@ bool peers_add_stop(const struct peers *peers, int process, struct text *t);
 void peers_open(struct peers *peers, uint64_t identity);
 
 /* Notify the other processes that this process could not open the clique
- * @identity.  Otherwise NCCL would leave them waiting for its ranks. */
+ * @identity.  Otherwise they would wait in NCCL for its ranks. */
 void peers_give_up(struct peers *peers, uint64_t identity);
 
 /* Return true if connecting cannot succeed, because a process with ranks has
@@ -186,7 +186,8 @@ int peers_ask(const struct remote *remote, const struct clique *clique,
               const struct missing *question, struct remote_rank *out, int room,
               struct text *silent);
 
-/* Return the maximum time to wait for other processes once they are due. */
+/* Return the maximum time to wait for answers and snapshots of other
+ * processes. */
 uint64_t peers_patience_ns(const struct peers *peers);
 
 /*

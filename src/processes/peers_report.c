@@ -46,7 +46,8 @@ static struct snapshot reporter(const struct cohort_comm *c, const char *host)
 }
 
 /* If the rank waits in another communicator, report the rank that it waits for.
- * Otherwise store in @r what its thread does there, and return false. */
+ * Otherwise store in @r what the rank's thread does in other communicators, and
+ * return false. */
 static bool report_waits(const struct cohort_comm *c, uint64_t collective,
                          uint64_t age_ns, const struct snapshot *s,
                          struct rank_snapshot *r, struct text *t,
@@ -93,8 +94,9 @@ static bool report_waits(const struct cohort_comm *c, uint64_t collective,
 	return true;
 }
 
-/* Return true if a rank has called, and its stream has not reached the call.
- * @in_call: true if its thread has not launched it yet */
+/* Return true if a rank has called an operation that its stream has not
+ * reached.
+ * @in_call: true if the rank's thread has not launched the operation yet */
 static bool is_queued(int kind, bool in_call)
 {
 	return kind == COHORT_VERDICT_NOT_STARTED && !in_call;
@@ -448,9 +450,9 @@ static int answer_for(const struct peers *p, const struct clique *q, int i,
 	return n;
 }
 
-/* Append answers on behalf of the processes that are stopped or in @closed.
- * Add to @t the names of other watched processes that are not in @has.  Return
- * the new number of ranks in @out. */
+/* Append answers on behalf of the processes that are stopped, have closed the
+ * group, or are in @closed.  Add to @t the names of other watched processes
+ * that are not in @has.  Return the new number of ranks in @out. */
 static int add_silent(struct peers *p, const struct clique *q,
                       const struct missing *asked, const uint64_t *has,
                       const uint64_t *closed, struct remote_rank *out, int n,

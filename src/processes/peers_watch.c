@@ -93,9 +93,10 @@ static void send_cause(struct peers *p, const struct clique *q,
 
 	SCOPED_LOCK(&p->lock);
 	m = find_member(p, q);
-	/* A split clique ends with its parent.  If the parent has a cause, this
-	 * happens in every process, so there is nothing to publish.  If the
-	 * parent is merely closed, it happens only in this process. */
+	/* A split clique ends with its parent.  If the parent has a cause, the
+	 * split clique ends in every process, so there is nothing to publish.
+	 * If the parent is merely closed, the split clique ends only in this
+	 * process. */
 	is_news = p->page && m && !m->is_from_peer && !m->is_published &&
 	          (!m->parent_end || !cause_peek(m->parent_end));
 	if (is_news) {
@@ -181,7 +182,7 @@ void peers_name(const struct peers *p, int i, struct text *t)
 }
 
 /* Return the cause of process @i, with the name of that process in front of the
- * text unless the text already begins with one. */
+ * text unless the text already begins with the name of a process. */
 static struct cohort_cause relay_cause(const struct peers *p, int i,
                                        const struct cohort_cause *from)
 {
@@ -313,8 +314,8 @@ static void wake_for_closed(const struct peers *p)
 		cause_wake();
 }
 
-/* Handle news of process @i.  If @is_over, the process has ended.  Called under
- * lock. */
+/* Apply new causes of process @i, and handle that it has left or, if @is_over,
+ * ended.  Called under lock. */
 static void handle_peer(struct peers *p, int i, bool is_over)
 {
 	struct peer *x = &p->peers[i];
@@ -339,8 +340,8 @@ static void handle_peer(struct peers *p, int i, bool is_over)
 /* ---- the thread ------------------------------------------------------- */
 
 /* Poll each process to find out whether it has ended.  Used a hundred times a
- * second if the system does not let the thread wait for all processes at
- * once. */
+ * second if the system does not let the thread wait for all processes in one
+ * poll(). */
 static void ask_each(const struct peers *p, bool *over)
 {
 	struct pollfd polled[2];

@@ -108,7 +108,7 @@ typedef void (*pmix_info_callback)(int status, struct pmix_info *info, size_t n,
                                    void *release_arg);
 
 /* Function that an event handler calls when it is done.  @arg is the argument
- * that the handler got for it. */
+ * that the handler received together with this function. */
 typedef void (*pmix_event_done)(int status, struct pmix_info *results, size_t n,
                                 pmix_op_callback callback, void *callback_arg,
                                 void *arg);

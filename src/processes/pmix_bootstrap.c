@@ -11,8 +11,8 @@
  *
  * A key consists of the group's name, the number of times that the process has
  * begun to open a group of that name, and the round.  The value of a key never
- * changes, because servers and clients cache it.  A process that leaves
- * publishes that under another key.  So if a process arrives after others have
+ * changes, because servers and clients cache it.  When a process leaves, it
+ * publishes this under another key.  So if a process arrives after others have
  * given up, it gets an error that says to open the group again.
  */
 
@@ -34,15 +34,15 @@
 #include "processes/pmix_line.h"
 
 /* First and longest pause before the processes that have not arrived are asked
- * again. */
+ * for their records again. */
 #define AGAIN_NS (10 * 1000000)
 #define AGAIN_MOST_NS (160 * 1000000)
 
 /* Maximum time that the server may delay its answer, in seconds. */
 #define HOLD_S 1
 
-/* After each multiple of this number of questions for its record, and after 1,
- * 2, 4 and 8, a process is asked whether it has left. */
+/* A process is asked whether it has left after 1, 2, 4 and 8 questions for its
+ * record, and then after every multiple of this number. */
 #define LEAVING_EVERY 16
 
 struct opening {
@@ -72,8 +72,8 @@ struct question {
 	/* Atomic; an enumerator above.  Stored with release, so that a reader
 	 * sees the record or the status. */
 	atomic_int state;
-	int status;     /* PMIx's last answer */
-	unsigned asked; /* number of times that it was asked */
+	int status;     /* status of PMIx's last answer */
+	unsigned asked; /* number of times that the question was asked */
 
 	/* True if the question is for a record, and the process was known to
 	 * have left or ended before it was asked. */
@@ -274,8 +274,8 @@ static bool ask_all(struct request *q)
 	bool waits = false;
 	int k;
 
-	/* Spread the load over the processes: each process starts with another
-	 * one. */
+	/* Spread the load: each process sends its first question to a different
+	 * process. */
 	for (k = 0; k < q->processes; k++)
 		waits |= ask_again(q, (q->process + k) % q->processes);
 	return waits;
@@ -442,7 +442,7 @@ static int release(void *request)
 	return 0;
 }
 
-/* If process @i has prevented the round from completing, add how it did, and
+/* If process @i has prevented the round from completing, add the reason, and
  * return true. */
 static bool explain_process(struct request *q, int i, struct text *t)
 {

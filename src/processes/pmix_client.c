@@ -157,7 +157,7 @@ static void finish(void)
 	client.PMIx_Finalize(NULL, 0);
 }
 
-/* Return the PMIx name that stands for the whole job in questions. */
+/* Return the PMIx name that stands for the whole job in queries. */
 static struct pmix_proc all_of_job(void)
 {
 	struct pmix_proc job = client.own;

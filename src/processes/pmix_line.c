@@ -238,7 +238,7 @@ static void set_listener(void *info, struct peers *peers)
 		return;
 	}
 	list_add(lines, l, next);
-	/* Report the ends of processes that are already known. */
+	/* Report the processes that are already known to have ended. */
 	for (i = 0; i < l->client->processes; i++)
 		if (pmix_line_has_ended((int)i))
 			peers_receive_end(peers, (int)i);

@@ -22,9 +22,9 @@ struct pmix_line;
  * if the server has no events. */
 bool pmix_line_start(const struct pmix_client *client);
 
-/* Called at exit().  If no line is open, tell the launcher that the end of
- * this connection is not the end of the process that the launcher has started,
- * which may be a shell that continues after this process. */
+/* Called at exit().  If no line is open, report to the launcher that the end of
+ * this connection is not the end of the process that the launcher has started.
+ * That process may be a shell that continues after this process. */
 void pmix_line_stop(void);
 
 /* Return true if the launcher has reported that @process of the job has

@@ -22,8 +22,8 @@ struct facts {
 struct processes {
 	struct oob oob;
 	bool has_connected;
-	uint64_t met_ns; /* time at which all began to connect the next
-	                  * generation */
+	uint64_t met_ns; /* time at which all processes began to connect the
+	                  * next generation */
 
 	/* Atomic; facts of the latest generation.  Facts of former generations
 	 * are kept, because a thread may be reading them. */
@@ -76,7 +76,7 @@ static void record_status(struct process_record *r, int status)
 }
 
 /* Return a weight for how informative an error is: lowest if the process only
- * reports that another one has left, higher if it has timed out waiting for
+ * reports that another process has left, higher if it has timed out waiting for
  * others, and highest if it has failed itself. */
 static int weight(int status)
 {
@@ -86,8 +86,8 @@ static int weight(int status)
 	                                         : 3;
 }
 
-/* Return the process with the most informative error (the first of them), or -1
- * if all processes can continue. */
+/* Return the process with the most informative error, or the first of several.
+ * Return -1 if all processes can continue. */
 static int find_failed(const struct processes *p, const struct exchange *e)
 {
 	int i, failed = -1;
@@ -141,8 +141,8 @@ static int find_ended(const struct processes *p, const struct facts *facts)
 }
 
 /* Exchange records.  If an exchange through the program's table times out
- * because a process of @facts has ended, say so in the error.  @facts may be
- * NULL. */
+ * because a process of @facts has ended, the error names that process.  @facts
+ * may be NULL. */
 static int exchange(struct processes *p, const struct facts *facts,
                     enum purpose purpose, const struct process_record *mine,
                     const struct patience *patience, struct exchange **out)
@@ -430,8 +430,8 @@ static int exchange_records(struct processes *p, int status,
 	return rc;
 }
 
-/* Return the result of an exchange: this process's own error if it is specific;
- * otherwise the fact that a process has exited, if one has; otherwise another
+/* Return the result of an exchange: this process's own error if it is specific,
+ * otherwise COHORT_PROCESS_EXITED if a process is missing, otherwise another
  * process's error. */
 static int exchange_status(const struct processes *p, const struct exchange *e)
 {
@@ -607,8 +607,9 @@ int processes_agree(struct processes *p, int status, const int *devices, int n,
 	 * did not know. */
 	if (status == COHORT_PROCESS_EXITED && ended >= 0)
 		status = error_left(p, p->next, ended);
-	/* The generation is open here, and no process leaves it before this one
-	 * has sent its record.  So none of them is ending. */
+	/* This process has opened the generation, and no process leaves the
+	 * generation before this process has sent its record.  So no process is
+	 * ending. */
 	if (status == COHORT_OK)
 		peers_settle(p->oob.peers);
 	record_status(&mine, status);

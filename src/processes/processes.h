@@ -103,9 +103,9 @@ int processes_exchange(struct processes *p, int status,
                        struct process_part *part);
 
 /* Agree with the other processes on whether all have opened the generation.
- * Wait for processes that are still connecting, until somewhat more than one
- * and a quarter timeouts after processes_exchange().  If NCCL has failed
- * because two processes opened the same device, the error names the device.
+ * Wait for processes that are still connecting, until slightly more than 1.25
+ * timeouts after processes_exchange().  If NCCL has failed because two
+ * processes opened the same device, the error names the device.
  * @status:  as in processes_exchange()
  * @devices: the @n devices of this process
  *

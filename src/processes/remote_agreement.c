@@ -28,7 +28,8 @@ struct remote_agreement {
 	int ranks;
 	struct call_words *own;
 
-	/* Atomic; true if the words of all other ranks have been found. */
+	/* Atomic; true if the words of all other processes' ranks have been
+	 * found. */
 	atomic_bool has_all;
 
 	/* Atomic; for each process: its words, and whether it has closed its
@@ -109,7 +110,8 @@ static bool read_word(const struct clique *q, int i, uint64_t number,
 	*ranks = (int)atomic_load(&w->ranks);
 	/* The two loads above make this check valid: if one of them has read a
 	 * value of another clique, its acquire made the cleared identity
-	 * visible.  The acquire here is for the members below it. */
+	 * visible.  The acquire of the load here orders later reads of the
+	 * other members. */
 	return atomic_load_explicit(&w->identity, memory_order_acquire) ==
 	       q->identity;
 }
