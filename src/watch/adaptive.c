@@ -92,10 +92,10 @@ static enum op_kind kind_of(int op_class)
 
 /* ---- completed operations --------------------------------------------- */
 
-/* Data about a collective that all ranks have completed. */
+/* Data about a collective that all ranks of this process have completed. */
 struct sample {
 	int op_class;
-	uint64_t first_ns, last_ns; /* first and last time that a rank called */
+	uint64_t first_ns, last_ns; /* first and last call by a rank */
 	/* Latest time at which the collective can have ended. */
 	uint64_t done_ns;
 };
@@ -143,7 +143,7 @@ static bool take_sample(struct sample *x, const struct clique *q,
 	return true;
 }
 
-/* Observe an operation that was not the front before @began_ns. */
+/* Observe an operation that was not the front collective before @began_ns. */
 static void add_sample(struct observer *o, const struct snapshot *s,
                        const struct sample *x, uint64_t began_ns)
 {
@@ -155,8 +155,8 @@ static void add_sample(struct observer *o, const struct snapshot *s,
 	estimate_add(&c->exec, span(&s->stops, last, x->done_ns), s->now_ns);
 }
 
-/* Observe the previous sample's front, which is now done.  Estimate its times
- * from that sample, because its record has been overwritten. */
+/* Observe the previous sample's front collective, which is now done.  Estimate
+ * its times from that sample, because its record has been overwritten. */
 static void observe_overwritten(struct observer *o, const struct snapshot *s)
 {
 	const struct front *f = &o->front;
@@ -208,15 +208,15 @@ static void observe_ended(struct observer *o, const struct snapshot *s,
 		n = MAX(n, done - MOST_AT_ONCE + 1);
 	for (; n <= done; n++)
 		if (n != front && take_sample(&x, q, n, s->now_ns))
-			/* The front was not done at sampled_ns, so these
-			 * operations waited at least until then. */
+			/* The front collective was not done at sampled_ns, so
+			 * these operations waited at least until then. */
 			add_sample(o, s, &x, front ? o->sampled_ns : 0);
 }
 
 /* ---- the front -------------------------------------------------------- */
 
-/* Return the kind and size class of the front, from the records of the ranks
- * that have called it, or -1 if they differ. */
+/* Return the kind and size class of the front collective, from the records of
+ * the ranks that have called it, or -1 if they differ. */
 static int op_class_of_front(const struct snapshot *s)
 {
 	const struct rank_snapshot *r;

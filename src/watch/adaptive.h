@@ -18,7 +18,8 @@
  *
  * Estimates:
  *
- *  A. The factor is at least 1, so a new longest time widens the limit at once.
+ *  A. The factor is at least 1, so a new longest time widens the limit
+ *     immediately.
  *  B. A longest time is forgotten after two windows.  A window has at least
  *     WINDOW_COUNT observations and covers at least WINDOW_NS.
  *  C. The first operation of a kind and size is not observed, because it also
@@ -27,7 +28,7 @@
  * The observer has an estimate for each kind of operation and each power of two
  * of its total bytes:
  *
- *  D. Observation costs a call nothing.  The observer reads arrivals from the
+ *  D. Observation adds no cost to a call.  The observer reads arrivals from the
  *     words that ranks publish to each other, and ends from the recorder.
  *  E. If a time is not known exactly, an observation assumes the longest
  *     possible time, and a running clock the shortest.  So no limit expires too
@@ -36,9 +37,9 @@
  *     shorter ones are not.  Samples are closer together than the floor.
  *  G. An excused operation is not observed and has no adaptive limit.  These
  *     operations are excused: the first collective, splits, captured calls,
- *     batches whose sizes differ between ranks, collectives called before
- *     deadlines were popped or a rank resumed, and that rank's first collective
- *     afterwards.
+ *     batches whose sizes differ between ranks and, if a rank has popped its
+ *     deadlines or resumed, its first collective after that and all earlier
+ *     ones.
  *  H. Time during which the process was stopped does not count.
  */
 
@@ -90,12 +91,13 @@ uint64_t estimate_limit(const struct estimate *e, const struct adaptive *a,
  * computed from. */
 struct adapted {
 	struct limits limits; /* a member is 0 if there is no limit */
-	/* Time of the first sample with this front.  No clock of an adaptive
-	 * limit starts earlier. */
+	/* Time of the first sample with this front collective.  No clock of an
+	 * adaptive limit starts earlier. */
 	uint64_t since_ns;
 	struct adaptive asked;
 	struct window join, exec;
-	/* Kind and size class of the front; see op_class() in adaptive.c. */
+	/* Kind and size class of the front collective; see op_class() in
+	 * adaptive.c. */
 	int op_class;
 };
 
@@ -104,15 +106,15 @@ struct comparable {
 	struct estimate join, exec;
 };
 
-/* State of the front at the last sample. */
+/* State of the front collective at the last sample. */
 struct front {
 	uint64_t number;  /* number of the collective; 0 if there was none */
 	int op_class;     /* kind and size; -1 if it is not observed */
 	uint64_t seen_ns; /* time of the first sample with this front */
 	/* Earliest time at which the collective may have become the front. */
 	uint64_t moved_ns;
-	uint64_t first_ns; /* earliest call of the front by a rank */
-	uint64_t last_ns;  /* latest call of the front by a rank */
+	uint64_t first_ns; /* earliest call of the front collective by a rank */
+	uint64_t last_ns;  /* latest call of the front collective by a rank */
 	bool all_joined;
 };
 
@@ -123,7 +125,7 @@ struct observer {
 	uint64_t sampled_ns;    /* time of the last sample */
 	/* Number of the last collective that had ended on all ranks. */
 	uint64_t done;
-	struct front front; /* the front at the last sample */
+	struct front front; /* the front collective at the last sample */
 };
 
 /* Prepare the observer.  Return false if out of memory.  No memory is needed if
@@ -132,7 +134,7 @@ bool observer_init(struct observer *o, const struct adaptive *asked);
 void observer_fini(struct observer *o);
 
 /* Observe the operations that have ended, and store in @s the adaptive limits
- * of the front.  Call it after snapshot_take(). */
+ * of the front collective.  Call it after snapshot_take(). */
 void observer_update(struct observer *o, struct snapshot *s,
                      const struct clique *q);
 

@@ -10,9 +10,9 @@
 /* Start of a row in a verdict's block, see render.h. */
 #define ROW "\nwait   "
 
-/* Return true if a rank made one call at time @then, and this call blocks its
- * call in the other communicator, made later at time @later.  A time of 0 means
- * that the rank has not made the call. */
+/* Return true if the rank's call at time @then in one communicator came first,
+ * and blocks its call at time @later in the other communicator.  A time of 0
+ * means that the rank has not made that call. */
 static bool is_made_first(const struct crossing_side *side, uint64_t then,
                           uint64_t later, bool is_held, bool later_has_started,
                           bool all_joined)
@@ -71,8 +71,9 @@ static bool is_held(const struct rank_snapshot *in,
 	                                other->last.submitted_ns > called_ns));
 }
 
-/* Return the times at which a rank has called the front here and collective
- * @front of @other.  Set .there to -1 if the rank has completed one of them. */
+/* Return the times at which a rank has called the front collective of its
+ * communicator @here, and collective @front of @other.  Set .there to -1 if the
+ * rank has completed one of them, has left, or is not in @other. */
 static struct crossing_side side_of(const struct rank_snapshot *here,
                                     const struct clique *other, uint64_t front)
 {
@@ -150,8 +151,9 @@ static void visit_ended(struct snapshot *s, const struct clique *other,
 	         cause->text);
 }
 
-/* Count the ranks of the other communicator, and how many of them have called
- * here, or only there. */
+/* Count the ranks of the other communicator.  Of these, also count the ranks
+ * that have called this communicator's front collective, and the ranks that
+ * have called only the other communicator's. */
 static void count_members(struct snapshot *s, const struct clique *other,
                           uint64_t front)
 {
@@ -224,8 +226,9 @@ struct hold {
 };
 
 /* Return true if some rank is blocked by its call of h->collective, and has not
- * called the front of @other before.  A rank that waits in a third communicator
- * is not blocked by that call, so its order is not known yet. */
+ * called the front collective of @other before it.  A rank that waits in a
+ * third communicator is not blocked by that call, so its order is not known
+ * yet. */
 static bool is_opposed(const struct hold *h, const struct clique *other,
                        uint64_t front)
 {

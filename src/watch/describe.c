@@ -180,7 +180,7 @@ void describe_absence(struct text *t, const struct snapshot *s,
 		describe_thread(t, r);
 }
 
-/* Add the progress of a rank that has called the front. */
+/* Add the progress of a rank that has called the front collective. */
 static void add_progress(struct text *t, const struct snapshot *s,
                          const struct rank_snapshot *r)
 {

@@ -42,8 +42,8 @@ static struct expiry clock_of(const struct snapshot *s, uint64_t began_ns,
 }
 
 /* Return the clock of the adaptive limit if that limit is smaller than the
- * configured one.  The clock starts at the sample that first saw the front,
- * because the exact start is not known. */
+ * configured one.  The clock starts at the sample that first saw the front
+ * collective, because the exact start is not known. */
 static struct expiry adapted_clock(const struct snapshot *s, uint64_t began_ns,
                                    uint64_t allowed_ns)
 {
@@ -59,7 +59,8 @@ static struct expiry adapted_clock(const struct snapshot *s, uint64_t began_ns,
 	return due;
 }
 
-/* Return the time since which the ranks have been waiting for the front. */
+/* Return the time since which the ranks have been waiting for the front
+ * collective. */
 static uint64_t front_began(const struct snapshot *s)
 {
 	uint64_t began = UINT64_MAX;
@@ -79,8 +80,9 @@ static bool is_waiting(const struct rank_snapshot *r)
 	       (r->in_call && r->call.kind == OP_SPLIT);
 }
 
-/* Return true if a rank waits for a front that cannot finish, because a rank
- * that has not called it has left, and if this was not reported yet. */
+/* Return true if a rank waits for a front collective that cannot finish,
+ * because another rank has left without calling it, and this was not reported
+ * yet. */
 static bool waits_for_departed(const struct snapshot *s)
 {
 	bool has_left = s->others_left, waits = false;
@@ -99,8 +101,8 @@ static struct expiry expired_clock(const struct snapshot *s, uint64_t began_ns)
 	return (struct expiry){ .next_ns = s->now_ns, .since_ns = began_ns };
 }
 
-/* Return the clock of the front that expires first.  Its next_ns is UINT64_MAX
- * if no clock expires. */
+/* Return the clock of the front collective that expires first.  Its next_ns is
+ * UINT64_MAX if no clock expires. */
 static struct expiry first_clock(const struct snapshot *s)
 {
 	struct expiry clock, first = { .next_ns = UINT64_MAX };
@@ -133,7 +135,7 @@ static struct expiry first_clock(const struct snapshot *s)
 	return first;
 }
 
-/* Return true if a rank waits for a send or receive of a peer that makes no
+/* Return true if a rank waits for a send or receive of a peer that will make no
  * further call.  A send or receive that the peer has made by a native call or
  * in a graph is not detected. */
 static bool transfer_waits_for_departed(const struct snapshot *s)
@@ -165,7 +167,7 @@ static struct expiry transfer_clock(const struct snapshot *s)
 	};
 }
 
-/* Return the report that is due for the clock @due. */
+/* Return the clock @due, and make a verdict due if it has expired. */
 static struct expiry due_of(const struct snapshot *s, struct expiry due)
 {
 	if (due.next_ns != UINT64_MAX && s->now_ns >= due.next_ns)
@@ -174,7 +176,7 @@ static struct expiry due_of(const struct snapshot *s, struct expiry due)
 }
 
 /* Return the more severe of the two reports; on a tie, the older.  Set its
- * next_ns to the earlier one. */
+ * next_ns to the earlier of their two times. */
 static struct expiry more_severe(struct expiry a, struct expiry b)
 {
 	struct expiry due = b.what > a.what || (b.what && b.what == a.what &&
@@ -187,7 +189,7 @@ static struct expiry more_severe(struct expiry a, struct expiry b)
 }
 
 /* Return the report that is due for an operation that began to wait at
- * @began_ns.  It is slow if it is not done after s->slow_ns. */
+ * @began_ns.  The operation is slow if it is not done s->slow_ns later. */
 static struct expiry slow_of(const struct snapshot *s, uint64_t began_ns,
                              uint64_t lost_ns)
 {

@@ -21,7 +21,8 @@ struct expiry {
 	uint64_t next_ns;     /* latest time at which to check again */
 };
 
-/* Return the report that is due about the front of @s or its transfer. */
+/* Return the report that is due about the front collective of @s or its
+ * transfer. */
 struct expiry expiry_next(const struct snapshot *s);
 
 #endif

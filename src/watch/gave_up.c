@@ -18,9 +18,9 @@
  * the note that a rank gave up. */
 #define NOTE_MOST 80
 
-/* Return true if @status is probably not the program's own code, because it is
- * the library's status of @cause, which blames another rank than @c.  Another
- * thread of the rank may have got it from a call. */
+/* Return true if @status is probably not a value of the program's own, because
+ * it is the library's status of @cause, which blames a rank other than @c.
+ * Another thread of the rank may have got it from a call. */
 static bool is_of_cause(int status, const struct cohort_cause *cause,
                         const struct cohort_comm *c)
 {
@@ -39,9 +39,9 @@ bool gave_up_is_answer(const struct cohort_comm *c, int status)
 	         r.submitted_ns > error_ns);
 }
 
-/* State of the rank of .c in its root group, in all communicators that were
- * split from that group, and in communicators of other groups for which this
- * thread calls. */
+/* Data about the rank of .c, collected from its root group, from all
+ * communicators that were split from that group, and from communicators of
+ * other groups for which this thread calls. */
 struct family {
 	const struct cohort_comm *c;
 	int status;
@@ -70,8 +70,8 @@ static bool has_witness(const struct cohort_cause *cause, int status)
 	       cause->status != COHORT_WORKER;
 }
 
-/* Return the rank in @q of the root group's rank @world.  Return -1 if @q was
- * split from another clique and the rank is not in @q, or is in another
+/* Return the number in @q of rank @world of the root group.  Return -1 if @q
+ * was split from another clique and the rank is not in @q, or is in another
  * process. */
 static int rank_of_world(const struct clique *q, int world)
 {
@@ -338,8 +338,8 @@ static bool judge_subset(const struct cohort_comm *c, struct cohort_cause *out)
 	return true;
 }
 
-/* Append @note to the text of @cause.  If the text is a verdict's line, cut the
- * line first if it leaves no room. */
+/* Append @note to the text of @cause.  If the text is a verdict's line and
+ * leaves no room for the note, cut the line first. */
 static void append(struct cohort_cause *cause, const char *note)
 {
 	const bool is_line = cause->status == COHORT_STALLED;

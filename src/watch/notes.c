@@ -38,7 +38,8 @@ void notes_add_hint(struct text *t, const struct snapshot *s)
 		         snapshot_world(s, r->rank));
 }
 
-/* Add the call that a rank of another process has made instead. */
+/* Add the call that a rank of another process has made instead of this
+ * process's call. */
 static void add_different(struct text *t, const struct snapshot *s)
 {
 	const struct remote_rank *x = stall_first_different(s);

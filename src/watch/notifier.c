@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 
-/* Maximum time that a verdict waits for its dump files.  A dump takes some
+/* Maximum time that a verdict waits for its dump files.  A dump takes a few
  * milliseconds for each rank. */
 #define DUMP_WAIT_NS UINT64_C(1000000000)
 

@@ -7,8 +7,8 @@
  * waits for the callback
  *
  * At most one verdict is pending.  A newer verdict replaces the pending one, or
- * is dropped if its stage is an earlier one.  If a verdict is dumped, the
- * callback gets it once its files are written, or after DUMP_WAIT_NS, because a
+ * is dropped if its stage is earlier.  If a verdict is dumped, the callback
+ * gets it once its files are written, or after at most DUMP_WAIT_NS, because a
  * disk may hang.
  */
 
@@ -53,7 +53,8 @@ int notifier_start(struct notifier *n, const struct watch_options *options,
 
 /* Queue a verdict for the callbacks.  If the policy is to ask and on_verdict
  * returns a value other than 0, the clique ends.  Does not block.  Returns the
- * number of the verdict, counted from 1, or 0 if there are no callbacks. */
+ * number of the verdict that is pending now, counted from 1, or 0 if there are
+ * no callbacks. */
 uint64_t notifier_post(struct notifier *n, const struct verdict *verdict);
 
 /* Start to call the callbacks, if options->is_deferred was set. */
@@ -63,8 +64,9 @@ void notifier_release(struct notifier *n);
  * NULL. */
 const struct cohort_abort *notifier_current(void);
 
-/* Stop the notifier after the pending verdict has been passed on, or at once if
- * callbacks are still deferred.  Return false if a callback has not returned by
+/* Stop the notifier after the pending verdict has been passed on, or
+ * immediately if callbacks are still deferred.  Return false if a callback has
+ * not returned by
  * @deadline_ns. */
 bool notifier_stop(struct notifier *n, uint64_t deadline_ns);
 

@@ -38,8 +38,8 @@ static uint64_t next_undone(const struct cohort_comm *c, uint64_t next)
 	return next;
 }
 
-/* Return the ticket of collective @number, which is the rank's oldest that is
- * not done.  Return UINT64_MAX if the rank has not called it. */
+/* Return the ticket of collective @number, which is the rank's oldest
+ * unfinished collective.  Return UINT64_MAX if the rank has not called it. */
 static uint64_t oldest_collective(const struct cohort_comm *c, uint64_t number)
 {
 	if (agree_called(c) < number || !agree_has(c, number))
@@ -124,7 +124,8 @@ static int priority_of(const struct transfer_snapshot *x)
 	}
 }
 
-/* Return true if the operation of @a and @b waits for @a rather than for @b. */
+/* Return true if the operation that contains @a and @b waits for @a rather than
+ * for @b. */
 static bool has_priority(const struct transfer_snapshot *a,
                          const struct transfer_snapshot *b)
 {
@@ -160,8 +161,8 @@ static enum reply reply_of(const struct transfer_memory *m,
 }
 
 /* Return the transfer that an operation of @c waits for; @t is the operation's
- * first transfer.  Once all halves are called, the clock runs from the time of
- * the last call. */
+ * first transfer.  Once the peers have called all its transfers, the clock runs
+ * from the time of the last call. */
 static struct transfer_snapshot
 awaited_transfer(const struct cohort_comm *c, struct transfer t,
                  const struct transfer_memory *m)
@@ -194,7 +195,7 @@ static uint64_t due_of(const struct snapshot *s,
 
 /* Find the transfer that the rank with index @i waits for in its oldest
  * operation with transfers.  Store it in s->transfer if its deadline passes
- * before that of the transfer there. */
+ * before that of the transfer stored there. */
 static void take_rank(struct snapshot *s, const struct cohort_comm *c, int i)
 {
 	struct transfer_memory *m = &s->transfers[i];

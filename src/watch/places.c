@@ -135,7 +135,8 @@ static void read_mappings(struct places *p, int fd)
 			*end = '\0';
 			if (!parse(line, &m) || !*m.path)
 				continue;
-			/* All mappings of one image follow its first one. */
+			/* The first mapping of an image is followed by its
+			 * other mappings. */
 			if (!m.offset || strcmp(m.path, image.path) != 0)
 				image = m;
 			take_mapping(p, &m, &image);
@@ -143,7 +144,7 @@ static void read_mappings(struct places *p, int fd)
 		used -= (size_t)(line - text);
 		memmove(text, line, used);
 		if (used == sizeof(text) - 1)
-			used = 0; /* a line that is too long */
+			used = 0; /* drop a line that is too long */
 	}
 }
 

@@ -30,7 +30,7 @@ struct asker {
 	/* The thread must end; prober_stop() waits for it and frees this
 	 * structure. */
 	bool is_dismissed;
-	/* The thread hung and was given up; it frees this structure when it
+	/* The thread hung and was abandoned; it frees this structure when it
 	 * ends. */
 	bool is_replaced;
 };
@@ -199,7 +199,7 @@ static void probe(struct asker *a, struct prober *p)
 		probe_rank(a, p, &q->comms[r]);
 }
 
-/* Take a clique that this round has not visited yet, so that no other thread
+/* Claim a clique that this round has not visited yet, so that no other thread
  * works on it.  Return NULL if there is none. */
 static struct prober *enter_next(struct asker *a, unsigned round)
 {

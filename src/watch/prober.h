@@ -7,8 +7,8 @@
  * they have failed, because the query itself may hang
  *
  * It asks about a clique only if a rank's oldest operation has not changed for
- * some time.  If a query hangs, its thread is lost, and another one takes over
- * the other cliques.
+ * some time.  If a query hangs, its thread is abandoned, and another one takes
+ * over the other cliques.
  *
  * The thread also starts the workers of the crew, see base/crew.h.
  */
@@ -52,15 +52,15 @@ struct prober {
 	const char *_Atomic asking;
 };
 
-/* Start to ask about @clique.  Returns COHORT_OK or COHORT_NO_MEMORY. */
+/* Start to probe @clique.  Returns COHORT_OK or COHORT_NO_MEMORY. */
 int prober_start(struct prober *p, struct clique *clique);
 
 /* Replace the prober's thread if its query about this clique has not returned
  * for a second.  Does not block.  Return the time at which to check again. */
 uint64_t prober_check(struct prober *p);
 
-/* Stop asking about a clique that has a cause or is closing.  Returns false if
- * a query has not returned by @deadline_ns. */
+/* Stop probing a clique that has a cause or is closing.  Returns false if a
+ * query has not returned by @deadline_ns. */
 bool prober_stop(struct prober *p, uint64_t deadline_ns);
 
 #endif

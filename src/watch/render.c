@@ -177,7 +177,7 @@ static const char *subject_name(const struct snapshot *s,
 	return name;
 }
 
-/* Add the progress of a rank that has called the front. */
+/* Add the progress of a rank that has called the front collective. */
 static void add_progress(struct text *t, const struct rank_snapshot *r,
                          const char *who)
 {
@@ -246,8 +246,8 @@ static void add_tag(struct text *t, const struct rank_snapshot *r)
 		text_add(t, " (tag \"%s\")", tag);
 }
 
-/* Return true if the ranks that have called have other tags than the ranks that
- * have not. */
+/* Return true if the ranks that have called have different tags from the ranks
+ * that have not. */
 static bool tags_differ(const struct snapshot *s)
 {
 	const char *tags[2] = { NULL, NULL };
@@ -314,14 +314,15 @@ static void add_cycle_ranks(struct text *t, const struct snapshot *s)
 			rank_set_add(set, s->waits.links[i].for_world);
 	}
 	add_numbers(t, set);
-	/* Another process may have found the cycle and reported one rank. */
+	/* Another process may have found the cycle and reported only one of its
+	 * ranks. */
 	text_add(t, rank_set_count(set) == 1
 	                    ? " and others wait for each other in a cycle"
 	                    : " wait for each other in a cycle");
 }
 
-/* Return a phrase for what the ranks in @set have not done in the front or the
- * transfer. */
+/* Return a phrase for what the ranks in @set have not done in the front
+ * collective or the transfer. */
 static const char *describe_omission(const struct snapshot *s,
                                      const struct expiry *due,
                                      const struct cohort_verdict *v,
@@ -365,8 +366,8 @@ void render_missed(struct text *t, const struct snapshot *s,
 		add_operation(t, s, due, v->rank);
 }
 
-/* Add the blamed ranks, and what they have not done in the front or the
- * transfer. */
+/* Add the blamed ranks, and what they have not done in the front collective or
+ * the transfer. */
 static void add_blamed(struct text *t, const struct snapshot *s,
                        const struct expiry *due, const struct cohort_verdict *v)
 {
@@ -449,7 +450,7 @@ static void add_headline(struct text *t, const struct snapshot *s,
 
 /* ---- the waiters -------------------------------------------------------- */
 
-/* Store the ranks that wait.  They have called and are not at fault. */
+/* Store in @set the ranks that wait: they have called and are not at fault. */
 static void find_waiters(const struct cohort_verdict *v, uint64_t *set)
 {
 	int i;

@@ -10,7 +10,8 @@
 #include "core/comm_lock.h"
 #include "core/remote.h"
 
-/* Number of collectives before the front whose tags are compared. */
+/* Number of collectives, counted back from the front collective, whose tags are
+ * compared. */
 #define TAGS_COMPARED 8
 
 bool snapshot_init(struct snapshot *s, const struct clique *q)
@@ -109,8 +110,8 @@ uint64_t snapshot_front(const struct clique *q)
 	return called >= front ? front : 0;
 }
 
-/* Store the rank's part in the front.  @former is the rank in the last
- * snapshot. */
+/* Store the rank's part in the front collective.  @former is the rank in the
+ * last snapshot. */
 static void fill_part(struct rank_snapshot *r, const struct cohort_comm *c,
                       uint64_t front, const struct rank_snapshot *former)
 {
@@ -242,9 +243,9 @@ void snapshot_part(struct rank_snapshot *r, const struct cohort_comm *c,
 
 static void take_all(struct snapshot *s, struct clique *q)
 {
-	/* If a new front was called at an unknown time, assume that this was
-	 * now: either the call or the change of the front has happened since
-	 * the last snapshot. */
+	/* If the time of a new front collective's call is unknown, assume that
+	 * it is now: since the last snapshot, either the rank has called the
+	 * collective, or the collective has become the front. */
 	const struct rank_snapshot none = {
 		.rank = -1,
 		.arrived_ns = s->now_ns,
@@ -275,7 +276,7 @@ static void take_all(struct snapshot *s, struct clique *q)
 	s->others_left = s->others_miss && others.has_left;
 }
 
-/* Return true if both snapshots show one operation, with one clock. */
+/* Return true if both snapshots show the same operation with the same clock. */
 static bool is_same(const struct transfer_snapshot *a,
                     const struct transfer_snapshot *b)
 {
@@ -283,9 +284,9 @@ static bool is_same(const struct transfer_snapshot *a,
 	       a->met == b->met;
 }
 
-/* Return true if all ranks have called the front, but a rank called it in a
- * batch with a transfer that the peer has not called, so that the batch waits
- * for the peer. */
+/* Return true if all ranks have called the front collective, but a rank called
+ * it in a batch with a transfer that the peer has not called, so that the batch
+ * waits for the peer. */
 static bool batch_awaits_peer(const struct snapshot *s)
 {
 	const struct transfer_snapshot *x = &s->transfer;
@@ -338,7 +339,8 @@ void snapshot_take(struct snapshot *s, struct clique *q)
 	place = atomic_load(&q->reaping_place);
 	s->reaping_rank = place < 0 ? -1 : q->comms[place].rank;
 	s->probing = atomic_load(&q->probing) - 1;
-	/* This collective has become the front since the last snapshot. */
+	/* This collective has become the front collective since the last
+	 * snapshot. */
 	if (front && s->front > front)
 		s->moved_ns = s->now_ns;
 	p2p_snapshot_take(s, q);
@@ -480,8 +482,8 @@ void snapshot_details(struct rank_snapshot *r, struct cohort_comm *c,
 	const struct rank_snapshot none = { .rank = -1 };
 	struct rank_snapshot former;
 
-	/* Read the rank again at the end, because asking the system takes
-	 * time. */
+	/* Read the rank again at the end, because querying the system about its
+	 * thread takes time. */
 	take_rank(&former, c, &none);
 	snapshot_thread(&former);
 	take_rank(r, c, &former);

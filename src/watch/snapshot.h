@@ -40,11 +40,11 @@ struct rank_snapshot {
 	int world; /* the rank's number in the root group */
 	int device;
 
-	/* True if the rank has called the front.  If not, the members up to
-	 * .call are 0. */
+	/* True if the rank has called the front collective.  If not, the
+	 * members up to .call are 0. */
 	bool joined;
 	/* The rank has called, and waits for the other ranks' calls before it
-	 * launches the front. */
+	 * launches the front collective. */
 	bool meets;
 	bool in_call; /* the native call of the front has not returned */
 	bool started;
@@ -57,7 +57,7 @@ struct rank_snapshot {
 	bool staged;  /* a thread waits in a call with host memory */
 	bool native;  /* the program holds the native communicator */
 	bool waiting; /* the rank's thread waits for a ticket */
-	bool helped;  /* another thread waits for a ticket of a bound rank */
+	bool helped;  /* another thread waits for this bound rank's ticket */
 	bool idle;    /* no thread is inside and nothing is in flight */
 	bool closed;
 	bool returned;    /* the rank's worker has returned 0 in this run */
@@ -89,13 +89,13 @@ struct rank_snapshot {
 	/* The thread's stack, see symbolizer.h; NULL if it was not taken. */
 	const struct stack_report *stack;
 
-	/* True if the rank has left after the end of another communicator, for
-	 * which it was not blamed.  Set by waits_take(). */
+	/* True if the rank has left after another communicator had ended, and
+	 * was not blamed for that end.  Set by waits_take(). */
 	bool gave_up;
 
 	/* What the thread does in another communicator, such as "is inside
 	 * all_reduce of "dp"", or "".  Set by waits_take() for the ranks that
-	 * the front or the transfer waits for. */
+	 * the front collective or the transfer waits for. */
 	char elsewhere[ELSEWHERE_SIZE];
 
 	/* Reason why the program has not made the rank's next call; "" if not
@@ -213,8 +213,9 @@ struct crossing_side {
 };
 
 /* Two communicators that share devices and that two ranks use in opposite
- * orders.  The first rank has called the front here, but the front of the other
- * communicator only later or not yet.  The second rank has done the reverse. */
+ * orders.  The first rank has called the front collective here, but the front
+ * collective of the other communicator only later or not yet.  The second rank
+ * has done the reverse. */
 struct crossing {
 	bool exists;
 	char group[64]; /* name of the other communicator's group */
@@ -222,9 +223,11 @@ struct crossing {
 	 * only .culprit is set below), otherwise "". */
 	char ended[512];
 	int culprit; /* device of the rank that this cause blames, or -1 */
-	uint64_t collective; /* number of the other communicator's front */
-	/* Number of ranks of the other communicator, and how many of them have
-	 * called here, or only there.  The majority is right. */
+	uint64_t collective; /* number of the other front collective */
+	/* Number of ranks of the other communicator, how many of them have
+	 * called this communicator's front collective, and how many have called
+	 * only the other communicator's.  The order of the majority is
+	 * right. */
 	int members, called, called_there;
 	struct crossing_side first;  /* the rank that called here first */
 	struct crossing_side second; /* the rank that called there first */
@@ -270,8 +273,9 @@ struct wait_link {
 	enum wait_way way;
 };
 
-/* The reasons why the ranks that the front or the transfer waits for make no
- * progress: chains of waits, and the culprits at the ends of the chains. */
+/* The reasons why the ranks that the front collective or the transfer waits for
+ * make no progress: chains of waits, and the culprits at the ends of the
+ * chains. */
 struct waits {
 	int culprit_count; /* number of entries in .culprits */
 	struct culprit culprits[WAITS_CULPRITS];
@@ -316,41 +320,42 @@ struct snapshot {
 	bool starts_are_marked;
 
 	/* The following members record what the watchdog has already reported
-	 * about the front. */
+	 * about the front collective. */
 	bool slow;
 	unsigned expired; /* number of times that the deadline has passed */
 
 	/* Periods during which the process was not running. */
 	struct stops stops;
 
-	/* Adaptive limits of the front.  Set by observer_update(). */
+	/* Adaptive limits of the front collective.  Set by
+	 * observer_update(). */
 	struct adapted adapted;
 
 	uint64_t now_ns;
 	uint64_t resumed_ns; /* time at which a paused rank last resumed */
 	bool paused;         /* some rank is paused */
 	uint64_t front; /* number of the collective; 0 if none is in flight */
-	/* The last time at which the front was seen to wait for another
-	 * operation: for an older collective in flight, or for a transfer of
-	 * its batch that the peer had not called. */
+	/* The last time at which the front collective was seen to wait for
+	 * another operation: for an older collective in flight, or for a
+	 * transfer of its batch that the peer had not called. */
 	uint64_t moved_ns;
 	bool all_joined; /* all ranks of this process have called the front */
 	/* True if some ranks, but not all, will make no further call. */
 	bool has_left;
 	/* Text about tags that differ between ranks in a collective before the
-	 * front, or "".  Set by snapshot_tags(). */
+	 * front collective, or "".  Set by snapshot_tags(). */
 	char tags[TAGS_SIZE];
 	/* Number of ranks of other processes that were seen to have called the
-	 * front. */
+	 * front collective. */
 	int others_joined;
-	/* True if all ranks of this process have called the front, but some
-	 * rank of another process has not, as far as can be seen. */
+	/* True if all ranks of this process have called the front collective,
+	 * but some rank of another process has not, as far as can be seen. */
 	bool others_miss;
-	/* True if a rank of another process has left without calling the
-	 * front. */
+	/* True if a rank of another process has left without calling the front
+	 * collective. */
 	bool others_left;
-	/* Time of the last call of the front in another process, 0 if not
-	 * seen. */
+	/* Time of the last call of the front collective in another process, 0
+	 * if not seen. */
 	uint64_t others_ns;
 	bool closing;        /* the clique is being closed without a cause */
 	const char *reaping; /* native call that the reaper is in, or NULL */
@@ -363,8 +368,8 @@ struct snapshot {
 	/* Time at which on_verdict was called, 0 if it is not running. */
 	uint64_t callback_since_ns;
 
-	/* Reports of ranks of other processes about the front, if these
-	 * processes were asked.  Set by the watchdog. */
+	/* Reports of ranks of other processes about the front collective, if
+	 * these processes were asked.  Set by the watchdog. */
 	const struct remote_rank *remote;
 	int remote_count;
 	/* Names of the processes that have not replied, or NULL. */
@@ -386,7 +391,8 @@ struct snapshot {
 	uint64_t *next;
 };
 
-/* Return true if all ranks have called the front, as far as can be seen. */
+/* Return true if all ranks have called the front collective, as far as can be
+ * seen. */
 static inline bool snapshot_has_all(const struct snapshot *s)
 {
 	return s->all_joined && !s->others_miss;
@@ -403,12 +409,12 @@ int snapshot_world(const struct snapshot *s, int rank);
 bool snapshot_init(struct snapshot *s, const struct clique *clique);
 void snapshot_fini(struct snapshot *s);
 
-/* Take a snapshot.  If the front has changed or its clocks restart, also clear
- * the record of what the watchdog has reported about the front. */
+/* Take a snapshot.  If the front collective has changed or its clocks restart,
+ * also clear the record of what the watchdog has reported about the front. */
 void snapshot_take(struct snapshot *s, struct clique *clique);
 
-/* Return the front of @clique, or 0 if there is none.  Needs no earlier
- * snapshot. */
+/* Return the front collective of @clique, or 0 if there is none.  Needs no
+ * earlier snapshot. */
 uint64_t snapshot_front(const struct clique *clique);
 
 /* Return the number of the first collective that @comm has not finished, even
@@ -416,7 +422,7 @@ uint64_t snapshot_front(const struct clique *clique);
 uint64_t snapshot_undone(const struct cohort_comm *comm);
 
 /* Store in @r what a snapshot would show of @comm's rank if collective @front
- * were the front.  Pass 0 for no front. */
+ * were the front collective.  Pass 0 for no front collective. */
 void snapshot_part(struct rank_snapshot *r, const struct cohort_comm *comm,
                    uint64_t front);
 
@@ -431,8 +437,8 @@ void snapshot_details(struct rank_snapshot *r, struct cohort_comm *comm,
 /* Return rank @rank of @s, or NULL if it is in another process. */
 const struct rank_snapshot *snapshot_rank(const struct snapshot *s, int rank);
 
-/* Return the record of the front from the first rank that has one.  Its ticket
- * is 0 if no rank has one. */
+/* Return the record of the front collective from the first rank that has one.
+ * Its ticket is 0 if no rank has one. */
 const struct record *snapshot_front_call(const struct snapshot *s);
 
 /* Record the transfers of @clique's ranks in @s, for snapshot_take(). */
@@ -457,12 +463,12 @@ bool p2p_snapshot_half(const struct cohort_comm *comm, bool sends, int peer,
                        uint64_t number, struct half *out);
 
 /* Store the reply of the peer of s->transfer, a rank of another process, about
- * its half.  Return false if the reply says nothing new.  If true, the
+ * its half.  Return false if the reply says nothing new.  Otherwise the
  * operation may wait for another of its transfers, so the caller must take the
  * snapshot again. */
 bool p2p_snapshot_store_reply(struct snapshot *s, const struct clique *clique);
 
-/* Add what the ranks' threads are doing.  This asks the system, which takes
+/* Add what the ranks' threads are doing.  This queries the system, which takes
  * time.  Later snapshots keep the result for a rank until another thread calls
  * for the rank. */
 void snapshot_threads(struct snapshot *s);
@@ -471,7 +477,8 @@ void snapshot_threads(struct snapshot *s);
 void snapshot_thread(struct rank_snapshot *r);
 
 /* Find tags that differ between ranks in one of the last collectives before the
- * front.  They show that the ranks were at different places in the program. */
+ * front collective.  They show that the ranks were at different places in the
+ * program. */
 void snapshot_tags(struct snapshot *s, const struct clique *clique);
 
 /* Add what the program waits for before each rank's next call. */

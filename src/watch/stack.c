@@ -52,8 +52,8 @@ struct question {
 	/* Atomic; the thread's ID and the state.  The asking thread sets ASKED.
 	 * From there, the thread that is asked changes it to ANSWERING, and
 	 * then to ANSWERED.  If the asking thread gives up first, it changes
-	 * ASKED back to FREE.  All changes after ASKED are compare-and-swaps,
-	 * with release and acquire for the members below. */
+	 * ASKED back to FREE.  The changes from ASKED are compare-and-swaps.
+	 * Release and acquire order the members below. */
 	_Atomic uint64_t word;
 
 	/* This and the following members are written by the thread that is
@@ -173,8 +173,8 @@ static void record_own_stack(int signo, siginfo_t *info, void *context)
 	/* Not thread_id(), because thread-local storage may allocate memory. */
 	int error = errno, tid = (int)syscall(SYS_gettid), i;
 
-	/* Ignore other signals, because another process may send the signal as
-	 * well. */
+	/* Ignore signals that this process has not sent: another process may
+	 * send the same signal. */
 	if (info->si_code == SI_TKILL && info->si_pid == getpid()) {
 		clear_pending(signal_word(tid, signo));
 		for (i = 0; i < QUESTIONS; i++)
@@ -219,7 +219,8 @@ static bool is_default(const struct sigaction *action)
 }
 
 /* Install the handler.  Return false if the program has one for this signal.
- * If the program installs one at the same time, restore it. */
+ * If the program installs one at the same time, restore the program's
+ * handler. */
 static bool install(int signo)
 {
 	struct sigaction action = { .sa_sigaction = record_own_stack,
@@ -232,8 +233,8 @@ static bool install(int signo)
 	if (is_own(&now))
 		return true;
 	sigfillset(&action.sa_mask);
-	/* Leave these unblocked, so that the program's handlers are called if
-	 * this handler faults. */
+	/* Leave the signals of faults unblocked, so that the program's handlers
+	 * are called if this handler faults. */
 	sigdelset(&action.sa_mask, SIGSEGV);
 	sigdelset(&action.sa_mask, SIGBUS);
 	if (!is_default(&now) || sigaction(signo, &action, &now))
@@ -327,7 +328,8 @@ static const char *send_signal(int signo, int tid)
 			room = &under_way[i];
 		n += there == word;
 	}
-	/* The handler of a pending signal will see the question. */
+	/* The handler of a pending signal will see the question, so no other
+	 * signal is needed. */
 	if (n >= SIGNALS_EACH)
 		return NULL;
 	if (!room)

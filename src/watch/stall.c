@@ -34,7 +34,8 @@ int stall_kind_of_culprit(const struct culprit *x)
 
 /* ---- the front: whose fault ------------------------------------------- */
 
-/* Return true if the front waits for @r: for its call or its completion. */
+/* Return true if the front collective waits for @r: for its call or its
+ * completion. */
 static bool is_waited_for(const struct snapshot *s,
                           const struct rank_snapshot *r)
 {
@@ -50,9 +51,9 @@ int stall_kind(const struct snapshot *s, const struct rank_snapshot *r)
 	return COHORT_VERDICT_NOT_FINISHED;
 }
 
-/* Find the ranks that the front waits for, and the reason.  Once all ranks have
- * called it, blame ranks that have not started rather than ranks that have not
- * finished. */
+/* Find the ranks that the front collective waits for, and the reason.  Once all
+ * ranks have called it, blame ranks that have not started rather than ranks
+ * that have not finished. */
 static void find_missing(const struct snapshot *s, struct cohort_verdict *v)
 {
 	const struct rank_snapshot *r, *end = s->ranks + s->size;
@@ -107,10 +108,11 @@ const struct rank_snapshot *stall_lock_holder(const struct snapshot *s)
 	return waiters ? holder : NULL;
 }
 
-/* Return the number of ranks of this process that have called the front.
- * Return 0 if a rank that has not called it waits for another rank, holds up
- * the others, or is gone, unless more than half of the ranks have left: they
- * may be right to leave. */
+/* Return the number of ranks of this process that have called the front
+ * collective.  Return 0 if it is known why another rank has not called it: the
+ * rank waits for some rank, holds up the others, or has left, or its thread has
+ * exited.  Ranks that have left count only if they are at most half of all
+ * ranks, because a majority may be right to leave. */
 static int count_joined(const struct snapshot *s)
 {
 	const struct rank_snapshot *r, *end = s->ranks + s->size;
@@ -163,8 +165,8 @@ bool stall_may_be_minority(const struct snapshot *s)
 	       2 * (joined + s->others_joined) < s->world;
 }
 
-/* If some of the ranks that the front waits for make no further call, blame
- * only these and return true. */
+/* If some of the ranks that the front collective waits for make no further
+ * call, blame only these and return true. */
 static bool blame_gone(const struct snapshot *s, struct cohort_verdict *v)
 {
 	const struct rank_snapshot *r, *end = s->ranks + s->size;
@@ -224,7 +226,7 @@ void stall_blame_culprits(const struct snapshot *s, struct cohort_verdict *v)
 	while (r < s->world && !rank_set_has(v->missing, r))
 		r++;
 	v->rank = r < s->world ? r : -1;
-	/* Culprits are not in the order of their numbers. */
+	/* The culprits are not sorted by rank. */
 	v->world_rank = v->rank >= 0 ? snapshot_world(s, v->rank) : -1;
 	if (v->world_rank < 0)
 		v->world_rank = x->world;
@@ -306,13 +308,13 @@ static void find_remote_fault(const struct snapshot *s, bool all_known,
 		if (!stall_is_at_fault(x, all_joined) ||
 		    (all_joined && !all_known))
 			continue;
-		/* If all have called, a stopped process explains why the others
-		 * do not start. */
+		/* If all ranks have called, a stopped process explains why the
+		 * other ranks do not start. */
 		if (all_joined && is_stopped &&
 		    x->kind != COHORT_VERDICT_PROCESS_STOPPED)
 			continue;
-		/* As in blame_gone(), do not blame ranks that may still
-		 * call. */
+		/* As in blame_gone(), if some ranks make no further call, blame
+		 * only these. */
 		if (is_gone && !stall_is_departure(x->kind))
 			continue;
 		/* A rank that waits is not at fault; its trail leads to the
@@ -357,9 +359,9 @@ const struct remote_rank *stall_first_different(const struct snapshot *s)
 	return x < end ? x : NULL;
 }
 
-/* If calls of ranks of other processes differ from this process's call, make
- * that the verdict.  Blame the first of these ranks if they are a minority, and
- * no rank otherwise. */
+/* If ranks of other processes have made a different call than this process,
+ * make this the verdict and return true.  Blame the first of these ranks if
+ * they are a minority, and no rank otherwise. */
 static bool find_different(const struct snapshot *s, struct cohort_verdict *v)
 {
 	const struct remote_rank *x, *end = s->remote + s->remote_count;
@@ -418,8 +420,8 @@ static void blame_remote(const struct snapshot *s, struct cohort_verdict *v)
 		v->kind = own.kind;
 }
 
-/* Return a rank that calls in the two communicators in another order than most
- * ranks, or -1. */
+/* Return a rank that calls in the two communicators in a different order from
+ * most ranks, or -1. */
 static int odd_in_crossing(const struct snapshot *s)
 {
 	const struct crossing *x = &s->crossing;
@@ -439,8 +441,9 @@ static int odd_in_crossing(const struct snapshot *s)
 }
 
 /* Find faults that no single rank shows.  If ranks use two communicators in
- * different orders, blame the odd one.  If all ranks of this process have
- * reached the front, blame the ranks of other processes that have not. */
+ * different orders, blame the rank that differs from the majority.  If all
+ * ranks of this process have reached the front collective, blame the ranks of
+ * other processes that have not. */
 static void find_others(const struct snapshot *s, struct cohort_verdict *v)
 {
 	const struct rank_snapshot *r;
@@ -496,7 +499,7 @@ const struct remote_rank *stall_remote_process(const struct snapshot *s,
 /* ---- the front ---------------------------------------------------------- */
 
 /* If a minority, in other processes, uses this communicator and another one in
- * a different order than the other ranks, blame that minority and return
+ * a different order from the other ranks, blame that minority and return
  * true. */
 static bool blame_order(const struct snapshot *s, struct cohort_verdict *v)
 {

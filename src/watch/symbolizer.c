@@ -43,8 +43,8 @@ static const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* Return true if the address is in the C library, the dynamic linker, the
- * kernel's page, or this library if it is a shared one. */
+/* Return true if the address is in the C library, the dynamic linker, the vDSO,
+ * or this library if it is a shared one. */
 static bool is_plumbing(const struct places *p, uintptr_t address)
 {
 	static const char *const starts[] = {

@@ -165,7 +165,8 @@ struct answers {
 
 /* Return the rank whose waits to follow, or NULL if no rank is at fault.  Ranks
  * that have called but not started are at fault only if all ranks have called
- * and some have done their part.  If none has done its part, all wait alike. */
+ * and some have done their part.  If none has done its part, all ranks wait
+ * alike, and none is at fault. */
 static const struct remote_rank *choose(const struct answers *a)
 {
 	const struct remote_rank *x, *best = NULL;

@@ -7,20 +7,20 @@
  *
  * If a rank of this process waits for a rank of another process, the other rank
  * may itself wait for a rank of a third process, in a communicator that this
- * process has no part in.  So each process is asked in turn, until one has a
- * rank that waits for no other, or until the trail reaches an operation for the
- * second time, which shows that the ranks wait in a cycle.
+ * process has no part in.  So each process is asked in turn, until one of them
+ * has a rank that waits for no other, or until the trail reaches an operation
+ * for the second time, which shows that the ranks wait in a cycle.
  */
 
 #include "watch/snapshot.h"
 
-/* Subject of the questions to other processes before a verdict on the front or
- * the transfer. */
+/* Subject of the questions to other processes before a verdict on the front
+ * collective or the transfer. */
 enum trail_start {
 	TRAIL_NONE,  /* no question: a rank of this process is at fault */
-	TRAIL_FRONT, /* the front or the transfer */
+	TRAIL_FRONT, /* the front collective or the transfer */
 	/* Operations in which ranks of this process wait, instead of calling
-	 * the front or the transfer. */
+	 * the front collective or the transfer. */
 	TRAIL_ELSEWHERE,
 };
 

@@ -35,8 +35,8 @@ void verdict_fini(struct verdict *verdict);
 void verdict_report(const struct snapshot *s, const struct rank_snapshot *r,
                     struct cohort_rank_report *out);
 
-/* Make the verdict on the front or the transfer, whichever @due says makes no
- * progress. */
+/* Make the verdict on the front collective or the transfer, whichever @due says
+ * makes no progress. */
 void verdict_stalled(const struct snapshot *s, const struct expiry *due,
                      struct verdict *out);
 

@@ -31,8 +31,8 @@ struct node {
 	/* Another communicator, in which the rank's thread is inside a call or
 	 * waits for one; or NULL. */
 	const struct cohort_comm *elsewhere;
-	/* If the rank has left, a clique that had ended before and in which it
-	 * had waited; or NULL. */
+	/* If the rank has left, a clique in which it had waited and that had
+	 * ended before it left; or NULL. */
 	const struct clique *left_after;
 
 	/* The clique for whose end the rank was blamed, or NULL; and the rank's
@@ -56,10 +56,10 @@ struct node {
 	/* Index of the first node that this node waits for, or -1 if it waits
 	 * for none. */
 	int to;
-	/* Doubt about that edge, from 0 for none to 2.  1 if the rank's thread
-	 * may wait for an operation that it has queued, or for another thread
-	 * of the rank, which waits.  2 if another thread of the rank waits, but
-	 * the rank's own thread is not asleep in a futex. */
+	/* Doubt about the edge to .to, from 0 for none to 2.  1 if the rank's
+	 * thread may wait for an operation that it has queued, or for another
+	 * thread of the rank, which waits.  2 if another thread of the rank
+	 * waits, but the rank's own thread is not asleep in a futex. */
 	int doubt;
 	/* Clique of the operation in which the node waits. */
 	const struct clique *in;
@@ -73,8 +73,8 @@ struct node {
 struct walk {
 	const struct clique *all; /* first clique in the list of all cliques */
 	struct waits *out;
-	/* Snapshot whose front determines the first nodes, which are the ranks
-	 * that the front waits for; or NULL. */
+	/* Snapshot whose front collective determines the first nodes, which are
+	 * the ranks that the front waits for; or NULL. */
 	struct snapshot *s;
 	/* True if the first node is instead the rank that the transfer in that
 	 * snapshot waits for. */
@@ -248,7 +248,7 @@ static bool is_missing(const struct cohort_comm *peer,
 }
 
 /* Return true if the ranks that have called collective @number have waited for
- * the other ranks as long as they may. */
+ * the other ranks until their deadline. */
 static bool is_overdue(const struct cohort_comm *c, uint64_t number)
 {
 	const struct clique *q = c->clique;
@@ -299,7 +299,8 @@ static void add_collective(struct walk *w, int from,
 			set_rank(&node, &q->comms[i], &p);
 			add_edge(w, from, node, q, number, name);
 		}
-	/* No rank of this process is missing, so one elsewhere may be. */
+	/* No rank of this process is missing, so a rank of another process may
+	 * be. */
 	if (q->world_size > q->size && w->links == before &&
 	    w->nodes[from].to < 0)
 		add_edge(w, from,
@@ -503,8 +504,8 @@ static void add_ended(struct walk *w, int from, const struct cohort_comm *c,
 	node = cause->rank >= 0 || world < 0
 	               ? node_of_rank(c->clique, cause->rank)
 	               : node_of_world(c->clique, world);
-	/* The cause's number counts collectives of @c, not of the root
-	 * group. */
+	/* The cause's collective number belongs to the clique of @c, not to the
+	 * root group. */
 	node.number = node.q == c->clique ? cause->collective : 0;
 	node.name = name_of(c, cause->collective);
 	name = cause->collective ? node.name : last_name(c);
@@ -517,7 +518,8 @@ static void add_ended(struct walk *w, int from, const struct cohort_comm *c,
 }
 
 /* Add the edges of a rank that waits in cohort_comm_subset(), or that has made
- * no call since one has timed out.  @called_ns is the time of its last call. */
+ * no call since such a call timed out.  @called_ns is the time of its last
+ * call. */
 static void add_subset(struct walk *w, int from, const struct cohort_comm *c,
                        uint64_t called_ns)
 {
@@ -536,8 +538,8 @@ static void add_subset(struct walk *w, int from, const struct cohort_comm *c,
 		if (rank_set_has(set, node.rank))
 			add_edge(w, from, node, q, 0, SUBSET);
 	}
-	/* Ranks of other processes may have called: add one as a last
-	 * resort. */
+	/* It is not known whether ranks of other processes have called, so add
+	 * an edge to one of them only if there is no other edge. */
 	node.c = NULL;
 	node.in_subset = true;
 	for (r = rank_set_next(set, -1); r >= 0 && w->nodes[from].to < 0;
@@ -554,7 +556,7 @@ static void add_edges(struct walk *w, int from, const struct cohort_comm *c,
                       uint64_t called_ns, bool with_helped)
 {
 	/* An end explains the node's wait only if it came after the node's last
-	 * call and after the first call of the front. */
+	 * call and after the first call of the front collective. */
 	const struct cohort_cause *cause =
 		end_after(w, c, MAX(w->since_ns, called_ns));
 	const uint64_t number = snapshot_undone(c);
@@ -577,12 +579,13 @@ static void add_edges(struct walk *w, int from, const struct cohort_comm *c,
 	add_transfers(w, from, c, number, true);
 	if (x->to < 0)
 		add_transfers(w, from, c, number, false);
-	/* A queued operation does not keep its thread from calling. */
+	/* A thread can make further calls while its operation is queued, so
+	 * this edge is doubtful. */
 	if (is_first && x->to >= 0 && !is_blocked && !x->has_called)
 		x->doubt = 1;
 }
 
-/* Return true if @c has waited for at least half as long as it may. */
+/* Return true if @c has waited for at least half of its deadline. */
 static bool has_waited_long(const struct cohort_comm *c)
 {
 	const uint64_t limit_ns = comm_limits(c, false).join_ns;
@@ -785,7 +788,8 @@ static int rank_in(const struct clique *q, const struct node *x)
 		    (x->c->world_rank == q->comms[i].world_rank &&
 		     clique_tree_root(x->q) == clique_tree_root(q)))
 			return q->comms[i].rank;
-	/* A rank of another process that was blamed for an end. */
+	/* The node may be a rank of another process that was blamed for the end
+	 * of a clique. */
 	return !x->c && x->ended && !clique_is_child(q) &&
 	                       clique_tree_root(x->ended) == q
 	               ? x->world
@@ -979,7 +983,7 @@ static void add_all(struct walk *w)
 
 /* ---- the front ---------------------------------------------------------- */
 
-/* Add the ranks that the front waits for as the first nodes. */
+/* Add the ranks that the front collective waits for as the first nodes. */
 static void add_starts(struct walk *w, const struct clique *q)
 {
 	const struct snapshot *s = w->s;
@@ -1029,7 +1033,7 @@ static void follow_waits(const struct clique *all, void *arg)
 	const struct node *x;
 	int starts;
 
-	/* Memory of a clique that has left the list may be freed. */
+	/* If the clique has left the list, its memory may be freed. */
 	while (q && q != w->here)
 		q = q->next_entered;
 	if (!q)
@@ -1065,8 +1069,8 @@ static void follow_waits(const struct clique *all, void *arg)
 	}
 }
 
-/* Follow the waits from the ranks that the front of @s waits for or, if
- * @is_transfer, the transfer of @s.  If @s is NULL, start at @start.  Store
+/* Follow the waits from the ranks that the front collective of @s waits for or,
+ * if @is_transfer, the transfer of @s.  If @s is NULL, start at @start.  Store
  * nothing if out of memory. */
 static void find(struct waits *out, struct snapshot *s, bool is_transfer,
                  const struct clique *here, const struct cohort_comm *start,
@@ -1087,7 +1091,7 @@ static void find(struct waits *out, struct snapshot *s, bool is_transfer,
 	w->since_ns = s ? UINT64_MAX : age_ns ? clock_now() - age_ns : 0;
 	clique_tree_call_all(follow_waits, w);
 	pages_free(w, sizeof(*w));
-	/* Asking the system takes time, so this is done without the lock. */
+	/* Querying the system takes time, so this is done without the lock. */
 	for (x = out->culprits; x < out->culprits + out->culprit_count; x++)
 		if (x->at.rank >= 0)
 			snapshot_thread(&x->at);
@@ -1184,11 +1188,10 @@ struct missing waits_question(const struct snapshot *s, const struct clique *q,
 }
 
 /* Add the trail of @s to the waits of @s, if it starts at one of two places:
- *
+ * 
  *  - at a culprit, where the waits of this process end
- *  - without culprits, at the operation that the snapshot is about: the front,
- *    or the transfer if @is_transfer
- */
+ *  - without culprits, at the operation that the snapshot is about: the front
+ *    collective, or the transfer if @is_transfer */
 static void add_trail(struct snapshot *s, const struct clique *q,
                       bool is_transfer)
 {

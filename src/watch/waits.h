@@ -21,9 +21,9 @@
 #define SUBSET "comm_subset"
 
 /*
- * Store in s->waits the reason why the front of @s, or its transfer, makes no
- * progress.  Start at the ranks of @clique that the front or transfer waits
- * for, and follow their waits.  Takes the lock of clique_tree.c.
+ * Store in s->waits the reason why the front collective of @s, or its transfer,
+ * makes no progress.  Start at the ranks of @clique that the front or transfer
+ * waits for, and follow their waits.  Takes the lock of clique_tree.c.
  */
 void waits_take(struct snapshot *s, const struct clique *clique,
                 bool is_transfer);
@@ -37,7 +37,8 @@ void waits_take(struct snapshot *s, const struct clique *clique,
 void waits_of(const struct cohort_comm *c, uint64_t number, uint64_t age_ns,
               struct waits *out);
 
-/* Return the operation that the snapshot's front or transfer waits for. */
+/* Return the operation that the snapshot's front collective or transfer waits
+ * for. */
 struct missing waits_question(const struct snapshot *s,
                               const struct clique *clique, bool is_transfer);
 

@@ -46,10 +46,11 @@ int watch_start(struct clique *clique, const struct watch_options *options,
 void watch_release(struct watch *watch);
 
 /*
- * Stop watching a clique that has ended or is closing.  Return NULL, or the
- * name of the part that has not returned by @deadline_ns.  Its thread may still
- * run and use the watch, so the watch is leaked on purpose, and the clique must
- * not be freed unless it is RECLAIMED.
+ * Stop watching a clique that has ended or is closing.  Return NULL if all
+ * parts of the watch have returned.  Otherwise return the name of a part that
+ * has not returned by @deadline_ns.  Its thread may still run and use the
+ * watch, so the watch is leaked on purpose, and the clique must not be freed
+ * unless it is RECLAIMED.
  */
 const char *watch_stop(struct watch *watch, uint64_t deadline_ns);
 

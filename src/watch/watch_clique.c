@@ -189,7 +189,7 @@ static void sample_details(struct watch *g, struct snapshot *s)
 }
 
 /* Take a snapshot with all that a text needs except stacks.  Read the ranks'
- * progress last, because asking the system about threads takes time. */
+ * progress last, because querying the system about threads takes time. */
 static void sample_with_threads(struct watch *g, struct snapshot *s)
 {
 	snapshot_take(s, g->clique);
@@ -223,7 +223,8 @@ static uint64_t shortest_own(const struct watch *g, int rank)
 	return ns;
 }
 
-/* Return the shortest deadline of any call made since the last sample. */
+/* Return the shortest deadline that applies to calls in flight, the next calls
+ * or the prober. */
 static uint64_t shortest(const struct watch *g)
 {
 	const struct cohort_deadlines *d = &g->clique->deadlines;
@@ -260,8 +261,8 @@ static uint64_t period(const struct watch *g)
 
 /* ---- stops ------------------------------------------------------------ */
 
-/* Interval between readings of the activity; shorter than any stop that
- * counts. */
+/* Interval between readings of the process's activity; shorter than any stop
+ * that counts. */
 #define ACTIVITY_NS (MIN_GROSS_NS / 10)
 
 static void read_activity(struct watch *g, uint64_t now_ns)
@@ -402,7 +403,7 @@ static bool is_stuck(const struct subject *what, const struct snapshot *s)
 
 /* Return true if it is still open whether the ranks that have left or the ranks
  * that wait are to blame: a rank has left, less than half of the ranks have
- * called, and the others may still do either. */
+ * called, and the other ranks may still call or leave. */
 static bool may_all_leave(const struct snapshot *s,
                           const struct cohort_verdict *v)
 {
@@ -445,7 +446,8 @@ static bool is_settled(const struct watch *g)
 
 	if (g->ran_ns >= g->settles_ns)
 		return true;
-	/* If other processes were asked, the rank was not known before. */
+	/* If other processes were asked, the rank to blame was not known
+	 * before. */
 	return !now.waits && (g->asks || (now.rank == g->suspect.rank &&
 	                                  now.world == g->suspect.world &&
 	                                  now.ticket == g->suspect.ticket));
@@ -586,8 +588,8 @@ static void judge_with_evidence(struct watch *g)
 		forget_stacks(g);
 }
 
-/* Report the verdict that is due on the front or a transfer.  Return the time
- * at which to check again. */
+/* Report the verdict that is due on the front collective or a transfer.  Return
+ * the time at which to check again. */
 static uint64_t judge(struct watch *g)
 {
 	struct expiry due = expiry_next(&g->now);
@@ -805,8 +807,8 @@ static void resume_verdict(struct watch *g)
 	g->next_ns = g->ran_ns + MIN_PERIOD_NS; /* another report may be due */
 }
 
-/* Return true if a communicator that this one was split from has a cause.  Then
- * this one will also get a cause shortly. */
+/* Return true if a communicator that this one was split from has a cause.  This
+ * communicator will then soon get a cause as well. */
 static bool parent_has_ended(const struct clique *q)
 {
 	const struct cohort_comm *above = q->comms->above;

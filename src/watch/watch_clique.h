@@ -16,10 +16,10 @@
 #include "watch/verdict.h"
 #include "watch/watch.h"
 
-/* Subject of a verdict: the front, or a transfer. */
+/* Subject of a verdict: the front collective, or a transfer. */
 struct subject {
-	/* Number of the front, or index of the transfer; 0 if there is
-	 * neither. */
+	/* Number of the front collective, or index of the transfer; 0 if there
+	 * is neither. */
 	uint64_t number;
 	int rank;          /* the transfer's rank; -1 for the front */
 	uint64_t since_ns; /* start of the clock, as in the verdict */

@@ -62,7 +62,7 @@ static struct watch *watch_alloc(struct clique *q,
 		watch_free(g);
 		return NULL;
 	}
-	/* The watch is due now, so that the clique is sampled at once. */
+	/* The watch is due now, so that the clique is sampled immediately. */
 	g->ran_ns = g->next_ns = clock_now();
 	g->now.slow_ns = options->slow_ns;
 	atomic_init(&g->log_state,
@@ -82,8 +82,8 @@ static bool must_stop;
 /* Signaled when a watch reaches WATCH_OVER. */
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 
-/* Lock held while the watchdog's thread is started or joined.  Taken before the
- * other lock. */
+/* Lock held while the watchdog's thread is started or joined.  Acquired before
+ * `lock`. */
 static pthread_mutex_t life_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* The watchdog's thread.  Guarded by life_lock. */
@@ -154,8 +154,8 @@ static int add(struct watch *g)
 
 	pthread_mutex_lock(&life_lock);
 	if (!runs) {
-		/* Needs no lock, because the only thread that reads it is not
-		 * running. */
+		/* Needs no lock, because the only thread that reads this flag
+		 * is not running. */
 		must_stop = false;
 		err = thread_start(&watchdog, watchdog_main, NULL,
 		                   "cohort/watch");
