@@ -13,7 +13,8 @@
 
 #define PREFIX "COHORT_"
 
-/* All variables that the library reads; scripts/lint.sh checks this. */
+/* All variables that the library reads; scripts/lint.sh checks that the list is
+ * complete. */
 /* clang-format off */
 static const char *const known[] = {
 	"COHORT_CONNECT",

@@ -40,7 +40,7 @@ static bool is_plain(unsigned char c)
 }
 
 /* Write the character of @n bytes at @s, escaped if necessary.  If @n is 0, the
- * byte at @s is not a valid character. */
+ * byte at @s is not valid UTF-8, so write U+FFFD. */
 static void put_special(struct json *json, const unsigned char *s, int n)
 {
 	static const char digits[] = "0123456789abcdef";

@@ -57,8 +57,8 @@ void thread_state(int tid, char state[THREAD_STATE_SIZE]);
  */
 int thread_awaits(int tid);
 
-/* Like thread_lives() and thread_state(), but for a thread of process @pid.  If
- * this process lacks permission to read a detail, it is omitted. */
+/* Like thread_lives() and thread_state(), but for a thread of process @pid.
+ * Details that this process lacks permission to read are omitted. */
 bool thread_of_lives(int64_t pid, int tid, char name[THREAD_NAME_SIZE]);
 void thread_of_state(int64_t pid, int tid, char state[THREAD_STATE_SIZE]);
 

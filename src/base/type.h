@@ -9,7 +9,7 @@
 
 #include <cohort/cohort.h>
 
-/* Number of bits that hold any type. */
+/* Number of bits that can hold any type. */
 #define TYPE_BITS 5
 #define TYPE_LAST COHORT_C128
 

@@ -48,7 +48,7 @@ struct dump {
 	const struct flight *flight;
 	int dir;
 	struct workspace *space;
-	size_t most; /* maximum entries per rank in files of all ranks */
+	size_t most; /* maximum entries per rank in a file about all ranks */
 	char description[32];
 	int err;    /* first error, or 0 */
 	char *what; /* file or directory with that error */

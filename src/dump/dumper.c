@@ -44,7 +44,7 @@ struct dumper {
 	/* Used by the job only. */
 	struct flight flight;
 	struct saved_verdict saved_verdict;
-	struct stack_traces taken;     /* for a requested dump */
+	struct stack_traces taken;     /* stacks for a requested dump */
 	struct topic topics[VERDICTS]; /* topics of the verdicts so far */
 	unsigned topics_count;
 

@@ -48,7 +48,7 @@ struct waker {
 	struct fifo fifo;
 	char path[512]; /* "" without a FIFO; constant while is_used */
 
-	/* Constant once it is in the list. */
+	/* Constant once the waker is in the list. */
 	struct waker *next;
 };
 

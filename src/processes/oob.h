@@ -21,8 +21,7 @@ struct oob {
 	const struct own_bootstrap *own; /* NULL if the table is the
 	                                  * program's */
 
-	/* Information about the other processes, if this process can watch
-	 * them. */
+	/* State of the other processes, some of which may not be watched. */
 	struct peers *peers;
 	struct peer_address address;
 

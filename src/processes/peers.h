@@ -103,7 +103,7 @@ void peers_leave(struct peers *peers);
 /* Acquire a reference, for a generation that may be abandoned. */
 void peers_get(struct peers *peers);
 
-/* Release a reference.  The last one frees @peers. */
+/* Release a reference.  The release of the last one frees @peers. */
 void peers_put(struct peers *peers);
 
 /* Open the pages and wake pipes of the other processes, and watch these

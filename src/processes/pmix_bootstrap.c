@@ -435,7 +435,7 @@ static int test(void *request)
 }
 
 /* Keep the request, so that its errors can be explained.  The next request, or
- * the end of the group, drops the kept one. */
+ * the end of the group, releases it. */
 static int release(void *request)
 {
 	(void)request;

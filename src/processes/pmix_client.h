@@ -28,9 +28,9 @@ struct pmix_client {
 	 * end of each process after all events that the process has sent. */
 	bool has_events;
 
-	/* True if the caller must free the value that pmix_get_callback gets.
-	 * This is known only for OpenPMIx 4.2 and 5.0.  With other versions the
-	 * value is not freed, and may leak. */
+	/* True if the caller must free the value that pmix_get_callback
+	 * receives.  This is known only for OpenPMIx 4.2 and 5.0.  With other
+	 * versions the value is not freed, and may leak. */
 	bool gives_values;
 };
 
@@ -54,8 +54,8 @@ int pmix_client_open(const struct patience *patience,
  * threads wait for the server without a deadline. */
 extern atomic_int pmix_client_threads;
 
-/* True once the process is exiting, so that these threads must end.  exit()
- * waits for them for up to a second. */
+/* True once the process is exiting.  The threads that pmix_client_threads
+ * counts must then end; exit() waits for them for up to a second. */
 extern atomic_bool pmix_client_ends;
 
 #endif

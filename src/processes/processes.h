@@ -44,7 +44,7 @@ struct process_record {
 	int64_t settings[SETTINGS];
 
 	/* Set of the process's devices, and a hash of CUDA_VISIBLE_DEVICES,
-	 * which determines the numbers of devices. */
+	 * which determines how devices are numbered. */
 	uint64_t devices[COHORT_RANK_WORDS];
 	uint64_t visible;
 

@@ -184,9 +184,9 @@ static bool any_is_late(const struct prober *p)
 
 /* ---- the thread ------------------------------------------------------- */
 
-/* Query all ranks of a clique if one is late.  The thread makes all its native
- * calls in probe_rank(), even the first, because prober_stop() has no deadline
- * for calls made elsewhere. */
+/* Query all ranks of a clique if the oldest operation of one of them is late.
+ * The thread makes all its native calls in probe_rank(), even the first,
+ * because prober_stop() has no deadline for calls made elsewhere. */
 static void probe(struct asker *a, struct prober *p)
 {
 	struct clique *q = p->clique;

@@ -37,8 +37,8 @@ struct prober {
 	/* Guarded by the lock in prober.c. */
 	struct prober *next;
 	unsigned round; /* number of the last round of checks done */
-	/* Thread that replaces one that hangs at this clique; NULL once
-	 * used. */
+	/* Spare thread to replace a thread that hangs while it works on this
+	 * clique; NULL once used. */
 	struct asker *replacement;
 
 	/* Owned by the probing thread. */

@@ -124,8 +124,9 @@ static inline bool rank_has_left(const struct rank_snapshot *r)
 	return r->closed || r->returned;
 }
 
-/* Return true if the rank has left, or if its thread ended with a run.  In the
- * latter case another thread or run may still make the rank's next call. */
+/* Return true if the rank has left, or if its thread ended with the last
+ * cohort_group_run().  In the second case, another thread or run may still make
+ * the rank's next call. */
 static inline bool rank_is_gone(const struct rank_snapshot *r)
 {
 	return rank_has_left(r) ||

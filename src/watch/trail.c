@@ -16,15 +16,15 @@
 /* Maximum length of a trail of waits, in operations. */
 #define MAX_STEPS 256
 
-/* Time after which a trail is not followed further.  The last question may take
- * a second longer, see remote->ask(). */
+/* Maximum time to follow a trail.  The last question may take a second longer,
+ * see remote->ask(). */
 #define TRAIL_NS NS_PER_S
 
 /* Maximum number of attempts to follow a trail that leads to no rank at
  * fault. */
 #define MAX_TRIES 5
 
-/* Time after which a trail is not followed again. */
+/* Time after which there is no further attempt to follow a trail. */
 #define TRIES_NS UINT64_C(200000000)
 
 /* Time between two attempts to follow a trail. */

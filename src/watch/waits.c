@@ -621,9 +621,9 @@ static void add_waits_for_others(struct walk *w, int from, int tid,
 }
 
 /* Add the edges of other threads that call for the rank of node @from in other
- * communicators of the family: of the thread that the rank's own thread is
- * joining, and of threads that have waited for long, because one of these may
- * be the thread that will make the missing call. */
+ * communicators of the family.  These are the thread that the rank's own thread
+ * is joining, and threads that have waited for long: one of them may be the
+ * thread that will make the missing call. */
 static void add_other_threads(struct walk *w, int from, uint64_t called_ns)
 {
 	const struct cohort_comm *c = w->nodes[from].c, *x;
@@ -1152,7 +1152,8 @@ static void put_trail(struct waits *w, const struct trail *t)
 		w->culprit_count = 0;
 	else
 		*w->culprits = *t->waits.culprits;
-	/* The links so far lead to the cycle, but are not in it. */
+	/* The links so far lead to the cycle, but are not in it, so drop
+	 * them. */
 	if (w->is_cycle && !t->returns)
 		w->link_count = 0;
 	for (i = 0; i < t->waits.link_count; i++)

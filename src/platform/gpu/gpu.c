@@ -133,8 +133,8 @@ int gpu_platform_open(const struct platform **out, int *devices_out)
 void gpu_platform_describe(struct cohort_platform_info *info)
 {
 	pthread_mutex_lock(&lock);
-	/* Without devices NCCL was not opened, but a diagnosis needs both
-	 * libraries. */
+	/* If there are no devices, NCCL was not opened, but a diagnosis needs
+	 * both libraries. */
 	if (libraries.cudart && !libraries.nccl)
 		gpu_load_nccl(&libraries, &table);
 	info->nccl_file = libraries.nccl_file;
