@@ -31,9 +31,9 @@ void outfile_begin(struct outfile *file, int dir, const char *name,
 
 void outfile_put(struct outfile *file, const char *bytes, size_t n);
 
-/* Start to write everything to disk.  The caller may then reuse the buffer for
- * another file.  To flush many files, call this for all of them before ending
- * any: the disk then writes them together. */
+/* Start to flush the file to disk, without waiting.  The caller may then reuse
+ * the buffer for another file.  To flush many files, call this for all of them
+ * before ending any: the disk then writes them together. */
 void outfile_send(struct outfile *file);
 
 /* Discard the new contents (call this instead of outfile_end()); an existing

@@ -53,7 +53,7 @@ struct dumper {
 	pthread_mutex_t clique_lock;
 
 	/* Guarded by clique_lock. */
-	struct clique *clique; /* NULL once it must not be read */
+	struct clique *clique; /* NULL once the clique must not be read */
 
 	pthread_mutex_t lock;
 	pthread_cond_t changed; /* signaled when a field below changes */

@@ -7,7 +7,7 @@
  *
  * Any thread may take a flight while ranks hang.  Taking one needs no lock, no
  * memory from the program's heap, and no native call except ncclGetVersion(),
- * because a hung thread may be blocking them.  A flight does not refer to the
+ * because a hung thread may block any of these.  A flight does not refer to the
  * clique, so it can be written slowly afterwards.
  */
 

@@ -77,7 +77,7 @@ struct environment_bootstrap {
 	uint64_t round;  /* round of the last request */
 	void *recv;      /* destination of the records of the current round */
 	int gone;        /* process whose end made the round fail; -1 if none */
-	uint64_t timeout_ns; /* limit for opening the group */
+	uint64_t timeout_ns; /* maximum time to open the group */
 	bool has_entered;    /* this process has locked DOOR at least once */
 	bool is_in;          /* this process has its slot in the file */
 	/* A round was completed, so all processes have opened the file. */

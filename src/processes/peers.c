@@ -404,8 +404,8 @@ static bool has_contributed(const struct page *page, uint64_t exchange)
 	       exchange;
 }
 
-/* Return true if a process will make no further contribution.  Its earlier
- * contributions are then visible. */
+/* Return true if a process will make no further contribution.  If so, its
+ * earlier contributions are visible. */
 static bool is_gone(const struct peer *x)
 {
 	const int state = atomic_load(&x->state);

@@ -66,8 +66,7 @@ const struct cohort_abort *notifier_current(void);
 
 /* Stop the notifier after the pending verdict has been passed on, or
  * immediately if callbacks are still deferred.  Return false if a callback has
- * not returned by
- * @deadline_ns. */
+ * not returned by @deadline_ns. */
 bool notifier_stop(struct notifier *n, uint64_t deadline_ns);
 
 #endif

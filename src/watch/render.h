@@ -3,8 +3,8 @@
 #define WATCH_RENDER_H
 
 /*
- * Writes the text of a verdict about the front or a transfer in two forms: a
- * line for errors and logs, and a block of several lines
+ * Writes the text of a verdict about the front collective (snapshot.h) or a
+ * transfer in two forms: a line for errors and logs, and a block of several lines
  *
  *   HANG   rank 2 has not called all_reduce 349 of "demo" (generation 1)
  *   why    it is busy in the program: thread 26235 "demo/2" is asleep in futex

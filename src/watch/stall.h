@@ -56,7 +56,7 @@ int stall_kind(const struct snapshot *s, const struct rank_snapshot *r);
 int stall_half_kind(const struct snapshot *s, const struct half *h);
 
 /* Return the first rank of another process whose call differs from the call of
- * this process's ranks, or NULL.  If there is one, the verdict is
+ * this process's ranks, or NULL.  If there is such a rank, the verdict is
  * COHORT_VERDICT_DIFFERENT_CALL. */
 const struct remote_rank *stall_first_different(const struct snapshot *s);
 

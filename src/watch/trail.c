@@ -216,7 +216,7 @@ static void ask_next(const struct clique *root, const struct missing *m,
 struct walk {
 	const struct clique *root; /* root of the family */
 	struct trail *t;
-	struct waits *w;       /* the member .waits of .t */
+	struct waits *w;       /* points to t->waits */
 	struct missing m;      /* the operation that the trail has reached */
 	char call[WAITS_CALL]; /* name of that operation */
 	struct {

@@ -515,7 +515,8 @@ static bool has_gathered(struct watch *g)
 		return true;
 	if (clock_now() < g->evidence_due_ns)
 		return false;
-	/* If the job has started, it ends soon and then wakes the watchdog. */
+	/* If the job has started, it ends soon and then wakes the watchdog, so
+	 * no deadline is needed. */
 	g->evidence_due_ns = UINT64_MAX;
 	if (!crew_cancel(&g->gathering))
 		return false;
@@ -807,8 +808,8 @@ static void resume_verdict(struct watch *g)
 	g->next_ns = g->ran_ns + MIN_PERIOD_NS; /* another report may be due */
 }
 
-/* Return true if a communicator that this one was split from has a cause.  This
- * communicator will then soon get a cause as well. */
+/* Return true if a parent of @q, at any level, has a cause.  @q will then soon
+ * get a cause as well. */
 static bool parent_has_ended(const struct clique *q)
 {
 	const struct cohort_comm *above = q->comms->above;

@@ -84,7 +84,7 @@ struct watch {
 	} evidence;
 	uint64_t evidence_due_ns;
 	struct subject asked_about;
-	struct suspect suspect; /* before evidence is gathered */
+	struct suspect suspect; /* the suspect before evidence was gathered */
 	/* Time until which a verdict waits while its suspect changes. */
 	uint64_t settles_ns;
 
