@@ -4,7 +4,8 @@
 
 /*
  * Writes the text of a verdict about the front collective (snapshot.h) or a
- * transfer in two forms: a line for errors and logs, and a block of several lines
+ * transfer in two forms: a line for errors and logs, and a block of several
+ * lines
  *
  *   HANG   rank 2 has not called all_reduce 349 of "demo" (generation 1)
  *   why    it is busy in the program: thread 26235 "demo/2" is asleep in futex
@@ -20,8 +21,8 @@
 void render_stall(const struct snapshot *s, const struct expiry *due,
                   struct verdict *out);
 
-/* Add the operation that the rank to blame, v->rank, has not called: "all_reduce
- * 3 of "dp.1"". */
+/* Add the operation that the rank to blame, v->rank, has not called:
+ * "all_reduce 3 of "dp.1"". */
 void render_missed(struct text *t, const struct snapshot *s,
                    const struct expiry *due, const struct cohort_verdict *v);
 
