@@ -29,7 +29,8 @@ struct backoff {
 	}
 
 /* Return a backoff for one of @threads threads that wait for each other.  If
- * they outnumber the cores, it yields from the start instead of spinning. */
+ * they outnumber the cores, the backoff yields from the start instead of
+ * spinning. */
 struct backoff backoff_among(int threads);
 
 /* Return the number of cores in the affinity mask of the first thread that

@@ -96,7 +96,7 @@ struct flight {
 
 	struct flight_rank *ranks;
 
-	/* Meetings of the collectives with the numbers from @lowest on. */
+	/* Call times of the collectives with the numbers from @lowest on. */
 	uint64_t lowest;
 	size_t meetings_count;
 	struct flight_meeting *meetings;

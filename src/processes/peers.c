@@ -97,7 +97,7 @@ static struct page *make_page(const struct peers *p, int *fd_out)
 }
 
 /* Create this process's page and wake pipe.  If either fails, create neither,
- * and leave the machine in the address 0. */
+ * and leave out->machine at 0. */
 static void make_own(struct peers *p, struct peer_address *out)
 {
 	p->page = make_page(p, &p->page_fd);

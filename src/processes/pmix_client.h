@@ -22,7 +22,7 @@ struct pmix_client {
 	PMIX_ABI_FUNCTIONS(PMIX_MEMBER)
 #undef PMIX_MEMBER
 	struct pmix_proc own; /* job and number of this process */
-	uint32_t processes;   /* processes of the job */
+	uint32_t processes;   /* number of processes in the job */
 
 	/* True if the server passes events between processes, and reports the
 	 * end of each process after all events that the process has sent. */

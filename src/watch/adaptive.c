@@ -12,7 +12,7 @@
 #define SIZES 65
 #define KINDS (OP_BATCH + 1)
 
-/* Maximum number of observations at one sample. */
+/* Maximum number of operations to observe at one sample. */
 #define MOST_AT_ONCE 64
 
 /* ---- estimates -------------------------------------------------------- */

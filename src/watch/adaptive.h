@@ -65,7 +65,7 @@ struct adaptive {
 /* ---- an estimate: pure functions -------------------------------------- */
 
 struct estimate {
-	bool is_begun;     /* true if the first operation was seen (C) */
+	bool is_begun;     /* the first operation was seen, see C above */
 	uint64_t seen;     /* number of observations */
 	uint64_t began_ns; /* time at which the window .now was started */
 	struct window {

@@ -11,8 +11,8 @@
 #define ROW "\nwait   "
 
 /* Return true if the rank's call at time @then in one communicator came first,
- * and blocks its call at time @later in the other communicator.  A time of 0
- * means that the rank has not made that call. */
+ * and blocks its call at time @later in the other communicator.  If a time is
+ * 0, the rank has not made that call. */
 static bool is_made_first(const struct crossing_side *side, uint64_t then,
                           uint64_t later, bool is_held, bool later_has_started,
                           bool all_joined)

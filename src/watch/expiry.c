@@ -101,7 +101,7 @@ static struct expiry expired_clock(const struct snapshot *s, uint64_t began_ns)
 	return (struct expiry){ .next_ns = s->now_ns, .since_ns = began_ns };
 }
 
-/* Return the clock of the front collective that expires first.  Its next_ns is
+/* Return the first clock of the front collective to expire.  Its next_ns is
  * UINT64_MAX if no clock expires. */
 static struct expiry first_clock(const struct snapshot *s)
 {

@@ -339,7 +339,7 @@ void snapshot_take(struct snapshot *s, struct clique *q)
 	place = atomic_load(&q->reaping_place);
 	s->reaping_rank = place < 0 ? -1 : q->comms[place].rank;
 	s->probing = atomic_load(&q->probing) - 1;
-	/* This collective has become the front collective since the last
+	/* Another collective has become the front collective since the last
 	 * snapshot. */
 	if (front && s->front > front)
 		s->moved_ns = s->now_ns;

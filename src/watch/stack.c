@@ -77,12 +77,12 @@ static struct question questions[QUESTIONS];
 static _Atomic uint64_t under_way[SIGNALS];
 
 /* Atomic; number of bytes that the unwinder needs on a stack, or 0 if the
- * unwinder takes a lock and must not be used.  Relaxed, because every start
- * sets the same value. */
+ * unwinder takes a lock and must not be used.  Relaxed, because every
+ * stack_prepare() stores the same value. */
 static atomic_size_t walk_room;
 
 /* Atomic; functions of Python if it is in the process, otherwise NULL.
- * Relaxed, because every start sets the same values. */
+ * Relaxed, because every stack_prepare() stores the same values. */
 static int (*_Atomic python_is_initialized)(void);
 static int (*_Atomic python_holds_lock)(void);
 

@@ -216,7 +216,8 @@ void stall_blame_culprits(const struct snapshot *s, struct cohort_verdict *v)
 		return;
 	}
 	if (!s->waits.culprit_count) {
-		/* The rank has left after an end that is no rank's fault. */
+		/* The rank has left after a communicator ended through no
+		 * rank's fault. */
 		if (snapshot_rank(s, v->rank) &&
 		    snapshot_rank(s, v->rank)->gave_up)
 			blame_nobody(v);

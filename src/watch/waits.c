@@ -680,7 +680,7 @@ static void follow(struct walk *w, int from)
 	for (i = 0; i < n && !has_left; i++)
 		add_edges(w, from, comms[i], called_ns, false);
 	/* A rank that has left will not call, no matter what its thread does,
-	 * but another rank may be the reason. */
+	 * but another rank may be the reason why it left. */
 	for (i = 0; i < n && has_left; i++) {
 		cause = end_after(w, comms[i], called_ns);
 		if (!cause || cause->world_rank == comms[i]->world_rank)

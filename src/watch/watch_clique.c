@@ -299,8 +299,8 @@ static void detect_stop(struct watch *g, uint64_t asked_ns)
 	uint64_t active = active_ns(g, now);
 
 	gross = MAX(gross, MIN_GROSS_NS);
-	/* Count the active time as if the thread had run first and slept
-	 * afterward. */
+	/* Treat the active time as if the thread had spent it running, and had
+	 * slept only afterward. */
 	if (stops_record(&g->now.stops, g->ran_ns + active,
 	                 clock_after(asked_ns, active), now, gross))
 		count_up(&g->clique->counts.stops);

@@ -36,7 +36,7 @@ const char *gpu_find_library(void);
 
 /* Return notes on the open libraries as sentences, or "" if there are none.
  * Only one thread at a time may call this.  Later calls return the text of the
- * first. */
+ * first call. */
 const char *gpu_notes(const struct gpu_libraries *libraries,
                       const struct platform *table);
 
