@@ -196,7 +196,7 @@ static bool is_unknown(int64_t pid)
 /* Open the page and the wake pipe of one process.  The pidfd is opened first:
  * if the page then proves to be the right one, its process still had the pid
  * when the pidfd was opened.
- * 
+ *
  * The process may be ending, or may have ended after it sent the address.  In
  * these cases its pid is unknown, or its descriptors cannot be opened. */
 static void connect_one(const struct peers *p, struct peer *x,

@@ -1189,7 +1189,7 @@ struct missing waits_question(const struct snapshot *s, const struct clique *q,
 }
 
 /* Add the trail of @s to the waits of @s, if it starts at one of two places:
- * 
+ *
  *  - at a culprit, where the waits of this process end
  *  - without culprits, at the operation that the snapshot is about: the front
  *    collective, or the transfer if @is_transfer */

@@ -291,8 +291,8 @@ struct row;
 struct bench_operation {
 	double round_ns;      /* intended time of a case in a round */
 	uint64_t least, most; /* limits on the number of operations per round */
-	size_t row;         /* number of cases in a row of the report */
-	const char *legend; /* explanation of the table, or NULL */
+	size_t row;           /* number of cases in a row of the report */
+	const char *legend;   /* explanation of the table, or NULL */
 
 	/* Make the cases. Return an enum cli_exit; if it is not CLI_OK, an
 	 * error was printed. */
