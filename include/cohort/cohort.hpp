@@ -53,9 +53,9 @@
  *    exception destroys it, it first calls cohort_comm_fail().
  *  - A bound object calls cohort_comm_unbind(); if an exception destroys it, it
  *    first calls cohort_comm_fail().
- *  - Memory waits up to 10 s for the operations that the rank has submitted,
- *    then is freed.  If an operation still uses it, or has ended with
- *    COHORT_WEDGED, it stays allocated.  If an exception destroys memory while
+ *  - A Memory waits up to 10 s for the operations that the rank has submitted,
+ *    and then frees its memory.  If an operation still uses it, or has ended
+ *    with COHORT_WEDGED, it stays allocated.  If an exception destroys memory while
  *    an operation is in flight, the rank fails before the wait.  The wait does
  *    not cover operations of a child communicator.  If a child uses the memory,
  *    synchronize the child first; otherwise the destructor waits for the device

@@ -317,8 +317,9 @@ COHORT_API int cohort_group_abandoned(const struct cohort_group *group,
  *  - the rank that the cause blames;
  *  - the ranks that the cause lists as missing, unless they are more than half
  *    of all ranks;
- *  - the ranks whose workers were abandoned, unless they are more than half of
- *    all ranks, another rank is to blame, and the abort has finished.
+ *  - the ranks whose workers were abandoned.  But these are kept if another
+ *    rank is to blame, the abort has finished, and they are more than half of
+ *    all ranks.
  *
  * If these rules select every rank, the function returns none.  May be called
  * from any thread; does not block.

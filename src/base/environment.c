@@ -182,9 +182,9 @@ int environment_deadline(uint64_t *ns)
 	if (strcmp(text, "off") != 0)
 		return error_set(
 			COHORT_INVALID,
-			"COHORT_DEADLINE is \"%s\" in the environment, "
-			"not off, or a time such as 500ms, 30s, 5m or "
-			"1h",
+			"COHORT_DEADLINE is \"%s\" in the environment: "
+			"set it to off, or to a time such as 500ms, "
+			"30s, 5m or 1h",
 			text);
 	*ns = COHORT_FOREVER;
 	return COHORT_OK;

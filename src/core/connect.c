@@ -55,8 +55,8 @@ static struct connection *connection_create(const struct platform *p, int n,
 }
 
 /* Call @fn, which calls NCCL.  If ranks of other threads or processes take
- * part, end the memory section during the call, because those ranks may be
- * waiting for a collective with this process. */
+ * part, leave the memory section for the duration of the call, because those
+ * ranks may be waiting for a collective with this process. */
 static int call_nccl(struct connection *c, int (*fn)(struct connection *c))
 {
 	int rc;

@@ -231,7 +231,7 @@ int mismatch_describe(const struct rank_calls *v, uint64_t number,
 	return right;
 }
 
-/* End the clique with @cause, after adding a description of the calls to it. */
+/* Add a description of the calls to @cause, and end the clique with it. */
 static void fire(struct clique *q, const struct rank_calls *v, uint64_t number,
                  struct cohort_cause *cause)
 {

@@ -26,7 +26,7 @@ enum {
 	SETTINGS,
 };
 
-/* Record that a process sends to the others in an exchange. */
+/* The record that each process sends to the others in an exchange */
 struct process_record {
 	uint32_t purpose; /* purpose of the exchange */
 	/* COHORT_OK, or the reason why the process cannot take part */

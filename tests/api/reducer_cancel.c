@@ -531,7 +531,7 @@ Test(reducer_cancel, finish_on_of_a_canceled_step_ends_the_group)
 	expect_that_all_ends();
 }
 
-Test(reducer_cancel, finish_on_after_a_completed_cancel_ends_the_group)
+Test(reducer_cancel, step_finished_on_a_stream_after_its_cancel_ends_the_group)
 {
 	begin_but_the_last(0);
 	cr_assert_eq(cohort_reducer_cancel(reducer(LAST), RANKS_SOON),

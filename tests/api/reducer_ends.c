@@ -602,7 +602,7 @@ Test(reducer_ends, ready_does_not_return_busy_while_another_thread_is_inside)
  * Buckets that become ready while the owner is in native calls are launched
  * later.
  */
-Test(reducer_ends, ready_returns_busy_to_an_owner_in_native_calls)
+Test(reducer_ends, reducer_calls_of_an_owner_in_native_calls_return_busy)
 {
 	struct cohort_reducer *r;
 	int k, left, rc = COHORT_OK;

@@ -253,7 +253,7 @@ static void run_sizes(const struct gaps *gaps)
 	run(rising, 4, gaps);
 }
 
-Test(neighbours, calls_on_adjacent_buffers_are_reduced, .timeout = 30)
+Test(neighbours, grouped_calls_reduce_adjacent_buffers, .timeout = 30)
 {
 	run_sizes(&none);
 }

@@ -8,9 +8,9 @@
 
 struct platform;
 
-/* Put the table in front of @real, which is from place_open() or place_table().
- * For groups that are opened later, it calls @see with the name of each NCCL
- * and CUDA function, on the thread that makes the call. */
+/* Make groups that are opened later call @see with the name of each NCCL and
+ * CUDA function before they call the function itself, on the same thread.
+ * @real: the table of these functions, from place_open() or place_table() */
 void observe_install(const struct platform *real,
                      void (*see)(const char *function));
 

@@ -44,8 +44,8 @@ static void refused(const char *text)
 	uint64_t ns = 5;
 
 	snprintf(message, sizeof(message),
-	         "COHORT_DEADLINE is \"%s\" in the environment, not off, or a "
-	         "time such as 500ms, 30s, 5m or 1h",
+	         "COHORT_DEADLINE is \"%s\" in the environment: set it to off, "
+	         "or to a time such as 500ms, 30s, 5m or 1h",
 	         text);
 	setenv("COHORT_DEADLINE", text, 1);
 	cr_assert_eq(environment_deadline(&ns), COHORT_INVALID, "%s", text);

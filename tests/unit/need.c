@@ -21,7 +21,7 @@ Test(need, platform_has_is_true_for_functions_that_exist)
 	cr_assert(platform_has(&older, FUNCTION_cudaMalloc));
 }
 
-Test(need, platform_has_is_false_for_a_missing_function)
+Test(need, platform_has_returns_false_for_a_missing_function)
 {
 	lacks[FUNCTION_ncclAlltoAll] = true;
 	cr_assert(!platform_has(&older, FUNCTION_ncclAlltoAll));

@@ -530,7 +530,7 @@ Test(peers_far, peers_await_noted_waits_until_all_processes_have_called_it)
 	close_parts();
 }
 
-Test(peers_far, peers_await_noted_skips_ended_and_detached_processes)
+Test(peers_far, wait_for_snapshots_skips_ended_and_detached_processes)
 {
 	open_parts();
 	peers_detach(parts[1].peers, parts[1].q);

@@ -445,7 +445,7 @@ Test(stack, stack_text_without_program_functions_is_complete)
 	cr_assert_str_eq(reported.text, "syscall+0x4 < qsort+0x4");
 }
 
-Test(stack, stack_text_has_eight_program_functions_and_all_between)
+Test(stack, stack_text_has_eight_program_frames_and_all_between_them)
 {
 	struct stack stack = { 0 };
 	struct stack_report reported;

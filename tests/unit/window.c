@@ -514,7 +514,7 @@ Test(window, connections_of_ranks_are_made_one_at_a_time)
 
 /* A window that waits for a section keeps newcomers out until it gives up. If a
  * connection also waits, they must stay out even then. */
-Test(window, new_section_waits_for_a_connection_if_a_window_gives_up)
+Test(window, new_section_waits_for_a_connection_after_a_window_times_out)
 {
 	struct clique *q = make_clique();
 	struct visit window = { .q = q, .opens = true };

@@ -3,8 +3,9 @@
 /*
  * Cells in which each rank has its own thread
  *
- * All ranks warm up and wait at a barrier. Then sound ranks call and wait, the
- * cell's fault strikes the victim, and the main thread waits, aborts or closes.
+ * All ranks warm up and wait at a barrier. Then the victim suffers the cell's
+ * fault, all other ranks call and wait, and the main thread waits, aborts or
+ * closes.
  */
 
 #include "cli/drill/drill.h"
@@ -104,8 +105,8 @@ static int spread(struct drill_rank *k, uint64_t *ticket)
 	                        ticket);
 }
 
-/* Call one collective, or two if @two is true, in reverse order on a victim of
- * BY_ORDER. @tickets is NULL in a batch. */
+/* Call one collective, or two if @two is true. In a cell of BY_ORDER the victim
+ * makes the two calls in reverse order. @tickets is NULL in a batch. */
 static int call(struct drill_rank *k, bool two, uint64_t *tickets)
 {
 	const bool backwards = is_odd(k, BY_ORDER) && k->run->place != AT_WAIT;

@@ -85,7 +85,7 @@ void parse_facts(struct values *v, struct json_object *o, struct flight *f);
 void parse_stacks(struct values *v, struct json_object *o, const char *process,
                   struct trace_stacks *stacks);
 
-/* Read the head of a rank, without its number. */
+/* Read the members of a rank but its number and its entries. */
 struct flight_rank parse_rank(struct values *v, struct json_object *o);
 
 /* Read an entry of a rank, and add its tag and label to the rank's tags. Return

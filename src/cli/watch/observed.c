@@ -512,13 +512,13 @@ static uint64_t first_arrival(const struct snapshot *s)
 	return first;
 }
 
-bool observed_end_is_due(struct observed *o, bool has_ended)
+bool observed_end_is_due(struct observed *o, bool is_awaited)
 {
-	if (!has_ended)
+	if (!is_awaited)
 		o->ended_ns = 0;
 	else if (!o->ended_ns)
 		o->ended_ns = o->now.now_ns;
-	if (!has_ended || o->reported_end ||
+	if (!is_awaited || o->reported_end ||
 	    o->now.now_ns - o->ended_ns < ENDS_NS)
 		return false;
 	o->reported_end = true;

@@ -199,9 +199,9 @@ bool observed_is_halted(struct watch *w, const struct observed *o,
                         const struct rank_snapshot *r, bool only_ended,
                         struct remote_rank *out);
 
-/* Return whether to report, once, that a process has ended while others wait
- * for it.  @has_ended is whether a rank now waits for such a process. */
-bool observed_end_is_due(struct observed *o, bool has_ended);
+/* Return true once, some time after ranks began to wait for a process that has
+ * ended.  @is_awaited: a rank now waits for such a process. */
+bool observed_end_is_due(struct observed *o, bool is_awaited);
 
 /* ---- observed_waits.c ---------------------------------------------------- */
 

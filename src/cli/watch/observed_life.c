@@ -163,18 +163,18 @@ bool observed_creation(struct watch *w, struct observed *o, bool *is_late)
 {
 	struct party p = { .since_ns = 0 };
 	struct remote_rank halted;
-	bool has_ended = false;
+	bool is_awaited = false;
 
 	*is_late = false;
 	if (o->parent)
 		return false;
 	find_party(w, o, false, &p);
 	for (int i = 0; i < o->now.size && p.since_ns; i++)
-		has_ended |= observed_is_halted(w, o, &o->now.ranks[i], true,
-		                                &halted);
+		is_awaited |= observed_is_halted(w, o, &o->now.ranks[i], true,
+		                                 &halted);
 	*is_late = is_due(&o->creation, w, o, p.since_ns);
 	if (p.since_ns)
-		*is_late |= observed_end_is_due(o, has_ended);
+		*is_late |= observed_end_is_due(o, is_awaited);
 	if (*is_late)
 		make_verdict(w, o, false, &p);
 	return p.since_ns;

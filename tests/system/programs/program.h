@@ -105,8 +105,8 @@ static inline void close_ranks(struct rank *ranks, int n)
 {
 	int i;
 
-	/* Since NCCL 2.31, a rank's end waits for the other ranks of the
-	 * machine. */
+	/* Since NCCL 2.31, the destruction of a rank waits for the other ranks
+	 * of the machine. */
 	NCCL(ncclGroupStart());
 	for (i = 0; i < n; i++)
 		NCCL(ncclCommFinalize(ranks[i].comm));

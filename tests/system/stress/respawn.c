@@ -42,7 +42,7 @@ struct life {
 	/* Rank and sum at which the generation ends; no end if the sum is
 	 * SUMS. */
 	int odd_rank, odd_sum;
-	bool is_error; /* an error of the rank; otherwise an abort */
+	bool is_error; /* end by an error of the rank, not by an abort */
 
 	bool has_callers;
 	atomic_bool is_stale; /* set after the respawn */
@@ -130,10 +130,8 @@ static void check_cause(const struct life *life, int rank)
 		            cause.status);
 }
 
-/*
- * Query the devices of the current generation, which can be this one or the
- * next.
- */
+/* Query the devices of the group.  If it has just been respawned, they are
+ * those of the next generation, not of @life. */
 static void ask_for_devices(const struct life *life)
 {
 	int r, devices[RANKS] = { 0 };
