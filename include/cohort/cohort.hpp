@@ -1324,8 +1324,8 @@ namespace detail
  *
  * An abandoned worker still needs this object, so the run and each worker hold
  * a reference, and the last one to release its reference destroys the object.
- * If no worker was abandoned, the run destroys the object immediately, because
- * workers that were never called release no reference.
+ * A worker that was never called does not release its reference.  So if no
+ * worker was abandoned, the run itself destroys the object.
  */
 template <class Worker>
 class job

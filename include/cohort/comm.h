@@ -273,9 +273,9 @@ COHORT_API int cohort_tag(struct cohort_comm *comm, const char *text);
  * A new communicator has the deadlines and on_verdict of this one, but its own
  * cause and abort handles, and is watched separately.  on_verdict is called for
  * it on another thread, perhaps at the same time as for this communicator.  The
- * new name is the name of this communicator, a dot and the color.  A rank keeps
- * its number in generation 1 (cohort_comm_origin()).  A new communicator can be
- * split again.
+ * new name is the name of this communicator, a dot and the color.  The
+ * number that a rank had in generation 1 stays available
+ * (cohort_comm_origin()).  A new communicator can be split again.
  *
  * If the new communicator (the child) ends, this one (the parent) continues.
  * If the parent ends, by a close or by a cause, the child ends; after
@@ -383,8 +383,8 @@ COHORT_API int cohort_comm_close(struct cohort_comm *comm);
  * communicator: this rank's other calls return COHORT_BUSY, and an abort waits
  * for the thread to leave, up to the abort deadline.  An abort ends the native
  * calls as it ends the library's own.  Until the thread leaves, it must not
- * wait for tickets of the group or call for other ranks: if the group ends,
- * such calls wait until the thread has left.
+ * wait for tickets of the group or make calls of other ranks: if the group
+ * ends, such calls wait until the thread has left.
  *
  * Native calls are not recorded, not compared with the calls of other ranks,
  * and not covered by tickets.  After the first enter, this rank's sends and

@@ -6,8 +6,8 @@
  * Groups: open a group over devices of the machine, create its communicators,
  * run a function on every rank, respawn after a failure, and close
  *
- * Before a group is split, one thread can call for all of its ranks, with the
- * group-level calls at the end of this header.
+ * Before a group is split, one thread can make the calls of all its ranks,
+ * with the group-level calls at the end of this header.
  */
 
 #include <stddef.h>
@@ -141,9 +141,10 @@ COHORT_API int cohort_group_split(struct cohort_group *group,
  * cohort_last_error() of that call: "the worker of rank 1 returned -1: root is
  * 9, not 0 to 3".  To report another reason, call cohort_comm_fail() first.
  *
- * After the worker has returned, no thread may call for its rank, not even on a
- * communicator that was split from the rank's communicator.  If other ranks
- * wait for a call of this rank, the group ends with COHORT_VERDICT_LEFT.
+ * After the worker has returned, no thread may make calls of its rank, not
+ * even on a communicator that was split from the rank's communicator.  If
+ * other ranks wait for a call of this rank, the group ends with
+ * COHORT_VERDICT_LEFT.
  *
  * No exception, panic or longjmp() may leave the worker.  pthread_exit() ends
  * the group, like the exit of any bound thread (cohort_comm_bind()).

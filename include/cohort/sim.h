@@ -146,8 +146,9 @@ enum cohort_fault_kind {
 	COHORT_FAULT_GARBLE = 14,
 };
 
-/* One scripted fault.  Only faults of a path strike more than once.  Later
- * versions add kinds, not fields. */
+/* One scripted fault.  A fault of a path between two devices strikes on every
+ * use of the path, all others only once.  Later versions add kinds, not
+ * fields. */
 struct cohort_fault {
 	int rank; /* rank in the communicator; -1 for any */
 

@@ -310,7 +310,8 @@ struct cohort_cause {
 	uint64_t ticket;     /* of the operation that failed; 0 if none */
 	uint64_t collective; /* number of the collective, from 1; 0 if none */
 	uint64_t time_ns;    /* time of the cause, on CLOCK_MONOTONIC */
-	uint64_t since_ns;   /* start of the clock of a passed deadline, or 0 */
+	/* time from which the expired deadline counts, or 0 */
+	uint64_t since_ns;
 	uint64_t deadline_ns; /* time that this deadline allowed, or 0 */
 
 	/* Set of ranks that had called the collective that was late or did not

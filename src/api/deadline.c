@@ -29,9 +29,9 @@ int deadlines_check(const char *owner, const struct cohort_deadlines *d)
 	for (i = 0; i < ARRAY_SIZE(all); i++)
 		if (all[i].ns && all[i].ns < LEAST_NS)
 			return error_set(COHORT_INVALID,
-			                 "%s%s is %llu ns, but times are "
-			                 "nanoseconds: the least is 1000000 "
-			                 "(1 ms)",
+			                 "%s%s is %llu, but the unit is "
+			                 "nanoseconds, and the minimum is "
+			                 "1000000 (1 ms)",
 			                 owner, all[i].name,
 			                 (unsigned long long)all[i].ns);
 	return COHORT_OK;

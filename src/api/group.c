@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Opens, splits, closes and queries groups, and makes calls for all ranks from
- * one thread
+ * Opens, splits, closes and queries groups, and makes the calls of all ranks
+ * from one thread
  */
 
 #include "api/group.h"

@@ -130,8 +130,8 @@ struct comm_tickets {
 	 * what the operations wrote. */
 	_Atomic uint64_t all_done;
 
-	/* True if a failed launch may have queued work that is followed by no
-	 * mark.  Written before the clique gets its cause; read by the reaper
+	/* True if a failed launch may have queued work without the mark that
+	 * follows completed work.  Written before the clique gets its cause; read by the reaper
 	 * once no thread is inside the communicator. */
 	bool unmarked;
 

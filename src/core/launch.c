@@ -23,7 +23,7 @@ enum plan launch_plan(const struct cohort_comm *comms, int n,
 		return PLAN_COPY;
 	if (ops->staged)
 		return PLAN_STAGED;
-	/* If one thread makes a call for several ranks, no rank has a list of
+	/* If one thread makes the call of several ranks, no rank has a list of
 	 * tensors. */
 	return n == 1 && ops->n > 1 && list_is_special(comms, ops, captured)
 	               ? PLAN_LIST

@@ -56,8 +56,8 @@ struct op {
 	 * has another name in messages, and does not match a call with device
 	 * memory. */
 	bool from_host;
-	/* True for a group-level call: one thread calls for all ranks, and
-	 * @stream is an element of its argument streams[]. */
+	/* True for a group-level call: one thread makes the calls of all ranks,
+	 * and @stream is an element of its argument streams[]. */
 	bool is_of_all;
 	/* State of the copies between host memory and the device (staging.h),
 	 * or NULL if the device can use the memory directly. */

@@ -126,8 +126,8 @@ static int prepare(struct cohort_comm *comms, int n, const struct op *ops,
 	if (rc != COHORT_OK)
 		return rc;
 	s->plan = launch_plan(comms, n, ops, s->captured);
-	/* One digest suffices, because a thread that calls for several ranks
-	 * makes the same call for each. */
+	/* One digest suffices, because a thread that makes the calls of several
+	 * ranks makes the same call for each. */
 	s->digest = agree_digest(ops);
 	s->meets = q->together && s->digest && !s->captured &&
 	           q->world_size > 1 && s->plan != PLAN_SPLIT;

@@ -24,16 +24,16 @@ find_held(const struct snapshot *s, const struct rank_snapshot **caller)
 	return NULL;
 }
 
-/* A thread that calls for several ranks in turn must not wait in one rank's
- * call, because it can make the next rank's call only after that. */
+/* A thread that makes the calls of several ranks in turn must not wait in one
+ * rank's call, because it can make the next rank's call only after that. */
 void notes_add_hint(struct text *t, const struct snapshot *s)
 {
 	const struct rank_snapshot *caller, *r = find_held(s, &caller);
 
 	if (r)
 		text_add(t,
-		         "; one thread calls for ranks %d and %d: use a "
-		         "group-level call, or COHORT_LAUNCH_AHEAD",
+		         "; one thread makes the calls of ranks %d and %d: use "
+		         "a group-level call, or COHORT_LAUNCH_AHEAD",
 		         snapshot_world(s, caller->rank),
 		         snapshot_world(s, r->rank));
 }

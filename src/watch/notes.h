@@ -14,7 +14,7 @@ void notes_add(struct text *t, const struct snapshot *s,
                const struct expiry *due, const struct cohort_verdict *v);
 
 /* If a rank is missing only because its thread is inside the call of another
- * rank, add "; one thread calls for ranks 0 and 1: ...". */
+ * rank, add "; one thread makes the calls of ranks 0 and 1: ...". */
 void notes_add_hint(struct text *t, const struct snapshot *s);
 
 #endif

@@ -136,8 +136,7 @@ static void add_place(struct text *t, const struct rank_snapshot *r,
 	else if (r->waiting && r->last.ticket)
 		text_add(t, "%s waits for its %s", who, record_name(&r->last));
 	else if (!r->alive)
-		text_add(t, "the thread that last called for %s has exited",
-		         who);
+		text_add(t, "the thread that last used %s has exited", who);
 	else
 		text_add(t, "%s is busy in the program", who);
 }

@@ -46,7 +46,8 @@ struct rank_snapshot {
 	/* The rank has called, and waits for the other ranks' calls before it
 	 * launches the front collective. */
 	bool meets;
-	bool in_call; /* the native call of the front has not returned */
+	/* the native call of the front collective has not returned */
+	bool in_call;
 	bool started;
 	bool done;
 	uint64_t arrived_ns;

@@ -32,7 +32,7 @@ int stall_kind_of_culprit(const struct culprit *x)
 	return x->kind ? x->kind : COHORT_VERDICT_REMOTE;
 }
 
-/* ---- the front: whose fault ------------------------------------------- */
+/* ---- whom to blame for the front collective ---------------------------- */
 
 /* Return true if the front collective waits for @r: for its call or its
  * completion. */
@@ -497,7 +497,7 @@ const struct remote_rank *stall_remote_process(const struct snapshot *s,
 	return x && x->is_process && x->kind == v->kind ? x : NULL;
 }
 
-/* ---- the front ---------------------------------------------------------- */
+/* ---- the front collective ----------------------------------------------- */
 
 /* If a minority, in other processes, uses this communicator and another one in
  * a different order from the other ranks, blame that minority and return

@@ -5,9 +5,10 @@
 /*
  * Names the frames of threads' stacks: functions, and places in files
  *
- * A job looks up the names of functions, because a lookup may need memory, a
- * lock or a disk that a hung thread holds.  The job works in stages: files,
- * then functions, then lines.  A verdict has the names that were found in time.
+ * A background thread looks up the names, so that a lookup that blocks (on
+ * memory, on a lock of the hung thread, on a disk) does not block the
+ * watchdog. It works in stages: files, then functions, then lines.  A verdict
+ * has the names that were found in time.
  */
 
 #include <stdatomic.h>

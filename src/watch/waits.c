@@ -102,7 +102,7 @@ static int world_of(const struct node *x)
 }
 
 /* Return true if both communicators belong to one node.  This is so if they are
- * the same rank in one family, or if one thread calls for both. */
+ * the same rank in one family, or if one thread makes the calls of both. */
 static bool is_same(const struct cohort_comm *a, const struct cohort_comm *b)
 {
 	const int t = comm_thread(a), u = comm_thread(b);

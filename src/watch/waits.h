@@ -9,7 +9,7 @@
  * A node is a rank with all its communicators.  Within a family (a group and
  * everything that was split from it), these are the communicators of one rank
  * of the root group.  Communicators of other groups belong to the node if the
- * same thread calls for them.  There is an edge from rank A to rank B if the
+ * same thread makes their calls.  There is an edge from rank A to rank B if the
  * thread of A waits in an operation that B has not called or not reached.  A
  * rank without edges is a culprit: other ranks wait for it, and it waits for no
  * rank.  If every rank that is reached has edges, they wait in a cycle.

@@ -33,7 +33,8 @@ static void close_two(void)
 
 TestSuite(handle, .init = open_two, .fini = close_two, .timeout = 60);
 
-/* Reopen the group so that one thread can call for each rank in turn. */
+/* Reopen the group so that one thread can make the calls of each rank in
+ * turn. */
 static void in_turn(void)
 {
 	close_two();

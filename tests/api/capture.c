@@ -675,7 +675,7 @@ Test(capture, group_call_is_refused_if_any_stream_is_captured)
 	cudaStream_t stream;
 	uint64_t ticket;
 
-	spread_not("the test calls for all ranks");
+	spread_not("the test makes the calls of all ranks");
 	o.allow_capture = 1;
 	group = ranks_open(RANKS, &o);
 	cr_assert_eq(table.cudaSetDevice(0), cudaSuccess);

@@ -32,7 +32,8 @@ static void close_two(void)
 
 TestSuite(comm, .init = open_two, .fini = close_two, .timeout = 30);
 
-/* Reopen the group so that one thread can call for each rank in turn. */
+/* Reopen the group so that one thread can make the calls of each rank in
+ * turn. */
 static void in_turn(void)
 {
 	close_two();

@@ -51,8 +51,8 @@ static void end_soon(struct cohort_group_options *o)
 		5000 * MS;
 }
 
-/* Make a sum with one thread, which calls for each rank in turn. No call may
- * block. */
+/* Make a sum with one thread, which makes the calls of each rank in turn. No
+ * call may block. */
 static void sum_in_turn(struct cohort_comm *comms[], int n)
 {
 	int32_t x[RANKS];

@@ -597,7 +597,7 @@ static void run_group(int kind, int n)
 {
 	struct bench b;
 
-	spread_not("the test calls for all ranks");
+	spread_not("the test makes the calls of all ranks");
 	bench_open(&b, kind, n);
 	each_config(kind, n, group_config, &b);
 	bench_close(&b);

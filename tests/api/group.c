@@ -24,7 +24,7 @@ Test(group, open_with_n_uses_the_first_n_devices)
 	struct cohort_group *group = ranks_open(3, NULL);
 	int devices[3] = { -1, -1, -1 };
 
-	spread_not("the test calls for all ranks");
+	spread_not("the test makes the calls of all ranks");
 	cr_assert_eq(cohort_group_size(group), 3);
 	cr_assert_eq(cohort_group_platform(group), place_platform());
 	cr_assert_eq(cohort_group_devices(group, devices), COHORT_OK);
@@ -334,7 +334,7 @@ Test(group, one_thread_can_all_reduce_and_broadcast_for_all_ranks)
 	struct cohort_group *group = ranks_open(3, NULL);
 	uint64_t first = 0, second = 0;
 
-	spread_not("the test calls for all ranks");
+	spread_not("the test makes the calls of all ranks");
 	cr_assert_eq(cohort_group_broadcast(group, send, recv, 1, COHORT_I32, 1,
 	                                    NULL, &first),
 	             COHORT_OK);
@@ -359,7 +359,7 @@ Test(group, group_call_with_one_invalid_argument_queues_nothing)
 	struct cohort_group *group = ranks_open(2, NULL);
 	uint64_t ticket = 77;
 
-	spread_not("the test calls for all ranks");
+	spread_not("the test makes the calls of all ranks");
 	expect(cohort_group_all_reduce(group, send, recv, 1, COHORT_I32,
 	                               COHORT_SUM, NULL, &ticket),
 	       COHORT_INVALID, "send is NULL");
@@ -382,7 +382,7 @@ Test(group, ticket_numbers_continue_after_the_split)
 	struct cohort_comm *comms[2];
 	uint64_t before = 0, after;
 
-	spread_not("the test calls for all ranks");
+	spread_not("the test makes the calls of all ranks");
 	ranks_launch_ahead();
 	group = ranks_open(2, NULL);
 	cr_assert_eq(cohort_group_all_reduce(group, send, recv, 1, COHORT_I32,

@@ -62,7 +62,7 @@ Test(group_calls, group_level_calls_keep_the_callers_device_current)
 	uint64_t ticket;
 	int d;
 
-	spread_not("the test calls for all ranks");
+	spread_not("the test makes the calls of all ranks");
 	fill();
 	for (d = 0; d < place_times(RANKS); d++) {
 		cr_assert_eq(p->cudaSetDevice(d), cudaSuccess);
@@ -135,7 +135,7 @@ Test(group_calls, failed_group_level_calls_keep_the_device_current)
 	size_t i;
 	int d;
 
-	spread_not("the test calls for all ranks");
+	spread_not("the test makes the calls of all ranks");
 	fill();
 	platform_override(failing_wrap(real));
 	for (i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
@@ -227,7 +227,7 @@ Test(group_calls, group_copy_moves_data_to_all_ranks_and_back)
 	struct cudaPointerAttributes a;
 	int r;
 
-	spread_not("the test calls for all ranks");
+	spread_not("the test makes the calls of all ranks");
 	fill_plain();
 	ranks_must(cohort_group_alloc(group, sizeof(in[0]), memory), "alloc");
 	for (r = 0; r < RANKS; r++) {
@@ -256,7 +256,7 @@ Test(group_calls, group_memory_calls_name_the_invalid_argument)
 	struct cohort_group *group = ranks_open(2, NULL);
 	struct cohort_comm *comms[2];
 
-	spread_not("the test calls for all ranks");
+	spread_not("the test makes the calls of all ranks");
 	fill_plain();
 	expect(cohort_group_alloc(group, 0, memory), COHORT_INVALID,
 	       "bytes is 0");
@@ -290,7 +290,7 @@ Test(group_calls, group_alloc_allocates_on_all_ranks_or_none)
 	struct cohort_group *group;
 	int r;
 
-	spread_not("the test calls for all ranks");
+	spread_not("the test makes the calls of all ranks");
 	platform_override(failing_wrap(place_open(RANKS)));
 	group = ranks_open(RANKS, NULL);
 	failing_at("cudaMalloc", 3, 0, cudaErrorMemoryAllocation);
@@ -324,7 +324,7 @@ Test(group_calls, group_memory_outlives_a_split_an_abort_and_a_respawn)
 	void *first[RANKS], *second[RANKS], *lost[RANKS] = { NULL };
 	struct cohort_group *group = ranks_open(RANKS, NULL);
 
-	spread_not("the test calls for all ranks");
+	spread_not("the test makes the calls of all ranks");
 	fill_plain();
 	ranks_must(cohort_group_alloc(group, sizeof(in[0]), first), "alloc");
 	ranks_must(cohort_group_alloc(group, sizeof(in[0]), second), "alloc");
@@ -348,7 +348,7 @@ Test(group_calls, group_copy_that_copies_nothing_leaves_the_group_unchanged)
 	void *memory[RANKS];
 	struct cohort_group *group;
 
-	spread_not("the test calls for all ranks");
+	spread_not("the test makes the calls of all ranks");
 	fill_plain();
 	platform_override(failing_wrap(place_open(RANKS)));
 	group = ranks_open(RANKS, NULL);
@@ -368,7 +368,7 @@ Test(group_calls, group_copy_that_fails_on_a_later_rank_ends_the_group)
 	void *memory[RANKS];
 	int d;
 
-	spread_not("the test calls for all ranks");
+	spread_not("the test makes the calls of all ranks");
 	fill_plain();
 	platform_override(failing_wrap(real));
 	for (d = 0; d < RANKS; d++) {

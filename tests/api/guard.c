@@ -802,7 +802,7 @@ Test(guard, group_level_calls_are_refused_if_launches_block)
 	struct cohort_comm *comms[2];
 	struct cohort_group *group;
 
-	spread_not("the test calls for all ranks");
+	spread_not("the test makes the calls of all ranks");
 	setenv("CUDA_LAUNCH_BLOCKING", "1", 1);
 	ranks_launch_ahead();
 	group = ranks_open(2, NULL);

@@ -59,7 +59,7 @@ static void open_all(void)
 	group = ranks_split(2, &o, c);
 }
 
-/* Open the group so that one thread can call for each rank in turn. */
+/* Open the group so that one thread can make the calls of each rank in turn. */
 static void open_ahead(void)
 {
 	group = ranks_ahead(2, &o, c);

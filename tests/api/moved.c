@@ -205,7 +205,7 @@ static void move_in_group(const struct cohort_group_options *options)
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
-Test(moved, every_moving_call_accepts_types_without_arithmetic)
+Test(moved, calls_that_only_copy_accept_types_without_arithmetic)
 {
 	move_in_group(NULL);
 }

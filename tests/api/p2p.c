@@ -919,7 +919,7 @@ static int both_call(struct cohort_comm *c, void *user)
 	return cohort_synchronize(c, RANKS_SOON) != COHORT_STALLED;
 }
 
-Test(p2p, stalled_message_that_both_ranks_called_blames_neither)
+Test(p2p, neither_rank_is_blamed_for_a_stall_after_send_and_receive)
 {
 	ranks_fault(1, 0, COHORT_FAULT_NEVER, 0);
 	stall(both_call, NULL, (struct cohort_deadlines){ .exec_ns = SHORT });

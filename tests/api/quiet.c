@@ -48,7 +48,7 @@ Test(quiet, library_threads_make_no_native_call_before_one_is_overdue)
 	const char *last;
 	uint64_t until;
 
-	spread_not("the test calls for all ranks");
+	spread_not("the test makes the calls of all ranks");
 	witness_ignore();
 	/* Do not count the calls that opened the group. */
 	before = witness_calls(&last);

@@ -28,7 +28,7 @@ static void close_all(void)
 
 TestSuite(redop, .init = open_all, .fini = close_all, .timeout = 60);
 
-/* Open the group so that one thread can call for each rank in turn. */
+/* Open the group so that one thread can make the calls of each rank in turn. */
 static void in_turn(void)
 {
 	close_all();

@@ -512,7 +512,7 @@ Test(reducer_cancel, cancel_ends_the_group_even_after_a_step_without_elements)
 	expect_that_all_ends();
 }
 
-Test(reducer_cancel, finish_on_of_a_canceled_step_ends_the_group)
+Test(reducer_cancel, canceled_step_finished_on_a_stream_ends_the_group)
 {
 	int i;
 

@@ -419,7 +419,7 @@ Test(stream_device, group_calls_name_the_stream_of_another_device)
 {
 	int32_t value[RANKS] = { 1, 2, 3 };
 
-	spread_not("the test calls for all ranks");
+	spread_not("the test makes the calls of all ranks");
 	make_foreign(place_open(RANKS));
 	group = ranks_open(RANKS, NULL);
 	refuse_at(RANKS, 2, value);
@@ -435,7 +435,7 @@ Test(stream_device, group_calls_name_the_destroyed_stream)
 {
 	int32_t value[RANKS] = { 1, 2, 3 };
 
-	spread_not("the test calls for all ranks");
+	spread_not("the test makes the calls of all ranks");
 	foreign = destroyed_stream();
 	is_dead = true;
 	group = ranks_open(RANKS, NULL);

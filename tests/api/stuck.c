@@ -477,7 +477,7 @@ static int open_two(void)
 
 Test(stuck, connection_that_is_made_after_the_timeout_is_freed)
 {
-	spread_not("the test calls for all ranks");
+	spread_not("the test makes the calls of all ranks");
 	place_skip_in_qemu("system calls have the numbers of its machine");
 	/* long enough for the thread to reach ncclCommInitAll() */
 	o.deadlines.init_ns = ABORT;

@@ -144,8 +144,8 @@ Test(subset, communicator_can_be_used_but_not_closed_during_a_subset)
 	uint64_t tickets[2];
 	int r;
 
-	spread_not("one thread calls for both ranks");
-	place_need_no_sync("one thread calls for both ranks");
+	spread_not("one thread makes the calls of both ranks");
+	place_need_no_sync("one thread makes the calls of both ranks");
 	group = ranks_ahead(2, NULL, comms);
 	ranks_must(cohort_unique_id(place_platform(), &ids[0]), "id");
 	start(&h[0], comms[0]);
@@ -177,7 +177,7 @@ Test(subset, subset_that_waits_ends_with_its_communicator)
 	struct cohort_group *group;
 	struct helper h = { .rc = 0 };
 
-	spread_not("one thread calls for both ranks");
+	spread_not("one thread makes the calls of both ranks");
 	group = ranks_split(2, NULL, comms);
 	ranks_must(cohort_unique_id(place_platform(), &ids[0]), "id");
 	start(&h, comms[0]);
@@ -539,7 +539,7 @@ Test(subset, subset_names_the_invalid_argument)
 	struct cohort_comm *comms[2];
 	struct cohort_group *group;
 
-	spread_not("one thread calls for both ranks");
+	spread_not("one thread makes the calls of both ranks");
 	group = ranks_split(2, NULL, comms);
 	ranks_must(cohort_unique_id(place_platform(), &ids[0]), "id");
 	expect_refused(NULL, &ids[0], own, 1, "comm is NULL");

@@ -351,7 +351,7 @@ Test(together, group_level_calls_launch_without_waiting)
 	void *recv[] = { &value[0], &value[1], &value[2] };
 	uint64_t ticket;
 
-	spread_not("the test calls for all ranks");
+	spread_not("the test makes the calls of all ranks");
 	options(COHORT_LAUNCH_TOGETHER);
 	group = ranks_open(3, &o);
 	for (int i = 0; i < 3; i++) {
@@ -562,7 +562,7 @@ Test(together, thread_that_calls_for_ranks_in_turn_gets_a_hint)
 	o.deadlines.join_ns = SHORT;
 	open_ranks(2);
 	expect(make(ONE, 0, &ticket), COHORT_STALLED,
-	       "; one thread calls for ranks 0 and 1: use a "
+	       "; one thread makes the calls of ranks 0 and 1: use a "
 	       "group-level call, or COHORT_LAUNCH_AHEAD");
 	close_ranks(2);
 }
@@ -576,12 +576,13 @@ Test(together, thread_that_split_the_group_and_calls_alone_gets_a_hint)
 	group = ranks_split(2, &o, comms);
 	expect(cohort_all_reduce(comms[0], &x, &x, 1, COHORT_I32, COHORT_SUM,
 	                         cohort_comm_stream(comms[0]), NULL),
-	       COHORT_STALLED, "; one thread calls for ranks 0 and 1: ");
+	       COHORT_STALLED,
+	       "; one thread makes the calls of ranks 0 and 1: ");
 	cr_assert_eq(cohort_group_close(group), COHORT_OK);
 }
 
 /* Each rank has its own thread, so the error must not hint at a thread that
- * calls for several ranks. */
+ * makes the calls of several ranks. */
 Test(together, thread_that_calls_for_one_rank_gets_no_hint)
 {
 	struct caller c;

@@ -211,7 +211,7 @@ Test(watch, exited_caller_is_not_mistaken_for_the_ranks_thread)
 	cr_assert_eq(cause.kind, COHORT_VERDICT_OUTSIDE, "%s", cause.text);
 	cr_assert_eq(cause.rank, 1, "%s", cause.text);
 	snprintf(name, sizeof(name),
-	         "for it has exited; last seen in thread %d, which has exited",
+	         "used it has exited; last seen in thread %d, which has exited",
 	         tid);
 	cr_assert_not_null(strstr(cause.details, name), "%s", cause.details);
 	v = verdicts_next(&recorded_verdicts);
@@ -796,11 +796,11 @@ Test(watch, push_refuses_deadlines_below_1_ms)
 	o.deadlines.join_ns = SHORT;
 	open_warm(2);
 	expect_refused((struct cohort_deadlines){ .join_ns = 5 },
-	               "deadlines->join_ns is 5 ns, but times are nanoseconds: "
-	               "the least is 1000000 (1 ms)");
+	               "deadlines->join_ns is 5, but the unit is nanoseconds, "
+	               "and the minimum is 1000000 (1 ms)");
 	expect_refused((struct cohort_deadlines){ .exec_ns = MS - 1 },
-	               "deadlines->exec_ns is 999999 ns, but times are "
-	               "nanoseconds: the least is 1000000 (1 ms)");
+	               "deadlines->exec_ns is 999999, but the unit is "
+	               "nanoseconds, and the minimum is 1000000 (1 ms)");
 	cr_assert_eq(cohort_deadline_pop(comms[0]), COHORT_STATE);
 	close_group();
 }
@@ -812,7 +812,7 @@ static void expect_short(size_t offset, const char *name)
 	defaults();
 	*(uint64_t *)((char *)&o.deadlines + offset) = 30;
 	snprintf(text, sizeof(text),
-	         "options->deadlines.%s is 30 ns, but times are nanoseconds",
+	         "options->deadlines.%s is 30, but the unit is nanoseconds",
 	         name);
 	expect(cohort_group_open(NULL, 1, &o, &group), COHORT_INVALID, text);
 }

@@ -186,8 +186,8 @@ Test(window, groups_on_the_same_devices_launch_one_after_the_other)
 	pthread_create(&threads[1], NULL, meet_all, &meetings[1]);
 	for (i = 0; i < RANKS; i++)
 		native_await_wait(&meetings[1].tids[i]);
-	/* The second group's ranks must not have launched. Only after a second,
-	 * on a very busy machine, may they do so. */
+	/* The second group's ranks must not have launched. On a very busy
+	 * machine, which takes more than a second, they may have. */
 	launched = all_reduces;
 	if (test_now() < began + TURN)
 		cr_assert_leq(launched, RANKS);

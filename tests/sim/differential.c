@@ -4,10 +4,10 @@
  * Compares scaled sums, and collectives of NCCL that cohort.h does not have,
  * with a plain reference
  *
- * One thread calls for all ranks, in groups. A case has a type, a count, a
- * misalignment, and buffers that are in place or separate. Buffers are between
- * guards. tests/api/differential.c compares all other collectives, by the
- * public API.
+ * One thread makes the calls of all ranks, in groups. A case has a type, a
+ * count, a misalignment, and buffers that are in place or separate. Buffers
+ * are between guards. tests/api/differential.c compares all other collectives,
+ * by the public API.
  */
 
 #include <criterion/criterion.h>

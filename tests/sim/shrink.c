@@ -24,8 +24,8 @@ static bool is_in(const int list[], int n, int rank)
 	return false;
 }
 
-/* Shrink @parent by the ranks in @list. One thread calls for all remaining
- * ranks, in one group. The child is @c. */
+/* Shrink @parent by the ranks in @list. One thread makes the calls of all
+ * remaining ranks, in one group. The child is @c. */
 static void shrink_all(struct native_clique *parent, const int list[], int n,
                        int flags, struct native_clique *c)
 {

@@ -55,7 +55,7 @@ int model_close(struct model_rank *rank);
 double model_value(int rank, uint64_t step, int i, size_t k);
 
 /*
- * Set this rank's gradient of parameter @i to its value at @step times @by.
+ * Set this rank's gradient of parameter @i to @by times its value at @step.
  */
 void model_set(struct model_rank *rank, uint64_t step, int i, double by);
 

@@ -104,8 +104,8 @@ void place_skip_on_nvidia_from(int version, const char *why);
 /*
  * Skip the test if the first send or receive between two ranks returns only
  * after both ranks have called, as with NVIDIA's NCCL without
- * COHORT_CONNECT=all. Use this in tests in which one thread calls for several
- * ranks in turn, or in which only some ranks call.
+ * COHORT_CONNECT=all. Use this in tests in which one thread makes the calls of
+ * several ranks in turn, or in which only some ranks call.
  */
 void place_need_order(void);
 

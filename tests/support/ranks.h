@@ -31,8 +31,8 @@ struct cohort_group *ranks_split(int n,
 
 /*
  * Do what ranks_split() does, but let each rank launch before the others have
- * called. Use this in tests in which one thread calls for several ranks in
- * turn, and in tests of ranks that run ahead.
+ * called. Use this in tests in which one thread makes the calls of several
+ * ranks in turn, and in tests of ranks that run ahead.
  */
 struct cohort_group *ranks_ahead(int n,
                                  const struct cohort_group_options *options,

@@ -19,7 +19,7 @@ void scenario_stock(void);
  * Run the scenario, which always cleans up.
  *
  * The scenario:
- * - opens three ranks, and lets one thread call for all of them
+ * - opens three ranks, and lets one thread make all their calls
  * - runs a worker on each rank, which makes every call that enqueues work,
  *   and a split
  * - aborts, respawns two ranks, and runs them

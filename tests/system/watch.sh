@@ -154,7 +154,7 @@ all() {
 		done
 	fi
 	"$1" exit threads 3 'rank 1 has not called all_reduce 7' \
-		'the thread that last called for it has exited'
+		'the thread that last used it has exited'
 	"$1" exit processes 3 'process [0-9]+ \(rank 1\)( has exited with status 3| is gone)'
 	"$1" exec processes 3 'rank 1 has not called all_reduce 7' \
 		'last seen in thread [0-9]+ "sleep" \(process [0-9]+\)'

@@ -148,7 +148,7 @@ Test(drill, drill_blames_no_rank_if_only_two_ranks_differ)
 
 /* A fault that the program's own ranks can cause needs no script. The drill
  * itself checks all other faults when it runs. */
-Test(drill, drill_scripts_only_faults_that_ranks_cannot_cause)
+Test(drill, only_faults_that_ranks_cannot_cause_are_scripted)
 {
 	int p;
 

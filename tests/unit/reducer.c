@@ -20,7 +20,7 @@ Test(reducer, cancel_is_refused_if_ranks_are_in_other_processes, .timeout = 60)
 	struct clique *q;
 	int r;
 
-	place_need_no_sync("one thread calls for both ranks");
+	place_need_no_sync("one thread makes the calls of both ranks");
 	group = ranks_ahead(RANKS, NULL, comms);
 	for (r = 0; r < RANKS; r++) {
 		ranks_must(model_open(&ranks[r], &model, comms[r]), "open");

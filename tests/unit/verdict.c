@@ -522,7 +522,7 @@ Test(verdict, verdict_says_that_the_last_caller_of_an_unbound_rank_exited)
 	cr_assert_str_eq(
 		stalled(),
 		"rank 1 has not called all_reduce 7 of \"dp\" (10.0 s, limit "
-		"10.0 s): the thread that last called for it has exited; rank "
+		"10.0 s): the thread that last used it has exited; rank "
 		"0 waits");
 	cr_assert_eq(out.v.kind, COHORT_VERDICT_OUTSIDE);
 }
@@ -612,7 +612,7 @@ Test(verdict, verdict_blames_the_only_rank_of_a_group)
 	cr_assert_eq(out.v.rank, 0);
 }
 
-Test(verdict, rank_without_start_marks_counts_as_started_after_its_call)
+Test(verdict, without_start_marks_a_rank_counts_as_started_after_its_call)
 {
 	given(2);
 	all_join(10 * S);
@@ -1588,7 +1588,7 @@ Test(verdict, first_transfer_with_another_process_blames_the_peer)
 	cr_assert_eq(out.v.rank, 0);
 }
 
-/* Answer about rank 3's half of the transfer */
+/* What rank 3's process reports about its half of the transfer */
 static struct remote_rank peer;
 
 static struct transfer_snapshot *given_peer(bool started)

@@ -31,8 +31,8 @@
 
 /* ---- the table -------------------------------------------------------- */
 
-/* The places. GROUP: one thread calls for the whole group. WAIT: the fault
- * strikes after all ranks have called. CHILD: the calls are made in a
+/* The places. GROUP: one thread makes the calls of the whole group. WAIT: the
+ * fault strikes after all ranks have called. CHILD: the calls are made in a
  * communicator that was split from the group's. */
 #define DRILL_PLACES(X)                                                        \
 	X(OPEN, "open")                                                        \

@@ -158,8 +158,8 @@ static const struct rule rules[] = {
 	  CANNOT("No thread is bound to a rank before it is open; a thread "
 	         "that exits before it joins is a missing rank.") },
 	{ P(GROUP), T(EXIT),
-	  CANNOT("The thread that calls for all ranks is bound to none of "
-	         "them.") },
+	  CANNOT("The thread that makes the calls of all ranks is bound to "
+	         "none of them.") },
 	{ P(RESPAWN), T(EXIT) | HANDLES, PEACE },
 	{ ANYWHERE, T(EXIT),
 	  ENDS(THREAD_EXITED, VICTIM, AT_ONCE, "has exited") },
@@ -263,7 +263,7 @@ static const struct rule spread[] = {
 	  LEAVES(NATIVE_ERROR, "ncclCommInitRank: internal error") },
 	{ OPENS, T(MEMORY),
 	  LEAVES(NATIVE_ERROR, "ncclCommInitRank: unhandled system error") },
-	/* One thread calls for the ranks of each process. */
+	/* One thread makes the calls of the ranks of each process. */
 	{ P(GROUP), T(STUCK),
 	  ENDS(NOT_STARTED, LEADER, BY_DEADLINE, "all_reduce") },
 	/* Each process reports its own side of the transfer, and either can be

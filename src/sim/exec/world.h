@@ -43,10 +43,10 @@ struct member {
 	 * rank.  Relaxed, because it only makes strict mode skip checks. */
 	atomic_bool struck;
 
-	/* Atomic, seq_cst; stream on which the rank's last launch has joined.
-	 * A driver sets it before it checks @aborted; a thread that aborts the
-	 * rank reads it after setting @aborted.  So one of the two sees the
-	 * other's store. */
+	/* Atomic, seq_cst; stream of the rank's last launch that has joined the
+	 * others.  A driver sets it before it checks @aborted; a thread that
+	 * aborts the rank reads it after setting @aborted.  So one of the two
+	 * sees the other's store. */
 	_Alignas(CACHE_LINE) struct stream *_Atomic at;
 
 	/* Number of rounds at which the rank has arrived.  It is also the
@@ -121,8 +121,8 @@ static inline bool member_is_struck(const struct member *m)
 void member_kick_followers_locked(struct member *member);
 
 /* Kick the streams whose head item is a launch of @member that waits for its
- * turn, and the stream on which its last launch has joined.  Called with the
- * world's lock held. */
+ * turn, and the stream of @member's last launch that has joined the other
+ * ranks.  Called with the world's lock held. */
 void member_kick_locked(struct member *member);
 
 /* End the program in strict mode.  The message names @function and, unless
@@ -190,9 +190,10 @@ struct world {
 	 * process alone. */
 	_Alignas(CACHE_LINE) _Atomic uint64_t begun;
 
-	/* Atomic; number of the last split round that one thread has processed
-	 * alone or, if there are more ranks than cores, has found to be over.
-	 * The release publishes the results. */
+	/* Atomic; number of the last split round that is complete.  Stored by
+	 * the thread that processed the round alone or, if there are more ranks
+	 * than cores, by the first thread that found it complete.  The release
+	 * publishes the results. */
 	_Alignas(CACHE_LINE) _Atomic uint64_t over;
 
 	/* Atomic, seq_cst; true if a rank was aborted.  It is in a cache line

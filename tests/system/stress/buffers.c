@@ -4,11 +4,11 @@
  * Frees buffers as soon as a call or a wait has returned, in every collective,
  * while the group ends in every possible way
  *
- * In every round, the ranks of a group, or one thread that calls for all ranks,
- * make random calls on their own memory, with several in flight, and the group
- * ends at a random moment. Checks that nothing accesses a freed buffer, that
- * every status is COHORT_OK or the cause's (never WEDGED or TIMED_OUT), and
- * that each native communicator was released once.
+ * In every round, the ranks of a group, or one thread that makes the calls of
+ * all ranks, make random calls on their own memory, with several in flight,
+ * and the group ends at a random moment. Checks that nothing accesses a freed
+ * buffer, that every status is COHORT_OK or the cause's (never WEDGED or
+ * TIMED_OUT), and that each native communicator was released once.
  */
 
 #include <pthread.h>
@@ -40,7 +40,8 @@ enum end {
 	ENDS,
 };
 
-/* The ends before this one are possible if one thread calls for all ranks. */
+/* The ends before this one are possible if one thread makes the calls of all
+ * ranks. */
 #define GROUP_ENDS (END_NATIVE + 1)
 
 enum kind {

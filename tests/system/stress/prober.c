@@ -49,7 +49,7 @@ static ncclResult_t get_async_error(ncclComm_t comm, ncclResult_t *async)
 	uint64_t seed = n;
 	ncclResult_t result;
 
-	/* Query slowly, sometimes long enough for an abort. */
+	/* Make the query slow, and sometimes so slow that an abort begins. */
 	stress_spin(stress_random(&seed) % (1u << n % 18));
 	result = ledger->ncclCommGetAsyncError(comm, async);
 	if (atomic_fetch_sub(&fails_in, 1) == 1)
