@@ -197,9 +197,11 @@ static bool worker_bind(struct cohort_comm *comm)
 	return false;
 }
 
+/* Drop the thread's open batch, if any.  If there is none, keep the thread's
+ * last error: it may be why the worker has called pthread_exit(). */
 static void leave_batch(struct cohort_comm *comm)
 {
-	if (batch_check(comm) == COHORT_OK)
+	if (batch_is_open(comm) && batch_check(comm) == COHORT_OK)
 		batch_drop(comm);
 }
 

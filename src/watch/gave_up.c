@@ -52,13 +52,11 @@ struct family {
 	 * clique of .c.  Its time is 0 if no such cause was found. */
 	struct cohort_cause cause;
 
-	/* The rank's communicator whose oldest unfinished operation was called
-	 * last, or NULL.  Communicators in which a wait for such an operation
-	 * has timed out take precedence; .timed_out is then true. */
+	/* The rank's communicator in which a wait for the oldest unfinished
+	 * operation has timed out, or NULL.  If there are several, the one
+	 * whose operation was called last. */
 	struct cohort_comm *pending;
-	bool timed_out;
-	/* Time at which the oldest unfinished operation in .pending was
-	 * called. */
+	/* Time at which that operation was called. */
 	uint64_t since_ns;
 };
 
@@ -186,13 +184,12 @@ static uint64_t pending_since(const struct cohort_comm *c)
 static void visit_pending(struct family *f, const struct cohort_comm *c)
 {
 	const uint64_t since_ns = pending_since(c);
-	const bool timed_out =
-		since_ns && atomic_load(&c->thread.timed_out) >= comm_oldest(c);
 
-	if (timed_out < f->timed_out ||
-	    (timed_out == f->timed_out && since_ns <= f->since_ns))
+	/* An operation for which no wait has timed out is not why the rank
+	 * gives up, even if its peers are late. */
+	if (since_ns <= f->since_ns ||
+	    atomic_load(&c->thread.timed_out) < comm_oldest(c))
 		return;
-	f->timed_out = timed_out;
 	f->since_ns = since_ns;
 	f->pending = (struct cohort_comm *)(uintptr_t)c;
 }
@@ -223,11 +220,13 @@ static void visit_all(const struct clique *first, void *arg)
 		}
 }
 
-/* Return true if a wait may return @status before its operation is done. */
-static bool is_answer_to_wait(int status)
+/* Return true if @status says that a wait for f->pending has timed out.  After
+ * a timeout, the next call on host memory may return COHORT_BUSY.  If the call
+ * was refused for another reason, the rank itself is at fault. */
+static bool says_timeout(const struct family *f, int status, bool is_answer)
 {
-	return status == COHORT_TIMED_OUT || status == COHORT_BUSY ||
-	       status == COHORT_OWNER || status == COHORT_STALE;
+	return f->pending && (status == COHORT_TIMED_OUT ||
+	                      (status == COHORT_BUSY && is_answer));
 }
 
 struct answers {
@@ -365,8 +364,7 @@ bool gave_up(struct cohort_comm *c, int status, const char *how,
 	if (f.cause.time_ns && (is_answer || is_of_cause(status, &f.cause, c) ||
 	                        has_witness(&f.cause, status)))
 		*out = f.cause;
-	else if ((is_answer || (status == COHORT_TIMED_OUT && f.timed_out)) &&
-	         f.pending && is_answer_to_wait(status) && judge(&f, out))
+	else if (says_timeout(&f, status, is_answer) && judge(&f, out))
 		*out = cause_in(c->clique, f.pending->clique, out);
 	else if (!is_answer || status != COHORT_INIT_TIMEOUT ||
 	         !judge_subset(c, out))

@@ -247,6 +247,95 @@ Test(blame, thread_that_exits_without_a_timeout_is_blamed)
 	close_group();
 }
 
+static int rank_3_hangs_and_rank_1_exits(struct cohort_comm *c, void *user)
+{
+	int rc;
+
+	(void)user;
+	if (cohort_comm_rank(c) == 3)
+		return hang(c);
+	rc = sum(c, cohort_comm_rank(c) == 1 ? 50 * MS : COHORT_FOREVER);
+	if (rc == COHORT_TIMED_OUT)
+		pthread_exit(NULL);
+	return rc;
+}
+
+Test(blame, worker_that_exits_after_its_own_timeout_is_not_blamed)
+{
+	run(RANKS, rank_3_hangs_and_rank_1_exits, NULL, COHORT_STALLED);
+	expect_blame(3);
+	says("; rank 1 gave up first (its thread exited)");
+	expect_lost(3);
+	close_group();
+}
+
+static atomic_bool has_polled;
+
+static void *exit_after_a_wait(void *comm)
+{
+	static int32_t values[2];
+	uint64_t ticket;
+
+	ranks_must(cohort_comm_bind(comm), "bind");
+	ticket = ranks_sum(comm, &values[0]);
+	ranks_sum(comm, &values[1]);
+	cr_assert_eq(cohort_wait(comm, ticket, 0), COHORT_TIMED_OUT);
+	has_polled = true;
+	ranks_must(cohort_wait(comm, ticket, COHORT_FOREVER), "wait");
+	return NULL;
+}
+
+/* Rank 0's wait for its first sum has timed out once.  When rank 0 exits, rank
+ * 1 has not called the second sum yet, for which rank 0 has not waited. */
+Test(blame, thread_that_exits_after_a_later_success_is_blamed)
+{
+	struct cohort_comm *comms[2];
+	pthread_t thread;
+	int32_t x = 1;
+
+	place_need_no_sync("a call waits for all ranks to launch");
+	group = ranks_ahead(2, &o, comms);
+	pthread_create(&thread, NULL, exit_after_a_wait, comms[0]);
+	while (!has_polled)
+		test_nap();
+	ranks_must(ranks_sum_wait(comms[1], &x), "sum");
+	pthread_join(thread, NULL);
+	ranks_must(cohort_group_cause(group, &cause), "cause");
+	cr_assert_eq(cause.status, COHORT_THREAD_EXITED);
+	cr_assert_eq(cause.rank, 0, "%s", cause.text);
+	close_group();
+}
+
+static struct cohort_comm *_Atomic bound_to_rank_1;
+
+/* Rank 0 calls for rank 1, while rank 1 is late for a sum. */
+static int rank_0_calls_for_rank_1(struct cohort_comm *c, void *user)
+{
+	static int32_t value;
+
+	(void)user;
+	if (cohort_comm_rank(c) == 1) {
+		bound_to_rank_1 = c;
+		return hang(c);
+	}
+	ranks_sum(c, &value);
+	while (!bound_to_rank_1)
+		test_nap();
+	return sum(bound_to_rank_1, COHORT_FOREVER);
+}
+
+Test(blame, worker_that_returns_a_refusal_of_its_call_is_blamed)
+{
+	place_need_no_sync("a call waits for all ranks to launch");
+	ranks_launch_ahead();
+	run(2, rank_0_calls_for_rank_1, NULL, COHORT_WORKER);
+	cr_assert_eq(cause.rank, 0, "%s", cause.text);
+	cr_assert_eq(cause.worker, COHORT_OWNER);
+	says("the worker of rank 0 returned COHORT_OWNER: rank 1 is bound to ");
+	expect_lost(0);
+	close_group();
+}
+
 /* ---- several communicators --------------------------------------------- */
 
 /* Ranks 1 and 3 wait for rank 2 in a child communicator. Rank 0 waits for ranks
