@@ -397,18 +397,22 @@ static bool find_driven(const struct peers *p, const struct clique *q, int i,
 	return false;
 }
 
-/* Return true if process @i has closed all its ranks of @q, so that it has
- * nothing to answer. */
-static bool has_closed(const struct peers *p, const struct clique *q, int i,
-                       const struct missing *asked, const struct answer *a)
+/* Return the calls that process @i publishes for its ranks of @q although its
+ * answer @a has none of these ranks, or NULL.  The process has closed these
+ * ranks, or is opening or closing the clique. */
+static const struct call_words *unanswered(const struct peers *p,
+                                           const struct clique *q, int i,
+                                           const struct missing *asked,
+                                           const struct answer *a)
 {
 	const struct call_words *w = calls_of(p, q, asked, i);
 	uint64_t members[COHORT_RANK_WORDS];
 
-	if (a->ranks || !w || !atomic_load(&w->never))
-		return false;
+	if (a->ranks || !w)
+		return NULL;
 	get_words(members, w->members, COHORT_RANK_WORDS);
-	return !asked->is_transfer || rank_set_has(members, asked->rank);
+	return !asked->is_transfer || rank_set_has(members, asked->rank) ? w
+	                                                                 : NULL;
 }
 
 /* Append answers for the ranks of process @i on behalf of that process, which
@@ -498,6 +502,7 @@ int peers_ask(const struct remote *remote, const struct clique *q,
 	int k = p->page ? reserve_question(p) : -1;
 	uint64_t has[COHORT_RANK_WORDS] = { 0 }, number;
 	uint64_t closed[COHORT_RANK_WORDS] = { 0 };
+	const struct call_words *words;
 	const struct place *place;
 	struct backoff b = BACKOFF;
 	struct answer a;
@@ -530,10 +535,15 @@ int peers_ask(const struct remote *remote, const struct clique *q,
 				           clock_now() - since_ns > STOPPED_NS;
 				continue;
 			}
+			/* A process that is closing the group has dropped its
+			 * ranks, and says a moment later that it has left. */
+			words = unanswered(p, q, i, &asked, &a);
+			if (words && !atomic_load(&words->never)) {
+				awaited -= clock_now() - since_ns > STOPPED_NS;
+				continue;
+			}
 			n = add_answer(q, &a, out, n, room);
-			rank_set_add(has_closed(p, q, i, &asked, &a) ? closed
-			                                             : has,
-			             i);
+			rank_set_add(words ? closed : has, i);
 			awaited--;
 		}
 		/* If the question is about a transfer, only one process has the

@@ -489,36 +489,44 @@ static void add_links(struct text *t, const struct snapshot *s,
 static void add_others(struct text *t, const struct snapshot *s)
 {
 	const struct remote_rank *x, *end = s->remote + s->remote_count;
-	uint64_t set[COHORT_RANK_WORDS] = { 0 };
+	uint64_t left[COHORT_RANK_WORDS] = { 0 };
+	uint64_t rest[COHORT_RANK_WORDS] = { 0 };
 	const struct rank_snapshot *first = NULL;
-	bool has_called = false, is_one;
+	bool has_called = false;
 	int i;
 
 	for (i = 0; i < s->size; i++) {
 		if (s->ranks[i].joined)
 			continue;
-		rank_set_add(set, s->ranks[i].rank);
+		rank_set_add(rank_is_gone(&s->ranks[i]) ? left : rest,
+		             s->ranks[i].rank);
 		if (!first)
 			first = &s->ranks[i];
 	}
 	for (x = s->remote; x < end; x++) {
 		if (x->joined)
 			continue;
-		rank_set_add(set, x->rank);
+		rank_set_add(x->kind == COHORT_VERDICT_LEFT ? left : rest,
+		             x->rank);
 		has_called |= x->kind == COHORT_VERDICT_OUTSIDE;
 	}
 	if (first)
 		has_called = first->last.ticket;
-	is_one = rank_set_count(set) == 1;
-	describe_numbers(t, s, set);
-	if (first && rank_is_gone(first))
-		text_add(t, is_one ? " has left" : " have left");
-	else if (has_called)
+	if (!rank_set_is_empty(left)) {
+		describe_numbers(t, s, left);
+		text_add(t, rank_set_count(left) == 1 ? " has left"
+		                                      : " have left");
+		text_add(t, rank_set_is_empty(rest) ? "" : ", ");
+	}
+	if (!rank_set_is_empty(rest)) {
+		describe_numbers(t, s, rest);
 		text_add(t,
-		         is_one ? " is between calls" : " are between calls");
-	else
-		text_add(t, is_one ? " has made no call so far"
-		                   : " have made no call so far");
+		         rank_set_count(rest) == 1
+		                 ? (has_called ? " is between calls"
+		                               : " has made no call so far")
+		                 : (has_called ? " are between calls"
+		                               : " have made no call so far"));
+	}
 	if (first && tags_differ(s))
 		add_tag(t, first);
 	else if (*s->tags)

@@ -108,28 +108,32 @@ const struct rank_snapshot *stall_lock_holder(const struct snapshot *s)
 	return waiters ? holder : NULL;
 }
 
-/* Return the number of ranks of this process that have called the front
- * collective.  Return 0 if it is known why another rank has not called it: the
- * rank waits for some rank, holds up the others, or has left, or its thread has
- * exited.  Ranks that have left count only if they are at most half of all
- * ranks, because a majority may be right to leave. */
-static int count_joined(const struct snapshot *s)
+/* Number of ranks that have called the front collective, and of ranks that have
+ * left */
+struct tally {
+	int joined, left;
+};
+
+/* Count the ranks of this process.  Return false if it is known why a rank has
+ * not called the front collective: the rank waits for another rank or holds up
+ * the others, or its thread has exited. */
+static bool count_ranks(const struct snapshot *s, struct tally *n)
 {
 	const struct rank_snapshot *r, *end = s->ranks + s->size;
-	int joined = 0, left = 0;
 
+	*n = (struct tally){ 0 };
 	if (!s->front || s->waits.link_count || s->crossing.exists ||
 	    stall_lock_holder(s))
-		return 0;
+		return false;
 	for (r = s->ranks; r < end; r++) {
-		joined += r->joined;
+		n->joined += r->joined;
 		if (r->joined || !stall_is_gone(r))
 			continue;
 		if (!rank_is_gone(r))
-			return 0; /* its thread has exited */
-		left++;
+			return false;
+		n->left++;
 	}
-	return left && 2 * left <= s->world ? 0 : joined;
+	return true;
 }
 
 /* Return true if a rank of another process is alive and waits for no rank. */
@@ -140,29 +144,44 @@ static bool is_idle(const struct remote_rank *x)
 	        x->kind == COHORT_VERDICT_OUTSIDE);
 }
 
+/* Return true if less than half of all ranks wait in the front collective, and
+ * no rank has left, or more than half have: a majority may be right to leave. */
+static bool is_minority(const struct snapshot *s, const struct tally *n)
+{
+	return n->joined && 2 * n->joined < s->world &&
+	       (!n->left || 2 * n->left > s->world);
+}
+
 bool stall_is_minority(const struct snapshot *s, const struct cohort_verdict *v)
 {
 	const struct remote_rank *x, *end = s->remote + s->remote_count;
-	int joined = count_joined(s);
+	struct tally n;
 
 	/* A transfer has no collective, and waits for one rank only. */
-	if (!v->collective || !joined || v->kind == COHORT_VERDICT_CYCLE ||
-	    s->remote_count < s->world - s->size)
+	if (!v->collective || v->kind == COHORT_VERDICT_CYCLE ||
+	    !count_ranks(s, &n) || s->remote_count < s->world - s->size)
 		return false;
 	for (x = s->remote; x < end; x++) {
-		if (!x->joined && !is_idle(x))
+		if (x->joined)
+			n.joined++;
+		else if (x->kind == COHORT_VERDICT_LEFT)
+			n.left++;
+		else if (!is_idle(x))
 			return false;
-		joined += x->joined;
 	}
-	return 2 * joined < s->world;
+	return is_minority(s, &n);
 }
 
 bool stall_may_be_minority(const struct snapshot *s)
 {
-	const int joined = count_joined(s);
+	struct tally n;
 
-	return joined && s->world > s->size &&
-	       2 * (joined + s->others_joined) < s->world;
+	if (s->world <= s->size || !count_ranks(s, &n))
+		return false;
+	n.joined += s->others_joined;
+	if (n.left)
+		n.left += s->world - s->size - s->others_joined;
+	return is_minority(s, &n);
 }
 
 /* If some of the ranks that the front collective waits for make no further

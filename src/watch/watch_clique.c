@@ -408,13 +408,19 @@ static bool may_all_leave(const struct snapshot *s,
                           const struct cohort_verdict *v)
 {
 	const struct rank_snapshot *r;
+	const struct remote_rank *x;
 	int joined = 0, others = 0;
 
-	if (v->kind != COHORT_VERDICT_LEFT || s->size < s->world)
+	if (v->kind != COHORT_VERDICT_LEFT ||
+	    s->size + s->remote_count < s->world)
 		return false;
 	for (r = s->ranks; r < s->ranks + s->size; r++) {
 		joined += r->joined;
 		others += !r->joined && !rank_is_gone(r);
+	}
+	for (x = s->remote; x < s->remote + s->remote_count; x++) {
+		joined += x->joined;
+		others += !x->joined && x->kind != COHORT_VERDICT_LEFT;
 	}
 	return others && 2 * joined < s->world;
 }

@@ -13,6 +13,7 @@
  *  close     the last process's first rank closes its communicator
  *  part      the last process closes its ranks of two splits
  *  pause     the last process's first rank pauses for twice the deadline
+ *  extra     nothing, but rank 0 makes one more sum when the others have left
  *  chain     each rank waits for the next one in a split of the two; the last
  *            rank waits for none
  *  circle    as with chain, but the last rank waits for the first one
@@ -54,7 +55,7 @@ static struct run {
 	int process, processes;
 	int first; /* first rank of the last process */
 	int sums;
-	int stalls, stops, dies, closes, parts, pauses, drops, away;
+	int stalls, stops, dies, closes, parts, pauses, drops, away, extra;
 	int chains, is_closed, by_messages, gathers, exchanges;
 	int gone;    /* the rank that does not send, or -1 */
 	int hurried; /* the rank that has a deadline */
@@ -95,10 +96,11 @@ static int stay_outside(struct cohort_comm *comm, struct cohort_comm *closed)
 	return rc;
 }
 
+static const struct timespec two_seconds = { 2, 0 };
+
 /* Pause for longer than the deadline. */
 static int pause_for_long(struct cohort_comm *comm)
 {
-	const struct timespec two_seconds = { 2, 0 };
 	int rc = cohort_pause(comm);
 
 	if (rc == COHORT_OK)
@@ -248,6 +250,10 @@ static int work(struct cohort_comm *comm, void *unused)
 		if (rc >= 0 && !lasts && rc != sum_of(part, size))
 			return -1;
 	}
+	if (rc >= 0 && run.extra && origin == 0) {
+		nanosleep(&two_seconds, NULL);
+		rc = sum(part, memory);
+	}
 	if (rc >= 0 && cohort_comm_rank(comm) == 0)
 		printf("%d ranks, generation %d: %d sums, the last is %d\n",
 		       size, cohort_comm_generation(comm), run.sums, rc);
@@ -320,7 +326,7 @@ static int worked(struct cohort_group *group)
 	if (run.process == 0 && run.stops)
 		resume_last(group);
 	return rc != ((run.stalls && !run.drops) || run.stops || run.closes ||
-	                              run.parts || run.chains
+	                              run.parts || run.extra || run.chains
 	                      ? COHORT_STALLED
 	                      : COHORT_OK);
 }
@@ -348,6 +354,7 @@ int main(int argc, char **argv)
 	run.closes = strcmp(argv[2], "close") == 0;
 	run.parts = strcmp(argv[2], "part") == 0;
 	run.pauses = strcmp(argv[2], "pause") == 0;
+	run.extra = strcmp(argv[2], "extra") == 0;
 	run.by_messages =
 		strcmp(argv[2], "relay") == 0 || strcmp(argv[2], "ring") == 0;
 	run.eddy = strcmp(argv[2], "eddy") == 0 ? run.first + (n > 1) : -1;

@@ -84,6 +84,13 @@ spread 4 2 part 100
 why='(rank [67] \(3 in "cohort.[01]"\) has left: its|which drove rank [67], has closed the) communicator'
 grep -qE "$why" "$scratch/out" ||
 	fail 'no rank of the last process has left'
+# Whether ranks have left or their process has closed the group, most ranks are not to blame.
+for shape in '2 3' '5 1'; do
+	# shellcheck disable=SC2086 # two words
+	spread $shape extra 1
+	says 'rank 0 alone waits in all_reduce 2 of "cohort" ('
+	says "; ranks 1-$((${shape% *} * ${shape#* } - 1)) have left"
+done
 # A chain through several processes; those in between learn about the others' communicators
 # only by queries.
 while read -r processes devices last split eddy; do

@@ -1849,6 +1849,27 @@ Test(verdict, verdict_blames_a_missing_rank_if_a_remote_one_has_left)
 	cr_assert_neq(out.v.rank, -1, "%s", out.text);
 }
 
+/* Rank 1 of this process and two of the other processes' ranks leave. */
+Test(verdict, no_rank_is_blamed_if_most_ranks_of_all_processes_left)
+{
+	only_rank_0_has_called();
+	s.ranks[1].returned = true;
+	remote[0].kind = COHORT_VERDICT_LEFT;
+	cr_assert(stall_may_be_minority(&s));
+	stalled();
+	cr_assert_neq(out.v.rank, -1, "%s", out.text);
+	remote[1].kind = COHORT_VERDICT_LEFT;
+	stalled();
+	cr_assert_eq(out.v.rank, -1, "%s", out.text);
+	cr_assert_eq(out.v.missing[0], 0);
+	cr_assert_not_null(strstr(out.text,
+	                          "\nothers ranks 1-3 have left, rank 4 is "
+	                          "between calls"),
+	                   "%s", out.text);
+	s.others_joined = 2;
+	cr_assert_not(stall_may_be_minority(&s));
+}
+
 Test(verdict, verdict_blames_a_missing_rank_if_a_process_is_silent)
 {
 	only_rank_0_has_called();
