@@ -51,6 +51,9 @@ struct family {
 	 * .status because of it.  Its ranks are numbered as in the
 	 * clique of .c.  Its time is 0 if no such cause was found. */
 	struct cohort_cause cause;
+	/* Which rank .cause blames, if its text has the numbers of another
+	 * group: "rank 1 of "tp" is rank 3 here".  Otherwise "". */
+	char meaning[96];
 
 	/* The rank's communicator in which a wait for the oldest unfinished
 	 * operation has timed out, or NULL.  If there are several, the one
@@ -125,34 +128,39 @@ static void cut_inheritance(char *text)
 		        strlen(at + strlen(CLIQUE_ENDED_ABOVE)) + 1);
 }
 
-/* Return @cause, which has ended @from, with ranks numbered as in @q. */
-static struct cohort_cause cause_in(const struct clique *q,
-                                    const struct clique *from,
-                                    const struct cohort_cause *cause)
+/* Set f->cause to @cause, which is of @from, with ranks numbered as in the
+ * clique of f->c. */
+static void set_cause(struct family *f, const struct clique *from,
+                      const struct cohort_cause *cause)
 {
-	struct cohort_cause out = *cause;
+	const struct clique *q = f->c->clique;
+	struct cohort_cause *out = &f->cause;
+	const int number = cause->world_rank;
 
+	*out = *cause;
+	f->meaning[0] = '\0';
 	if (from == q)
-		return out;
-	cut_inheritance(out.text);
-	cut_inheritance(out.details);
+		return;
+	cut_inheritance(out->text);
+	cut_inheritance(out->details);
+	out->ticket = out->collective = 0;
 	if (from && clique_tree_root(from) != clique_tree_root(q)) {
-		out.ticket = out.collective = 0;
-		memset(out.joined, 0, sizeof(out.joined));
-		memset(out.missing, 0, sizeof(out.missing));
-		out.rank = rank_of_other(q, from, cause);
-		out.world_rank = out.rank < 0 ? -1 : clique_world(q, out.rank);
-		if (out.rank >= 0)
-			rank_set_add(out.missing, out.rank);
-		return out;
+		memset(out->joined, 0, sizeof(out->joined));
+		memset(out->missing, 0, sizeof(out->missing));
+		out->rank = rank_of_other(q, from, cause);
+		out->world_rank =
+			out->rank < 0 ? -1 : clique_world(q, out->rank);
+		if (out->world_rank >= 0 && out->world_rank != number)
+			text_set(f->meaning, sizeof(f->meaning),
+			         "rank %d of \"%.40s\" is rank %d here", number,
+			         clique_tree_root(from)->name, out->world_rank);
+	} else {
+		translate(out->joined, from, q);
+		translate(out->missing, from, q);
+		out->rank = number < 0 ? -1 : rank_of_world(q, number);
 	}
-	out.ticket = out.collective = 0;
-	translate(out.joined, from, q);
-	translate(out.missing, from, q);
-	out.rank = out.world_rank < 0 ? -1 : rank_of_world(q, out.world_rank);
-	if (out.rank >= 0)
-		rank_set_add(out.missing, out.rank);
-	return out;
+	if (out->rank >= 0)
+		rank_set_add(out->missing, out->rank);
 }
 
 /* Store @cause in f->cause if it fits f->status and is the latest so far.  @q
@@ -165,7 +173,7 @@ static void visit_cause(struct family *f, const struct cohort_cause *cause,
 	     !has_witness(cause, f->status)) ||
 	    f->cause.time_ns >= cause->time_ns)
 		return;
-	f->cause = cause_in(f->c->clique, q, cause);
+	set_cause(f, q, cause);
 }
 
 /* Return the time at which the oldest unfinished operation of @c was called, or
@@ -354,24 +362,29 @@ static void append(struct cohort_cause *cause, const char *note)
 bool gave_up(struct cohort_comm *c, int status, const char *how,
              struct cohort_cause *out)
 {
-	char note[CAUSE_MAX_REASON + 128];
+	char note[CAUSE_MAX_REASON + 256];
 	struct family f = { .c = c, .status = status };
 	const bool is_answer = gave_up_is_answer(c, status);
 
 	clique_tree_call_all(visit_all, &f);
 	/* If a rank gave up in a split communicator, its thread may then have
 	 * closed that communicator and returned another error. */
-	if (f.cause.time_ns && (is_answer || is_of_cause(status, &f.cause, c) ||
-	                        has_witness(&f.cause, status)))
-		*out = f.cause;
-	else if (says_timeout(&f, status, is_answer) && judge(&f, out))
-		*out = cause_in(c->clique, f.pending->clique, out);
-	else if (!is_answer || status != COHORT_INIT_TIMEOUT ||
-	         !judge_subset(c, out))
-		return false;
+	if (!f.cause.time_ns ||
+	    !(is_answer || is_of_cause(status, &f.cause, c) ||
+	      has_witness(&f.cause, status))) {
+		f.meaning[0] = '\0';
+		if (says_timeout(&f, status, is_answer) && judge(&f, out))
+			set_cause(&f, f.pending->clique, out);
+		else if (is_answer && status == COHORT_INIT_TIMEOUT &&
+		         judge_subset(c, out))
+			f.cause = *out;
+		else
+			return false;
+	}
+	*out = f.cause;
 	out->worker = status;
-	text_set(note, sizeof(note), "rank %d gave up first (%s)",
-	         c->world_rank, how);
+	text_set(note, sizeof(note), "%s%srank %d gave up first (%s)",
+	         f.meaning, *f.meaning ? "; " : "", c->world_rank, how);
 	append(out, note);
 	/* If there are no details, the text is shown instead, and append() has
 	 * added the note to it. */

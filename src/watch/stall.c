@@ -145,7 +145,8 @@ static bool is_idle(const struct remote_rank *x)
 }
 
 /* Return true if less than half of all ranks wait in the front collective, and
- * no rank has left, or more than half have: a majority may be right to leave. */
+ * no rank has left or more than half have: a majority may be right to leave.
+ */
 static bool is_minority(const struct snapshot *s, const struct tally *n)
 {
 	return n->joined && 2 * n->joined < s->world &&

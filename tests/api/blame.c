@@ -910,6 +910,30 @@ Test(blame, rank_that_returns_the_error_of_another_group_is_not_blamed)
 	cr_assert_eq(cohort_group_close(other), COHORT_OK);
 }
 
+/* Rank r of the group is rank (r + 1) % 3 of the other group. */
+Test(blame, text_of_another_group_says_which_rank_is_meant)
+{
+	struct cohort_group_options of_other = o;
+	struct cohort_comm *of[3];
+	struct cohort_group *other;
+	int r;
+
+	spread_not("the calling threads are in one process");
+	place_need_no_sync("two groups are on the same devices");
+	of_other.name = "other";
+	of_other.deadlines.join_ns = 200 * MS;
+	other = ranks_split(3, &of_other, of);
+	for (r = 0; r < 3; r++)
+		others[r] = of[(r + 1) % 3];
+	run(3, sum_in_another_group, NULL, COHORT_STALLED);
+	expect_blame(1);
+	says("rank 2 has not called all_reduce_host 2 of \"other\" (");
+	says("; rank 2 of \"other\" is rank 1 here; rank ");
+	expect_lost(1);
+	close_group();
+	cr_assert_eq(cohort_group_close(other), COHORT_OK);
+}
+
 /* Like sum_in_another_group(), but ranks 0 and 2 have a timeout.  If @user is
  * not NULL, rank 1 has already called in the other group. */
 static int time_out_in_another_group(struct cohort_comm *c, void *user)
