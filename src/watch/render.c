@@ -421,7 +421,9 @@ static void add_order(struct text *t, const struct snapshot *s)
 	} else {
 		text_add(t, "ranks");
 	}
-	if (x->exists)
+	if (x->exists && strcmp(s->group, x->group) == 0)
+		text_add(t, " use two communicators named \"%s\"", s->group);
+	else if (x->exists)
 		text_add(t, " use \"%s\" and \"%s\"", s->group, x->group);
 	else
 		text_add(t, " use two communicators");

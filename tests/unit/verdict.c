@@ -1739,6 +1739,27 @@ Test(verdict, verdict_blames_the_rank_that_a_remote_rank_waits_for)
 	cr_assert_eq(out.v.missing[0], 0x10);
 }
 
+/* Two splits of one communicator with the same color have the same name. */
+Test(verdict, order_verdict_says_that_two_communicators_share_a_name)
+{
+	rank_3_waits_for(0);
+	memset(&s.waits, 0, sizeof(s.waits));
+	s.crossing.exists = true;
+	s.crossing.first.rank = 0;
+	s.crossing.second.rank = 1;
+	strcpy(s.crossing.group, "other");
+	stalled();
+	cr_assert_not_null(strstr(out.line, ": ranks 0-1 use \"dp\" and "
+	                                    "\"other\" in different orders ("),
+	                   "%s", out.line);
+	strcpy(s.crossing.group, s.group);
+	stalled();
+	cr_assert_not_null(strstr(out.line, ": ranks 0-1 use two communicators "
+	                                    "named \"dp\" in different "
+	                                    "orders ("),
+	                   "%s", out.line);
+}
+
 Test(verdict, verdict_names_a_culprit_that_is_not_in_the_split_group)
 {
 	rank_3_waits_for(7);
