@@ -61,7 +61,17 @@ struct family {
 	struct cohort_comm *pending;
 	/* Time at which that operation was called. */
 	uint64_t since_ns;
+
+	/* Time of this thread's last call for the rank, or 0. */
+	uint64_t last_ns;
 };
+
+/* Return true if the rank has gone on after f->cause, and f->status may be the
+ * program's own.  The bindings use COHORT_WORKER for every exception. */
+static bool has_recovered(const struct family *f)
+{
+	return f->status == COHORT_WORKER && f->last_ns > f->cause.time_ns;
+}
 
 /* Return true if @cause says that a rank gave up with @status because of
  * another rank. */
@@ -202,6 +212,15 @@ static void visit_pending(struct family *f, const struct cohort_comm *c)
 	f->pending = (struct cohort_comm *)(uintptr_t)c;
 }
 
+static void visit_last(struct family *f, const struct cohort_comm *c)
+{
+	struct record r;
+
+	if (recorder_read(&c->recorder, atomic_load(&c->tickets.last), &r) &&
+	    r.tid == thread_id() && r.submitted_ns > f->last_ns)
+		f->last_ns = r.submitted_ns;
+}
+
 /* Return true if @c belongs to the rank: it is the same rank of the family, or
  * this thread calls for it in another group. */
 static bool is_of_rank(const struct cohort_comm *c, const struct family *f)
@@ -225,6 +244,7 @@ static void visit_all(const struct clique *first, void *arg)
 				continue;
 			visit_cause(f, clique_cause(q), q);
 			visit_pending(f, c);
+			visit_last(f, c);
 		}
 }
 
@@ -369,7 +389,7 @@ bool gave_up(struct cohort_comm *c, int status, const char *how,
 	clique_tree_call_all(visit_all, &f);
 	/* If a rank gave up in a split communicator, its thread may then have
 	 * closed that communicator and returned another error. */
-	if (!f.cause.time_ns ||
+	if (!f.cause.time_ns || has_recovered(&f) ||
 	    !(is_answer || is_of_cause(status, &f.cause, c) ||
 	      has_witness(&f.cause, status))) {
 		f.meaning[0] = '\0';

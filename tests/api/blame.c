@@ -1256,6 +1256,35 @@ Test(blame, failure_in_a_child_names_the_rank_by_group_number)
 	close_group();
 }
 
+/* Rank 3 gives up its pair.  All ranks go on in the group, until rank 2 fails
+ * with the code that bindings use for exceptions. */
+static int rank_2_fails_after_pair(struct cohort_comm *c, void *user)
+{
+	const int rank = cohort_comm_rank(c);
+	struct cohort_comm *pair;
+
+	(void)user;
+	ranks_must(cohort_comm_split(c, rank / 2, 0, &pair), "split");
+	sum_patiently(c); /* now no rank is in the split */
+	if (rank == 3)
+		ranks_must(cohort_comm_fail(pair, 77, NULL), "fail");
+	if (rank == 2)
+		cr_assert_eq(sum(pair, COHORT_FOREVER), COHORT_WORKER);
+	sum_patiently(c);
+	if (rank == 2)
+		ranks_must(cohort_comm_fail(c, COHORT_WORKER, "a bug"), "fail");
+	return rank == 2 ? COHORT_WORKER : sum(c, COHORT_FOREVER);
+}
+
+Test(blame, rank_that_goes_on_after_a_childs_end_can_be_blamed)
+{
+	run(RANKS, rank_2_fails_after_pair, NULL, COHORT_WORKER);
+	cr_assert_eq(cause.rank, 2, "%s", cause.text);
+	says("rank 2 gave up with code -14: a bug");
+	expect_lost(2);
+	close_group();
+}
+
 /* ---- pauses and pushed deadlines --------------------------------------- */
 
 /* Rank 0 is late in two child communicators, after it has paused the parent or
