@@ -45,6 +45,8 @@ bool gave_up_is_answer(const struct cohort_comm *c, int status)
 struct family {
 	const struct cohort_comm *c;
 	int status;
+	/* True if the thread exits, so that .status is only its last error. */
+	bool is_exit;
 
 	/* Latest cause that explains .status: it has .status itself, or its
 	 * abort did not complete (COHORT_WEDGED), or a rank gave up with
@@ -66,11 +68,13 @@ struct family {
 	uint64_t last_ns;
 };
 
-/* Return true if the rank has gone on after f->cause, and f->status may be the
- * program's own.  The bindings use COHORT_WORKER for every exception. */
+/* Return true if the thread has called for its rank after f->cause, and has not
+ * chosen to give up with f->status: it exits, or f->status is COHORT_WORKER,
+ * which the bindings use for every exception. */
 static bool has_recovered(const struct family *f)
 {
-	return f->status == COHORT_WORKER && f->last_ns > f->cause.time_ns;
+	return (f->is_exit || f->status == COHORT_WORKER) &&
+	       f->last_ns > f->cause.time_ns;
 }
 
 /* Return true if @cause says that a rank gave up with @status because of
@@ -379,32 +383,33 @@ static void append(struct cohort_cause *cause, const char *note)
 	            "; %s", note);
 }
 
-bool gave_up(struct cohort_comm *c, int status, const char *how,
-             struct cohort_cause *out)
+/* Do what gave_up() does. */
+static bool explain(struct family *f, const char *how, struct cohort_cause *out)
 {
 	char note[CAUSE_MAX_REASON + 256];
-	struct family f = { .c = c, .status = status };
+	const struct cohort_comm *c = f->c;
+	const int status = f->status;
 	const bool is_answer = gave_up_is_answer(c, status);
 
-	clique_tree_call_all(visit_all, &f);
+	clique_tree_call_all(visit_all, f);
 	/* If a rank gave up in a split communicator, its thread may then have
 	 * closed that communicator and returned another error. */
-	if (!f.cause.time_ns || has_recovered(&f) ||
-	    !(is_answer || is_of_cause(status, &f.cause, c) ||
-	      has_witness(&f.cause, status))) {
-		f.meaning[0] = '\0';
-		if (says_timeout(&f, status, is_answer) && judge(&f, out))
-			set_cause(&f, f.pending->clique, out);
+	if (!f->cause.time_ns || has_recovered(f) ||
+	    !(is_answer || is_of_cause(status, &f->cause, c) ||
+	      has_witness(&f->cause, status))) {
+		f->meaning[0] = '\0';
+		if (says_timeout(f, status, is_answer) && judge(f, out))
+			set_cause(f, f->pending->clique, out);
 		else if (is_answer && status == COHORT_INIT_TIMEOUT &&
 		         judge_subset(c, out))
-			f.cause = *out;
+			f->cause = *out;
 		else
 			return false;
 	}
-	*out = f.cause;
+	*out = f->cause;
 	out->worker = status;
 	text_set(note, sizeof(note), "%s%srank %d gave up first (%s)",
-	         f.meaning, *f.meaning ? "; " : "", c->world_rank, how);
+	         f->meaning, *f->meaning ? "; " : "", c->world_rank, how);
 	append(out, note);
 	/* If there are no details, the text is shown instead, and append() has
 	 * added the note to it. */
@@ -414,11 +419,24 @@ bool gave_up(struct cohort_comm *c, int status, const char *how,
 	return true;
 }
 
+bool gave_up(struct cohort_comm *c, int status, const char *how,
+             struct cohort_cause *out)
+{
+	struct family f = { .c = c, .status = status };
+
+	return explain(&f, how, out);
+}
+
 void gave_up_by_exit(struct cohort_comm *c)
 {
 	struct cohort_cause cause;
 	uint64_t ns;
+	struct family f = {
+		.c = c,
+		.status = error_status(&ns),
+		.is_exit = true,
+	};
 
-	if (gave_up(c, error_status(&ns), "its thread exited", &cause))
+	if (explain(&f, "its thread exited", &cause))
 		cause_set(c->clique->end, &cause);
 }

@@ -473,7 +473,7 @@ static void *own_rank_that_closes(void *c)
 	return NULL;
 }
 
-static void run_own_threads(void *(*rank)(void *))
+static void run_on_own_threads(void *(*rank)(void *))
 {
 	struct cohort_comm *comms[RANKS];
 	pthread_t threads[RANKS];
@@ -486,6 +486,11 @@ static void run_own_threads(void *(*rank)(void *))
 	for (r = 0; r < RANKS; r++)
 		pthread_join(threads[r], NULL);
 	ranks_must(cohort_group_cause(group, &cause), "cause");
+}
+
+static void run_own_threads(void *(*rank)(void *))
+{
+	run_on_own_threads(rank);
 	expect_blame(3);
 	expect_lost(3);
 	close_group();
@@ -1281,6 +1286,38 @@ Test(blame, rank_that_goes_on_after_a_childs_end_can_be_blamed)
 	run(RANKS, rank_2_fails_after_pair, NULL, COHORT_WORKER);
 	cr_assert_eq(cause.rank, 2, "%s", cause.text);
 	says("rank 2 gave up with code -14: a bug");
+	expect_lost(2);
+	close_group();
+}
+
+/* Rank 3 does not call in its pair.  When the pair has ended, all ranks go on in
+ * the group, until the thread of rank 2 exits. */
+static void *exit_after_pair(void *c)
+{
+	const struct cohort_deadlines soon = { .join_ns = 200 * MS };
+	const int rank = cohort_comm_rank(c);
+	struct cohort_comm *pair;
+
+	ranks_must(cohort_comm_bind(c), "bind");
+	ranks_must(cohort_comm_split(c, rank / 2, 0, &pair), "split");
+	sum_patiently(c); /* now no rank is in the split */
+	ranks_must(cohort_deadline_push(pair, &soon), "push");
+	if (rank == 3)
+		hang(pair);
+	if (rank == 2)
+		cr_assert_eq(sum(pair, COHORT_FOREVER), COHORT_STALLED);
+	sum_patiently(c);
+	if (rank == 2)
+		return NULL;
+	cr_assert_eq(sum(c, COHORT_FOREVER), COHORT_THREAD_EXITED);
+	ranks_must(cohort_comm_unbind(c), "unbind");
+	return NULL;
+}
+
+Test(blame, thread_that_goes_on_after_a_childs_end_can_be_blamed)
+{
+	run_on_own_threads(exit_after_pair);
+	cr_assert_eq(cause.rank, 2, "%s", cause.text);
 	expect_lost(2);
 	close_group();
 }
