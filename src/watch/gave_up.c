@@ -41,7 +41,7 @@ bool gave_up_is_answer(const struct cohort_comm *c, int status)
 
 /* Data about the rank of .c, collected from its root group, from all
  * communicators that were split from that group, and from communicators of
- * other groups for which this thread calls. */
+ * other groups on which this thread calls. */
 struct family {
 	const struct cohort_comm *c;
 	int status;
@@ -64,13 +64,13 @@ struct family {
 	/* Time at which that operation was called. */
 	uint64_t since_ns;
 
-	/* Time of this thread's last call for the rank, or 0. */
+	/* Time at which this thread made the rank's last call, or 0. */
 	uint64_t last_ns;
 };
 
-/* Return true if the thread has called for its rank after f->cause, and has not
- * chosen to give up with f->status: it exits, or f->status is COHORT_WORKER,
- * which the bindings use for every exception. */
+/* Return true if the thread has made a call after f->cause, and has not chosen
+ * to give up with f->status: it exits, or f->status is COHORT_WORKER, which the
+ * bindings use for every exception. */
 static bool has_recovered(const struct family *f)
 {
 	return (f->is_exit || f->status == COHORT_WORKER) &&
@@ -226,7 +226,7 @@ static void visit_last(struct family *f, const struct cohort_comm *c)
 }
 
 /* Return true if @c belongs to the rank: it is the same rank of the family, or
- * this thread calls for it in another group. */
+ * this thread makes its calls in another group. */
 static bool is_of_rank(const struct cohort_comm *c, const struct family *f)
 {
 	return clique_tree_root(c->clique) == clique_tree_root(f->c->clique)
