@@ -419,6 +419,8 @@ int cohort_group_close(struct cohort_group *group)
 	if (rc != COHORT_OK)
 		return rc;
 	g = atomic_load(&group->now);
+	if (g->clique->remote)
+		g->clique->remote->publish_event(g->clique, REMOTE_LEAVING);
 	rc = generation_end(g);
 	for (; g; g = former) {
 		former = g->former;

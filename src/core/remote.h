@@ -131,7 +131,12 @@ struct remote_state {
 	uint64_t resumed_ns; /* time at which a rank last resumed, or 0 */
 };
 
-enum remote_event { REMOTE_CLOSED, REMOTE_PAUSED, REMOTE_RESUMED };
+enum remote_event {
+	REMOTE_CLOSED,
+	REMOTE_PAUSED,
+	REMOTE_RESUMED,
+	REMOTE_LEAVING, /* this process closes the group */
+};
 
 /* A constant table of functions for a group of several processes; see
  * clique->remote. */

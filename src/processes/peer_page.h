@@ -110,6 +110,14 @@ struct page {
 	/* Calls of the process's cliques. */
 	struct call_words calls[CALL_PLACES];
 
+	/* For each rank of the process: if the rank has closed a communicator
+	 * because other ranks failed it, its waits for them; otherwise .world
+	 * is -1. */
+	struct place_of_parting {
+		struct stamp stamp;
+		_Atomic uint64_t words[WORDS(struct remote_rank)];
+	} partings[ANSWERED_RANKS];
+
 	/* Questions of this process to the other processes, and for each index
 	 * the number of questions asked.  Stored with release and loaded with
 	 * acquire, so that a reader sees the question. */
@@ -203,6 +211,9 @@ struct peers {
 	/* Identity of the clique that is being opened, or was opened last. */
 	uint64_t opening;
 	bool has_calls[CALL_PLACES]; /* used places in page->calls */
+	/* For each rank, the time of its last call before it closed a
+	 * communicator, or 0. */
+	uint64_t called_ns[ANSWERED_RANKS];
 
 	/* Buffer of this group's thread for one answer. */
 	struct answer answer;
@@ -385,6 +396,8 @@ enum message_kind {
 	MESSAGE_NOTED,
 	/* Identity of a clique that the sender could not open. */
 	MESSAGE_GAVE_UP,
+	/* struct remote_rank: why a rank has closed a communicator. */
+	MESSAGE_PARTING,
 };
 
 /* Allocate the page of @x, a process that shares no memory with this one.
@@ -399,6 +412,28 @@ void peer_free_far(struct peer *x);
  * @number: number of a question, its answer, or an exchange, otherwise 0 */
 void peers_send(struct peers *peers, int process, enum message_kind kind,
                 int place, uint64_t number, const void *what, size_t bytes);
+
+/* Store on a page why the process's rank @i has closed a communicator.  Only
+ * one thread may write at a time. */
+static inline void put_parting(struct page *page, int i,
+                               const struct remote_rank *x)
+{
+	struct place_of_parting *to = &page->partings[i];
+
+	put_stamped(
+		&to->stamp, to->words,
+		atomic_load_explicit(&to->stamp.done, memory_order_relaxed) + 1,
+		x, WORDS(struct remote_rank));
+}
+
+/* Publish why the rank of @c closes its communicator or its group: if another
+ * communicator has ended since its last call while it waited, publish for which
+ * ranks it waited. */
+void peers_part(struct peers *peers, const struct cohort_comm *c);
+
+/* Forget why ranks of this process have closed communicators, because a new
+ * generation renumbers the ranks.  Called under lock. */
+void peers_forget_partings(struct peers *peers);
 
 /* Answer new questions of process @i.  The caller is the thread of @peers and
  * holds the lock. */

@@ -23,6 +23,7 @@ union content {
 	struct answer answer;
 	uint64_t record[PEERS_RECORD / sizeof(uint64_t)];
 	uint64_t identity;
+	struct remote_rank parting;
 };
 
 struct message_memory {
@@ -134,6 +135,12 @@ static void store_message(struct page *page, const struct message_memory *m,
 		break;
 	case MESSAGE_RECORD:
 		store_record(page, m, bytes);
+		break;
+	case MESSAGE_PARTING:
+		if (bytes == sizeof(struct remote_rank) &&
+		    m->head.place < ANSWERED_RANKS)
+			put_parting(page, (int)m->head.place,
+			            &m->content.parting);
 		break;
 	case MESSAGE_GAVE_UP:
 		if (bytes == sizeof(uint64_t))

@@ -13,7 +13,9 @@
 #include "base/list.h"
 #include "base/scoped_lock.h"
 #include "base/thread.h"
+#include "base/util.h"
 #include "core/agree_words.h"
+#include "core/clique_tree.h"
 #include "processes/own_bootstrap.h"
 #include "processes/peer_page.h"
 #include "watch/crossing.h"
@@ -21,6 +23,69 @@
 #include "watch/render.h"
 #include "watch/stall.h"
 #include "watch/waits.h"
+
+/* ---- ranks from pages ------------------------------------------------- */
+
+/* Return true if @kind is a kind of verdict that another process's answer may
+ * contain. */
+static bool is_kind(int kind)
+{
+	return (kind >= COHORT_VERDICT_NEVER_CALLED &&
+	        kind <= COHORT_VERDICT_THREAD_EXITED) ||
+	       kind == COHORT_VERDICT_ORDER || kind == COHORT_VERDICT_LEFT;
+}
+
+static int rank_or_none(int rank)
+{
+	return rank >= 0 && rank < COHORT_MAX_RANKS ? rank : -1;
+}
+
+/* Make the members of @x valid, which come from another process. */
+static void make_valid(struct remote_rank *x)
+{
+	x->joined = !!x->joined;
+	x->is_done = !!x->is_done;
+	x->is_process = false;
+	x->world = rank_or_none(x->world);
+	x->from = rank_or_none(x->from);
+	x->end = rank_or_none(x->end);
+	if (!is_kind(x->end_kind))
+		x->end_kind = COHORT_VERDICT_OUTSIDE;
+	x->in[sizeof(x->in) - 1] = '\0';
+	x->missed[sizeof(x->missed) - 1] = '\0';
+	x->call[sizeof(x->call) - 1] = '\0';
+	x->brief[sizeof(x->brief) - 1] = '\0';
+	x->text[sizeof(x->text) - 1] = '\0';
+}
+
+/* If rank @x has left because of waits that are on @page, the page of its
+ * process, add these waits to @x. */
+static void add_parting(const struct page *page, struct remote_rank *x)
+{
+	const struct place_of_parting *place;
+	struct remote_rank y;
+	uint64_t number;
+	int k;
+
+	for (k = 0; page && k < ANSWERED_RANKS; k++) {
+		place = &page->partings[k];
+		number = atomic_load_explicit(&place->stamp.done,
+		                              memory_order_acquire);
+		if (!number ||
+		    !get_stamped(&place->stamp, &y, place->words, number,
+		                 WORDS(struct remote_rank)) ||
+		    y.world != x->world || !y.waits)
+			continue;
+		make_valid(&y);
+		y.rank = x->rank;
+		y.kind = x->kind;
+		y.is_process = x->is_process;
+		y.is_closed = x->is_closed;
+		memcpy(y.text, x->text, sizeof(y.text));
+		*x = y;
+		return;
+	}
+}
 
 /* ---- answering -------------------------------------------------------- */
 
@@ -211,6 +276,7 @@ static void answer_one(struct peers *p, int i, int k, uint64_t number)
 {
 	const struct peer *x = &p->peers[i];
 	struct answer *a = &p->answer;
+	struct remote_rank *of;
 	struct missing asked;
 	struct clique *q;
 	struct place *place = &p->page->answers[i][k];
@@ -220,6 +286,9 @@ static void answer_one(struct peers *p, int i, int k, uint64_t number)
 	q = find_clique(p, asked.identity);
 	if (q && is_valid_question(q, &asked))
 		fill_answer(q, &asked, x->is_far ? p->host : "", a);
+	for (of = a->of; of < a->of + a->ranks; of++)
+		if (of->is_closed && !of->joined && !of->waits)
+			add_parting(p->page, of);
 	if (x->is_far)
 		peers_send(p, i, MESSAGE_ANSWER, k, number, a,
 		           offsetof(struct answer, of[a->ranks]));
@@ -244,16 +313,89 @@ void peers_answer(struct peers *p, int i)
 	}
 }
 
-/* ---- asking ----------------------------------------------------------- */
+/* ---- leaving ---------------------------------------------------------- */
 
-/* Return true if @kind is a kind of verdict that another process's answer may
- * contain. */
-static bool is_kind(int kind)
+/* What a rank did in all communicators of its family. */
+struct history {
+	const struct cohort_comm *c;
+	uint64_t called_ns; /* time of its last call, or 0 */
+	uint64_t ended_ns;  /* time of the last end of a communicator, or 0 */
+};
+
+static void find_history(const struct clique *first, void *arg)
 {
-	return (kind >= COHORT_VERDICT_NEVER_CALLED &&
-	        kind <= COHORT_VERDICT_THREAD_EXITED) ||
-	       kind == COHORT_VERDICT_ORDER || kind == COHORT_VERDICT_LEFT;
+	struct history *h = arg;
+	const struct clique *root = clique_tree_root(h->c->clique), *q;
+	const struct cohort_cause *cause;
+	const struct cohort_comm *c;
+	struct record r;
+
+	for (q = first; q; q = q->next_entered) {
+		c = clique_tree_root(q) == root
+		            ? clique_rank_of_world(q, h->c->world_rank)
+		            : NULL;
+		if (!c)
+			continue;
+		if (recorder_read(&c->recorder, atomic_load(&c->tickets.last),
+		                  &r))
+			h->called_ns = MAX(h->called_ns, r.submitted_ns);
+		cause = clique_cause(q);
+		if (cause)
+			h->ended_ns = MAX(h->ended_ns, cause->time_ns);
+	}
 }
+
+/* Publish @x as the parting of rank @i of this process.  Called under lock. */
+static void publish_parting(struct peers *p, int i, const struct remote_rank *x)
+{
+	put_parting(p->page, i, x);
+	peers_send(p, -1, MESSAGE_PARTING, i, 0, x, sizeof(*x));
+}
+
+void peers_part(struct peers *p, const struct cohort_comm *c)
+{
+	const struct clique *root = clique_tree_root(c->clique);
+	const long i = clique_rank_of_world(root, c->world_rank) - root->comms;
+	const uint64_t next = agree_called(c) + 1;
+	struct snapshot s = reporter(c, "");
+	struct history h = { .c = c };
+	struct remote_rank x = { .world = c->world_rank,
+		                 .kind = COHORT_VERDICT_LEFT };
+	struct text t = TEXT_NONE;
+	struct rank_snapshot r;
+
+	if (!p->page || i >= ANSWERED_RANKS)
+		return;
+	clique_tree_call_all(find_history, &h);
+	if (h.ended_ns > h.called_ns) {
+		snapshot_part(&r, c, next);
+		report_waits(c, next, 0, &s, &r, &t, &x);
+	}
+	SCOPED_LOCK(&p->lock);
+	/* A communicator that was closed before this one may be freed.  So if
+	 * the rank has made no call since, what was published then is valid,
+	 * and if its last call was made there, what is known now is not. */
+	if (h.called_ns < p->called_ns[i] ||
+	    (h.called_ns == p->called_ns[i] && !x.waits))
+		return;
+	p->called_ns[i] = h.called_ns;
+	x.world = x.waits ? x.world : -1;
+	publish_parting(p, (int)i, &x);
+}
+
+void peers_forget_partings(struct peers *p)
+{
+	const struct remote_rank none = { .world = -1 };
+	int i;
+
+	for (i = 0; p->page && i < ANSWERED_RANKS; i++) {
+		if (p->called_ns[i])
+			publish_parting(p, i, &none);
+		p->called_ns[i] = 0;
+	}
+}
+
+/* ---- asking ----------------------------------------------------------- */
 
 /* Return true if the rank may belong to another process, and is not among the
  * @n ranks in @out. */
@@ -268,11 +410,6 @@ static bool is_others(const struct clique *q, const struct remote_rank *x,
 	return !n;
 }
 
-static int rank_or_none(int rank)
-{
-	return rank >= 0 && rank < COHORT_MAX_RANKS ? rank : -1;
-}
-
 /* Append the valid ranks of an answer to the @n ranks in @out.  The numbers in
  * the answer are untrusted.  Return the new number of ranks. */
 static int add_answer(const struct clique *q, const struct answer *a,
@@ -284,20 +421,7 @@ static int add_answer(const struct clique *q, const struct answer *a,
 		if (n == room || !is_kind(x->kind) || !is_others(q, x, out, n))
 			continue;
 		out[n] = *x;
-		out[n].joined = !!x->joined;
-		out[n].is_done = !!x->is_done;
-		out[n].is_process = false;
-		out[n].world = rank_or_none(x->world);
-		out[n].from = rank_or_none(x->from);
-		out[n].end = rank_or_none(x->end);
-		out[n].end_kind = is_kind(x->end_kind) ? x->end_kind
-		                                       : COHORT_VERDICT_OUTSIDE;
-		out[n].in[sizeof(out[n].in) - 1] = '\0';
-		out[n].missed[sizeof(out[n].missed) - 1] = '\0';
-		out[n].call[sizeof(out[n].call) - 1] = '\0';
-		out[n].brief[sizeof(out[n].brief) - 1] = '\0';
-		out[n].text[sizeof(out[n].text) - 1] = '\0';
-		n++;
+		make_valid(&out[n++]);
 	}
 	return n;
 }
@@ -447,9 +571,13 @@ static int answer_for(const struct peers *p, const struct clique *q, int i,
 		if (!rank_set_has(set, x.rank))
 			continue;
 		x.world = world = is_known ? rank_set_next(worlds, world) : -1;
-		if (is_others(q, &x, out, n) &&
-		    (!asked->is_transfer || x.rank == asked->rank))
-			out[n++] = x;
+		if (!is_others(q, &x, out, n) ||
+		    (asked->is_transfer && x.rank != asked->rank))
+			continue;
+		out[n] = x;
+		if (x.is_closed && !x.joined && x.world >= 0)
+			add_parting(p->peers[i].page, &out[n]);
+		n++;
 	}
 	return n;
 }

@@ -469,6 +469,8 @@ int peers_attach(struct peers *p, struct clique *q,
 	if (!q->remote)
 		peers_get(p);
 	q->remote = &p->remote;
+	if (!clique_is_child(q))
+		peers_forget_partings(p);
 	remote_agreement_show(p, q);
 	put_member(p, q->identity);
 	/* Another process may have published its cause before this clique was

@@ -170,10 +170,18 @@ static void publish_closed_rank(const struct clique *q)
 static void publish_event(const struct clique *q, enum remote_event event)
 {
 	struct call_words *own = q->others ? q->others->own : NULL;
+	int r;
 
+	for (r = 0; r < q->size; r++)
+		if (event == REMOTE_LEAVING ||
+		    (event == REMOTE_CLOSED &&
+		     atomic_load(&q->comms[r].lock.closed)))
+			peers_part(peers_of(q), &q->comms[r]);
 	if (!own)
 		return;
 	switch (event) {
+	case REMOTE_LEAVING:
+		break;
 	case REMOTE_CLOSED:
 		publish_closed_rank(q);
 		break;

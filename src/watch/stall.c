@@ -307,6 +307,13 @@ static void find_world(const struct snapshot *s, uint64_t *set)
 		rank_set_add(set, r);
 }
 
+/* Return true if a rank of another process makes no further call, for a reason
+ * of its own. */
+static bool is_gone_far(const struct remote_rank *x)
+{
+	return !x->joined && !x->waits && stall_is_departure(x->kind);
+}
+
 /* Blame ranks of other processes by their replies.  Store all ranks at fault in
  * v->missing, and the first of them in v->rank.  Store ranks that have called
  * in v->joined.  If all ranks that have replied have called, but some have not
@@ -321,7 +328,7 @@ static void find_remote_fault(const struct snapshot *s, bool all_known,
 	for (x = s->remote; x < end; x++) {
 		is_stopped |= x->kind == COHORT_VERDICT_PROCESS_STOPPED;
 		all_joined &= x->joined;
-		is_gone |= !x->joined && stall_is_departure(x->kind);
+		is_gone |= is_gone_far(x);
 		if (x->joined)
 			rank_set_add(v->joined, x->rank);
 	}
@@ -336,7 +343,7 @@ static void find_remote_fault(const struct snapshot *s, bool all_known,
 			continue;
 		/* As in blame_gone(), if some ranks make no further call, blame
 		 * only these. */
-		if (is_gone && !stall_is_departure(x->kind))
+		if (is_gone && !is_gone_far(x))
 			continue;
 		/* A rank that waits is not at fault; its trail leads to the
 		 * rank that is. */

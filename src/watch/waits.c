@@ -102,7 +102,8 @@ static int world_of(const struct node *x)
 }
 
 /* Return true if both communicators belong to one node.  This is so if they are
- * the same rank in one family, or if one thread makes the calls of both. */
+ * the same rank in one family, or if one thread makes the calls of both.  The
+ * thread that closes a communicator may not be the rank's. */
 static bool is_same(const struct cohort_comm *a, const struct cohort_comm *b)
 {
 	const int t = comm_thread(a), u = comm_thread(b);
@@ -111,7 +112,9 @@ static bool is_same(const struct cohort_comm *a, const struct cohort_comm *b)
 		return true;
 	if (clique_tree_root(a->clique) != clique_tree_root(b->clique))
 		return t && t == u;
-	return a->world_rank == b->world_rank && (!t || !u || t == u);
+	return a->world_rank == b->world_rank &&
+	       (!t || !u || t == u || atomic_load(&a->lock.closed) ||
+	        atomic_load(&b->lock.closed));
 }
 
 static bool is_node(const struct node *x, const struct clique *q, int rank,

@@ -539,6 +539,40 @@ def program(rank):
 """, limit=60)
         self.assertEqual(said, [f"{rank} 3 True" for rank in range(3)], self.errors)
 
+    def leaves_after_error(self, what, groups):
+        """Return what ranks 0 and 1 print if rank 1 leaves after an error that blames rank 2."""
+        return self.ranks(3, f"""
+def program(rank):
+    start(rank)
+    short = datetime.timedelta(seconds=1)
+    {groups}
+    dist.barrier()
+    if rank == 2:
+        time.sleep(4)
+        return
+    try:
+        dist.barrier(pair if rank else others)
+        dist.barrier(others)
+    except RuntimeError as error:
+        say(rank, error.global_rank)
+    if rank == 1:
+        {what}
+""")
+
+    def test_rank_that_leaves_because_of_an_error_is_not_blamed(self):
+        pair = "pair = dist.new_group([1, 2], timeout=short)"
+        others = "others = dist.new_group([0, 1])"
+        for what in "raise SystemExit", "dist.destroy_process_group(); time.sleep(2)":
+            for groups in f"{pair}; {others}", f"{others}; {pair}":
+                self.assertEqual(self.leaves_after_error(what, groups), ["0 2", "1 2"],
+                                 (what, groups, self.errors))
+
+    def test_rank_that_leaves_long_after_an_error_is_blamed(self):
+        said = self.leaves_after_error(
+            "dist.barrier(others); dist.destroy_process_group(); time.sleep(2)",
+            "pair = dist.new_group([1, 2], timeout=short); others = dist.new_group([0, 1])")
+        self.assertEqual(said, ["0 1", "1 2"], self.errors)
+
     def test_process_group_shrinks_without_a_dead_rank(self):
         said = self.ranks(3, """
 def program(rank):
