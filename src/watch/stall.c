@@ -317,13 +317,17 @@ static bool is_gone_far(const struct remote_rank *x)
 /* Blame ranks of other processes by their replies.  Store all ranks at fault in
  * v->missing, and the first of them in v->rank.  Store ranks that have called
  * in v->joined.  If all ranks that have replied have called, but some have not
- * replied, blame no rank, because a rank without a reply may be at fault. */
+ * replied, blame no rank, because a rank without a reply may be at fault.  If
+ * ranks of one process use this communicator and another one in different
+ * orders, that process does not know the order of most ranks: blame ranks that
+ * have not called only if most ranks have. */
 static void find_remote_fault(const struct snapshot *s, bool all_known,
                               struct cohort_verdict *v)
 {
 	const struct remote_rank *x, *end = s->remote + s->remote_count;
 	uint64_t waiting[COHORT_RANK_WORDS] = { 0 };
 	bool all_joined = true, is_gone = false, is_stopped = false;
+	bool is_undecided = false;
 
 	for (x = s->remote; x < end; x++) {
 		is_stopped |= x->kind == COHORT_VERDICT_PROCESS_STOPPED;
@@ -351,6 +355,11 @@ static void find_remote_fault(const struct snapshot *s, bool all_known,
 			rank_set_add(waiting, x->rank);
 			continue;
 		}
+		if (x->kind == COHORT_VERDICT_ORDER &&
+		    2 * rank_set_count(v->joined) <= s->world) {
+			is_undecided = true;
+			continue;
+		}
 		rank_set_add(v->missing, x->rank);
 		if (is_worse(x, v)) {
 			v->rank = x->rank;
@@ -358,7 +367,9 @@ static void find_remote_fault(const struct snapshot *s, bool all_known,
 			v->kind = x->kind;
 		}
 	}
-	if (rank_set_is_empty(v->missing))
+	if (rank_set_is_empty(v->missing) && is_undecided)
+		v->kind = COHORT_VERDICT_ORDER;
+	else if (rank_set_is_empty(v->missing))
 		memcpy(v->missing, waiting, sizeof(waiting));
 }
 
@@ -429,7 +440,7 @@ static void blame_remote(const struct snapshot *s, struct cohort_verdict *v)
 	find_remote_fault(s, all_known, v);
 	if (find_different(s, v))
 		return;
-	if (s->waits.link_count)
+	if (s->waits.link_count || v->kind == COHORT_VERDICT_ORDER)
 		return;
 	if (v->rank >= 0 && v->kind != COHORT_VERDICT_NOT_STARTED)
 		return;
@@ -532,7 +543,8 @@ const struct remote_rank *stall_remote_process(const struct snapshot *s,
 static bool blame_order(const struct snapshot *s, struct cohort_verdict *v)
 {
 	if (!s->waits.is_crossing || !s->all_joined ||
-	    2 * rank_set_count(v->missing) >= s->world)
+	    rank_set_is_empty(v->missing) ||
+	    2 * rank_set_count(v->joined) <= s->world)
 		return false;
 	v->kind = COHORT_VERDICT_ORDER;
 	v->rank = rank_set_next(v->missing, -1);

@@ -1794,6 +1794,31 @@ Test(verdict, verdict_blames_a_remote_rank_that_uses_another_order)
 	cr_assert_eq(out.v.missing[0], 0);
 }
 
+/* Another process has found that its ranks call in different orders, but does
+ * not know which order most ranks have. */
+Test(verdict, verdict_blames_no_majority_that_uses_another_order)
+{
+	int i;
+
+	given_remote(3);
+	for (i = 0; i < 3; i++) {
+		remote[i].joined = 0;
+		remote[i].kind = COHORT_VERDICT_ORDER;
+	}
+	s.others_miss = true;
+	stalled();
+	cr_assert_eq(out.v.kind, COHORT_VERDICT_ORDER, "%s", out.text);
+	cr_assert_eq(out.v.rank, -1, "%s", out.text);
+	cr_assert_eq(out.v.world_rank, -1);
+	cr_assert_eq(out.v.missing[0], 0);
+	/* Most ranks have called, so the others are to blame. */
+	remote[0].joined = 1;
+	stalled();
+	cr_assert_eq(out.v.kind, COHORT_VERDICT_ORDER, "%s", out.text);
+	cr_assert_eq(out.v.rank, 3, "%s", out.text);
+	cr_assert_eq(out.v.missing[0], 0x18);
+}
+
 /* The process of rank 3 has found the cycle, and reports only rank 3. */
 Test(verdict, verdict_does_not_show_a_cycle_of_one_rank)
 {
