@@ -272,6 +272,18 @@ Test(watched, process_that_has_ended_is_named_before_the_deadline)
 	                   watch.all->verdict.text);
 }
 
+Test(watched, process_that_has_ended_is_reported_once_per_deadline)
+{
+	struct shared_rank *e[RANKS];
+	const pid_t child = fork_ended(0);
+
+	add_all(e);
+	e[1]->pid = child;
+	call(e[0], 10, 3 * NS_PER_S / 2);
+	expect_hang_after(child);
+	cr_assert_eq(judge(), FOUND_NOTHING, "it was reported");
+}
+
 /* The call of the ended process also waits, and began first. */
 Test(watched, process_that_has_ended_after_its_send_is_named_at_once)
 {

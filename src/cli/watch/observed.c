@@ -310,7 +310,6 @@ static void take_snapshot(struct watch *w, struct observed *o)
 {
 	struct snapshot *s = &o->now;
 	const uint64_t former = s->front;
-	const bool had_all = s->all_joined;
 	const bool has_resumed = s->resumed_ns != w->resumed_ns;
 	const struct shared_rank *e;
 	uint64_t done;
@@ -345,8 +344,9 @@ static void take_snapshot(struct watch *w, struct observed *o)
 	/* Calls that were queued after the former front start only now. */
 	if (former && s->front > former)
 		s->moved_ns = s->now_ns;
-	if (s->front != former || s->all_joined != had_all)
+	if (s->front != former || s->all_joined != o->had_all)
 		s->expired = 0;
+	o->had_all = s->all_joined;
 }
 
 /* ---- ranks of processes that have ended or are stopped ------------------- */

@@ -142,6 +142,10 @@ struct observed {
 	 * report about processes that have ended or are stopped, they are only
 	 * the ranks that wait, and .remote has the others. */
 	struct snapshot now;
+	/* Whether all ranks had called the front of the last snapshot.  A report
+	 * about a process that has ended or is stopped changes
+	 * .now.all_joined. */
+	bool had_all;
 	uint64_t front_ns; /* time at which the current front was first seen */
 	struct remote_rank *others;
 
