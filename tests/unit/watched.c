@@ -385,6 +385,35 @@ Test(watched, mismatch_in_a_split_names_ranks_of_the_first_comm)
 	                   "%s", watch.all->verdict.text);
 }
 
+/* Ranks 1 and 2 also have a communicator by another unique id, where they are
+ * ranks 0 and 1.  Rank 2 waits there for rank 1, and rank 0 for both. */
+Test(watched, rank_has_one_number_in_comms_of_different_ids)
+{
+	struct shared_rank *e[RANKS], *sub;
+	int r;
+
+	add_all(e);
+	for (r = 1; r < RANKS; r++) {
+		sub = add(r);
+		sub->identity = 6;
+		sub->ranks = 2;
+		sub->rank = sub->root_rank = r - 1;
+		if (r == 2)
+			call(sub, 10, 2 * NS_PER_S);
+	}
+	call(e[0], 10, 2 * NS_PER_S);
+	cr_assert_eq(judge(), FOUND_HANG);
+	cr_assert_not_null(strstr(watch.all->verdict.text,
+	                          "wait   rank 2 waits in all_reduce 1 of "
+	                          "\"comm 1\" for rank 1\n"),
+	                   "%s", watch.all->verdict.text);
+	cr_assert_eq(observed_judge(&watch, watch.all->next, false),
+	             FOUND_HANG);
+	cr_assert_not_null(strstr(watch.all->next->verdict.text,
+	                          "rank 1 (0 in \"comm 1\") has not called"),
+	                   "%s", watch.all->next->verdict.text);
+}
+
 Test(watched, call_that_was_overwritten_counts_as_done)
 {
 	struct shared_rank *e = add(0);

@@ -40,6 +40,7 @@ static struct observed *add(struct watch *w, const struct shared_rank *e,
 	o->entries = cli_need(calloc(n, sizeof(*o->entries)));
 	o->others = cli_need(calloc(n, sizeof(*o->others)));
 	o->progress = cli_need(calloc(n, sizeof(*o->progress)));
+	o->worlds = cli_need(calloc(n, sizeof(*o->worlds)));
 	o->now = (struct snapshot){
 		.group = o->name,
 		.host = "",
@@ -65,6 +66,7 @@ static struct observed *add(struct watch *w, const struct shared_rank *e,
 	for (end = &w->all; *end;)
 		end = &(*end)->next;
 	*end = o;
+	w->has_changed = true;
 	return o;
 }
 
@@ -144,6 +146,7 @@ void observed_update(struct watch *w)
 			add_rank(w, i);
 	for (struct observed *o = w->all; o; o = o->next)
 		o->is_over = is_over(w, o);
+	observed_number(w);
 }
 
 static bool has_communicator(const struct watch *w, int64_t pid)
@@ -193,30 +196,28 @@ void observed_drop(struct watch *w)
 		verdict_fini(&o->verdict);
 		free(o->now.ranks);
 		free(o->others);
+		free(o->worlds);
 		free(o->progress);
 		free(o->entries);
 		free(o);
 		has_dropped = true;
 	}
-	if (has_dropped)
+	if (has_dropped) {
+		w->has_changed = true;
 		forget_ended(w);
+	}
 }
 
 /* ---- snapshots ----------------------------------------------------------- */
 
-int observed_world(const struct shared_rank *e, int rank)
+void observed_rank(const struct watch *w, const struct observed *o, int rank,
+                   struct rank_snapshot *r)
 {
-	const int world = e ? atomic_load(&e->root_rank) : -1;
+	const struct shared_rank *e = observed_entry(w, o, rank);
 
-	return world >= 0 && world < COHORT_MAX_RANKS ? world : rank;
-}
-
-void observed_rank(struct rank_snapshot *r, const struct shared_rank *e,
-                   int rank)
-{
 	*r = (struct rank_snapshot){
 		.rank = rank,
-		.world = observed_world(e, rank),
+		.world = observed_world(w, o, rank),
 		.device = atomic_load(&e->device),
 		.closed = shared_state_of(e) == SHARED_CLOSED,
 		.last = shared_record(e, atomic_load(&e->last)),
@@ -331,7 +332,7 @@ static void take_snapshot(struct watch *w, struct observed *o)
 		done = shared_last_done(w->shared, e);
 		if (done > o->progress[r].done)
 			o->progress[r] = (struct progress){ done, s->now_ns };
-		observed_rank(&s->ranks[s->size], e, r);
+		observed_rank(w, o, r, &s->ranks[s->size]);
 		if (s->front && shared_called(e) >= s->front)
 			take_part(w, o, &s->ranks[s->size], e);
 		s->all_joined &= s->ranks[s->size++].joined;

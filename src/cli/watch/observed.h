@@ -16,6 +16,7 @@
  *	observed_stacks.c stacks of threads
  *	observed_differ.c calls that differ
  *	observed_life.c   creation and end of communicators
+ *	observed_ranks.c  numbers of ranks in reports
  *	observed.c        communicators, their snapshots and verdicts
  *	observed_dump.c   dumps
  *	watch_main.c      the command: its options, the loop, the reports
@@ -138,6 +139,12 @@ struct observed {
 	int odd;
 	struct progress *progress; /* progress of each rank */
 
+	bool is_complete; /* all ranks were created */
+	/* If .has_home, each rank's number in another communicator, by which
+	 * reports call the rank.  See observed_number(). */
+	bool has_home;
+	int *worlds;
+
 	/* The last snapshot.  Its ranks are all ranks that were seen.  In a
 	 * report about processes that have ended or are stopped, they are only
 	 * the ranks that wait, and .remote has the others. */
@@ -172,7 +179,8 @@ struct watch {
 	 * the program may have been stopped as well; 0 if never. */
 	uint64_t resumed_ns;
 	struct observed *all;
-	int count; /* number of communicators so far */
+	int count;        /* number of communicators so far */
+	bool has_changed; /* .all has changed since observed_number() */
 };
 
 /* The report that is due about a communicator. */
@@ -213,13 +221,10 @@ bool observed_end_is_due(struct observed *o, bool is_awaited);
 const struct shared_rank *observed_entry(const struct watch *w,
                                          const struct observed *o, int rank);
 
-/* Return a rank's number in the communicator from which the rank's communicator
- * was split, or @rank if it is unknown.  @e is the rank's entry, or NULL. */
-int observed_world(const struct shared_rank *e, int rank);
-
-/* Store in @r the state of the rank of @e, except for the front collective. */
-void observed_rank(struct rank_snapshot *r, const struct shared_rank *e,
-                   int rank);
+/* Store in @r the state of @rank of @o, which was seen, except for the front
+ * collective. */
+void observed_rank(const struct watch *w, const struct observed *o, int rank,
+                   struct rank_snapshot *r);
 
 /* Store in @s the send or receive of @o that has waited the longest. */
 void observed_transfers(const struct watch *w, const struct observed *o,
@@ -229,6 +234,28 @@ void observed_transfers(const struct watch *w, const struct observed *o,
  * the transfer) waits for have not called. */
 void observed_waits(const struct watch *w, struct observed *o,
                     bool is_transfer);
+
+/* ---- observed_ranks.c ---------------------------------------------------- */
+
+/*
+ * Choose the numbers by which reports call the ranks of all communicators
+ *
+ * A program may create a communicator of some of its ranks by another unique
+ * id, where they have other numbers.  Reports call these ranks by their numbers
+ * in the largest communicator that has all of them, so that a rank has the same
+ * number in all rows of a report.
+ */
+void observed_number(struct watch *w);
+
+/* Return the number by which reports call @rank of @o: its number in the
+ * communicator that observed_number() has chosen, in the communicator from
+ * which @o was split, or in @o. */
+int observed_world(const struct watch *w, const struct observed *o, int rank);
+
+/* Return whether two entries belong to the same rank of the program.  Several
+ * threads may call for a rank: PyTorch runs the backward pass on another
+ * thread. */
+bool observed_is_same(const struct shared_rank *a, const struct shared_rank *b);
 
 /* ---- observed_stacks.c --------------------------------------------------- */
 

@@ -32,7 +32,7 @@ static bool collect(const struct watch *w, const struct observed *o,
 		x = &v->of[v->n++];
 		*x = (struct remote_call){
 			.rank = r,
-			.world = observed_world(e, r),
+			.world = observed_world(w, o, r),
 			.word = agree_digest(&(struct op){ .kind = c.kind,
 			                                   .redop = c.redop,
 			                                   .root = c.root,

@@ -66,7 +66,7 @@ static void take_rank(const struct watch *w, const struct observed *o,
 	struct rank_snapshot now;
 
 	f->nccl_version = atomic_load(&e->nccl);
-	observed_rank(&now, e, rank);
+	observed_rank(w, o, rank, &now);
 	snapshot_thread(&now);
 	*r = (struct flight_rank){
 		.rank = rank,

@@ -149,39 +149,23 @@ struct node {
 	const struct observed *in; /* communicator in which it is missing */
 	int rank;
 	char call[WAITS_CALL]; /* name of the call that it has not made */
+	/* The communicator of that call, and the rank's number there. */
+	const struct observed *called_in;
+	int called_rank;
 	bool is_transfer;
 
 	int to; /* index of the node that it waits for, or -1 */
-	/* The call in which the rank itself waits, with its communicator and
-	 * the rank's number there. */
+	/* The call in which the rank itself waits, with its communicator, and
+	 * the numbers there of the rank and of the rank that it waits for. */
 	struct {
 		const struct observed *in;
-		int rank;
+		int rank, for_rank;
 		enum wait_way way;
 		uint64_t number; /* number of the collective */
 		struct record call;
+		char name[WAITS_CALL];
 	} wait;
 };
-
-static int caller_of(const struct shared_rank *e)
-{
-	const struct record last = shared_record(e, atomic_load(&e->last));
-
-	return last.ticket ? last.tid : atomic_load(&e->tid);
-}
-
-/* Return whether two entries belong to the same rank of the program.  Several
- * threads may call for a rank: PyTorch runs the backward pass on another
- * thread. */
-static bool is_same_rank(const struct shared_rank *a,
-                         const struct shared_rank *b)
-{
-	const int device = atomic_load(&a->device);
-
-	return atomic_load(&a->pid) == atomic_load(&b->pid) &&
-	       atomic_load(&b->device) == device &&
-	       (device >= 0 || caller_of(a) == caller_of(b));
-}
 
 /* Write the name of collective @number: "all_reduce 3 of "comm 1"". */
 static void spell_collective(char text[WAITS_CALL], const struct observed *o,
@@ -231,7 +215,7 @@ static bool waits_in(const struct watch *w, const struct observed *o, int rank,
 	const uint64_t number = shared_undone(w->shared, e);
 	struct transfer_call t;
 
-	*next = (struct node){ .in = o, .rank = -1 };
+	*next = (struct node){ .in = o, .rank = -1, .called_in = o };
 	x->wait.in = o;
 	x->wait.rank = rank;
 	if (shared_state_of(e) == SHARED_CLOSED)
@@ -244,13 +228,17 @@ static bool waits_in(const struct watch *w, const struct observed *o, int rank,
 		spell_half(next->call, o, &t, rank);
 		x->wait.way = t.call.kind == OP_SEND ? WAITS_TO : WAITS_FROM;
 		x->wait.call = t.call;
+		snprintf(x->wait.name, sizeof(x->wait.name), "%s of \"%s\"",
+		         record_name(&t.call), o->name);
 	} else if (number <= shared_called(e)) {
 		next->rank = first_missing(w, o, number);
 		x->wait.way = WAITS_FOR;
 		x->wait.call = shared_record(e, shared_ticket(e, number));
 		spell_collective(next->call, o, &x->wait.call, number);
+		memcpy(x->wait.name, next->call, sizeof(x->wait.name));
 	}
 	x->wait.number = number;
+	x->wait.for_rank = next->called_rank = next->rank;
 	return next->rank >= 0;
 }
 
@@ -262,20 +250,15 @@ static bool find_wait(const struct watch *w, struct node *x, struct node *next)
 	for (const struct observed *o = w->all; own && o; o = o->next)
 		for (int r = 0; r < o->ranks; r++) {
 			e = observed_entry(w, o, r);
-			if (e && is_same_rank(own, e) &&
+			if (e && observed_is_same(own, e) &&
 			    waits_in(w, o, r, x, next))
 				return true;
 		}
 	return false;
 }
 
-static int world_of(const struct watch *w, const struct observed *o, int rank)
-{
-	return observed_world(observed_entry(w, o, rank), rank);
-}
-
 static void add_link(const struct watch *w, struct waits *out,
-                     const struct node *x, const struct node *next)
+                     const struct node *x)
 {
 	struct wait_link *l;
 
@@ -283,35 +266,30 @@ static void add_link(const struct watch *w, struct waits *out,
 		return;
 	l = &out->links[out->link_count++];
 	*l = (struct wait_link){
-		.for_world = world_of(w, next->in, next->rank),
+		.for_world = observed_world(w, x->wait.in, x->wait.for_rank),
 		.way = x->wait.way,
 	};
-	rank_set_add(l->worlds, world_of(w, x->wait.in, x->wait.rank));
-	if (x->wait.way == WAITS_FOR)
-		snprintf(l->call, sizeof(l->call), "%s", next->call);
-	else
-		snprintf(l->call, sizeof(l->call), "%s of \"%s\"",
-		         record_name(&x->wait.call), x->wait.in->name);
+	rank_set_add(l->worlds, observed_world(w, x->wait.in, x->wait.rank));
+	memcpy(l->call, x->wait.name, sizeof(l->call));
 }
 
 static void add_culprit(const struct watch *w, struct waits *out,
                         const struct node *x)
 {
-	const struct shared_rank *e = observed_entry(w, x->in, x->rank);
 	struct culprit *c;
 
 	if (out->culprit_count == WAITS_CULPRITS)
 		return;
 	c = &out->culprits[out->culprit_count++];
 	*c = (struct culprit){
-		.world = world_of(w, x->in, x->rank),
-		.rank = x->rank,
+		.world = observed_world(w, x->called_in, x->called_rank),
+		.rank = x->called_rank,
 		.at.rank = -1,
 	};
 	memcpy(c->call, x->call, sizeof(c->call));
-	if (!e)
+	if (!observed_entry(w, x->in, x->rank))
 		return;
-	observed_rank(&c->at, e, x->rank);
+	observed_rank(w, x->in, x->rank, &c->at);
 	snapshot_thread(&c->at);
 }
 
@@ -332,9 +310,9 @@ static void set_crossing(struct observed *o, const struct node *a,
 		.exists = true,
 		.collective = a->wait.number,
 		.first = { .rank = b->wait.rank,
-		           .there = b->rank,
+		           .there = a->wait.for_rank,
 		           .here_ns = waiter->arrived_ns },
-		.second = { .rank = a->rank,
+		.second = { .rank = b->wait.for_rank,
 		            .there = a->wait.rank,
 		            .there_ns = a->wait.call.submitted_ns,
 		            .call_there = a->wait.call },
@@ -368,9 +346,11 @@ static int find_or_add_node(struct walk *k, const struct node *x)
 		at = &k->nodes[i];
 		other = observed_entry(k->w, at->in, at->rank);
 		if ((at->in != x->in || at->rank != x->rank) &&
-		    (!e || !other || !is_same_rank(e, other)))
+		    (!e || !other || !observed_is_same(e, other)))
 			continue;
 		memcpy(at->call, x->call, sizeof(at->call));
+		at->called_in = x->called_in;
+		at->called_rank = x->called_rank;
 		return i;
 	}
 	if (k->n == MAX_NODES)
@@ -396,15 +376,18 @@ static void add_starts(struct walk *k, const struct observed *o,
                        bool is_transfer)
 {
 	const struct snapshot *s = &o->now;
-	struct node x = { .in = o, .rank = s->transfer.peer };
+	struct node x = { .in = o, .called_in = o };
 
+	x.rank = x.called_rank = s->transfer.peer;
 	if (is_transfer && !s->transfer.met)
 		find_or_add_node(k, &x);
 	spell_collective(x.call, o, snapshot_front_call(s), s->front);
-	for (x.rank = 0; !is_transfer && x.rank < o->ranks; x.rank++)
+	for (int r = 0; !is_transfer && r < o->ranks; r++) {
+		x.rank = x.called_rank = r;
 		if (s->all_joined ? is_queued(k->w, x)
-		                  : is_missing(k->w, o, x.rank, s->front))
+		                  : is_missing(k->w, o, r, s->front))
 			find_or_add_node(k, &x);
+	}
 }
 
 /* Follow the waits of all nodes.  Return the number of nodes that wait for
@@ -432,7 +415,7 @@ static int add_cycle(const struct walk *k, struct waits *out)
 		at = k->nodes[at].to;
 	first = at;
 	do {
-		add_link(k->w, out, &k->nodes[at], &k->nodes[k->nodes[at].to]);
+		add_link(k->w, out, &k->nodes[at]);
 		at = k->nodes[at].to;
 		n++;
 	} while (at != first);
@@ -461,7 +444,7 @@ void observed_waits(const struct watch *w, struct observed *o, bool is_transfer)
 		memset(&s->waits, 0, sizeof(s->waits));
 	for (x = k.nodes; !is_cycle && x < k.nodes + k.n; x++) {
 		if (x->to >= 0) {
-			add_link(w, &s->waits, x, &k.nodes[x->to]);
+			add_link(w, &s->waits, x);
 			continue;
 		}
 		add_culprit(w, &s->waits, x);
