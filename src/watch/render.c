@@ -37,6 +37,12 @@ static void add_numbers(struct text *t, const uint64_t *set)
 	rank_set_name(t, set, set, NULL);
 }
 
+/* Return a phrase for a rank whose number is not known. */
+static const char *unknown(const struct snapshot *s)
+{
+	return s->unknown ? s->unknown : "another process";
+}
+
 /* ---- the culprit -------------------------------------------------------- */
 
 /* Return true if the blamed rank makes no further call in this communicator. */
@@ -273,7 +279,8 @@ static void add_minority(struct text *t, const struct snapshot *s,
 		add_tag(t, &s->ranks[i]);
 }
 
-static void add_elsewhere(struct text *t, const struct culprit *x)
+static void add_elsewhere(struct text *t, const struct snapshot *s,
+                          const struct culprit *x)
 {
 	const bool has_left = x->at.rank >= 0 && rank_is_gone(&x->at);
 	const bool is_process =
@@ -287,7 +294,7 @@ static void add_elsewhere(struct text *t, const struct culprit *x)
 	if (x->world >= 0)
 		text_add(t, "rank %d", x->world);
 	else
-		text_add(t, "another process");
+		text_add(t, "%s", unknown(s));
 	if (has_left)
 		text_add(t, " has left: %s", departure(x->at.closed));
 	else if (x->kind == COHORT_VERDICT_LEFT)
@@ -444,7 +451,7 @@ static void add_headline(struct text *t, const struct snapshot *s,
 	else if (stall_is_minority(s, v))
 		add_minority(t, s, v);
 	else if (chained(s, v))
-		add_elsewhere(t, chained(s, v));
+		add_elsewhere(t, s, chained(s, v));
 	else
 		add_blamed(t, s, due, v);
 }
@@ -482,7 +489,7 @@ static void add_links(struct text *t, const struct snapshot *s,
 		if (x->for_world >= 0)
 			text_add(t, "rank %d", x->for_world);
 		else
-			text_add(t, "another process");
+			text_add(t, "%s", unknown(s));
 	}
 }
 

@@ -310,6 +310,9 @@ struct snapshot {
 	int64_t pid;
 	/* Host name for texts that other machines print, or "". */
 	const char *host;
+	/* Phrase for a rank whose number is not known, or NULL if it is in
+	 * another process. */
+	const char *unknown;
 	int generation; /* 0 if there are no generations */
 	int size;       /* number of ranks in this process */
 	int world;      /* number of ranks in all processes */

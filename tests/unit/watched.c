@@ -706,6 +706,57 @@ static struct shared_rank *announce(int rank, uint64_t ago_ns)
 	return e;
 }
 
+/* Announce @rank of another communicator, whose rank 1 is missing. */
+static struct shared_rank *announce_other(int rank)
+{
+	struct shared_rank *e = announce(rank, 0);
+
+	e->identity = 6;
+	e->device = -1;
+	return e;
+}
+
+Test(watched, rank_that_is_creating_a_communicator_is_not_blamed)
+{
+	struct shared_rank *e[RANKS];
+	struct shared_rank *sub;
+	int r;
+
+	add_all(e);
+	for (r = 0; r < RANKS; r++)
+		e[r]->tid = thread_id() + r;
+	call(e[0], 10, 2 * NS_PER_S);
+	sub = announce_other(0);
+	sub->tid = e[2]->tid;
+	cr_assert_eq(judge(), FOUND_HANG);
+	cr_assert_eq(watch.all->verdict.v.rank, 1, "%s",
+	             watch.all->verdict.text);
+	cr_assert_not_null(strstr(watch.all->verdict.text,
+	                          "wait   rank 2 waits in ncclCommInitRank of "
+	                          "\"comm 1\" for an unknown rank\n"),
+	                   "%s", watch.all->verdict.text);
+}
+
+Test(watched, rank_that_has_not_created_a_communicator_is_unknown)
+{
+	struct shared_rank *e[RANKS];
+	int r;
+
+	add_all(e);
+	for (r = 0; r < RANKS; r++) {
+		e[r]->tid = thread_id() + r;
+		if (r < 2)
+			call(e[r], 10, 2 * NS_PER_S);
+	}
+	announce_other(0)->tid = e[2]->tid;
+	cr_assert_eq(judge(), FOUND_HANG);
+	cr_assert_eq(watch.all->verdict.v.rank, -1);
+	cr_assert_not_null(strstr(watch.all->verdict.text,
+	                          "HANG   an unknown rank has not called "
+	                          "ncclCommInitRank of \"comm 1\", where"),
+	                   "%s", watch.all->verdict.text);
+}
+
 Test(watched, time_while_the_watcher_was_stopped_does_not_count)
 {
 	struct shared_rank *e[RANKS];

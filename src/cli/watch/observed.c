@@ -44,6 +44,7 @@ static struct observed *add(struct watch *w, const struct shared_rank *e,
 	o->now = (struct snapshot){
 		.group = o->name,
 		.host = "",
+		.unknown = "an unknown rank",
 		.world = ranks,
 		.is_child = o->parent != 0,
 		.reaping_rank = -1,

@@ -252,6 +252,9 @@ void observed_number(struct watch *w);
  * which @o was split, or in @o. */
 int observed_world(const struct watch *w, const struct observed *o, int rank);
 
+/* Return the thread that last called for a rank. */
+int observed_caller(const struct shared_rank *e);
+
 /* Return whether two entries belong to the same rank of the program.  Several
  * threads may call for a rank: PyTorch runs the backward pass on another
  * thread. */

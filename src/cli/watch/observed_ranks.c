@@ -6,7 +6,7 @@
 
 #include "base/util.h"
 
-static int caller_of(const struct shared_rank *e)
+int observed_caller(const struct shared_rank *e)
 {
 	const struct record last = shared_record(e, atomic_load(&e->last));
 
@@ -19,7 +19,7 @@ bool observed_is_same(const struct shared_rank *a, const struct shared_rank *b)
 
 	return atomic_load(&a->pid) == atomic_load(&b->pid) &&
 	       atomic_load(&b->device) == device &&
-	       (device >= 0 || caller_of(a) == caller_of(b));
+	       (device >= 0 || observed_caller(a) == observed_caller(b));
 }
 
 int observed_world(const struct watch *w, const struct observed *o, int rank)

@@ -164,6 +164,7 @@ struct node {
 		uint64_t number; /* number of the collective */
 		struct record call;
 		char name[WAITS_CALL];
+		bool is_creation; /* the call creates the communicator */
 	} wait;
 };
 
@@ -216,6 +217,7 @@ static bool waits_in(const struct watch *w, const struct observed *o, int rank,
 	struct transfer_call t;
 
 	*next = (struct node){ .in = o, .rank = -1, .called_in = o };
+	x->wait.is_creation = false;
 	x->wait.in = o;
 	x->wait.rank = rank;
 	if (shared_state_of(e) == SHARED_CLOSED)
@@ -242,6 +244,44 @@ static bool waits_in(const struct watch *w, const struct observed *o, int rank,
 	return next->rank >= 0;
 }
 
+/* Return whether the thread that last called for @own is inside the call that
+ * creates @e, rather than between that call and the end of its group. */
+static bool is_creating(const struct shared_rank *own,
+                        const struct shared_rank *e)
+{
+	return shared_state_of(e) == SHARED_OPENING &&
+	       !atomic_load(&e->grouped) &&
+	       atomic_load(&e->pid) == atomic_load(&own->pid) &&
+	       atomic_load(&e->tid) == observed_caller(own);
+}
+
+/* If rank @rank of @o waits until other ranks create @o, store that in @x->wait
+ * and the first of these ranks in *@next, and return true. */
+static bool waits_to_create(const struct observed *o, int rank, struct node *x,
+                            struct node *next)
+{
+	int missing = 0;
+
+	while (missing < o->ranks && o->entries[missing])
+		missing++;
+	if (missing == o->ranks)
+		return false;
+	*next = (struct node){
+		.in = o, .rank = missing, .called_in = o, .called_rank = missing
+	};
+	snprintf(next->call, sizeof(next->call), "ncclCommInitRank of \"%s\"",
+	         o->name);
+	x->wait.in = o;
+	x->wait.rank = rank;
+	x->wait.for_rank = missing;
+	x->wait.way = WAITS_FOR;
+	x->wait.is_creation = true;
+	x->wait.number = 0;
+	x->wait.call = (struct record){ .ticket = 0 };
+	memcpy(x->wait.name, next->call, sizeof(x->wait.name));
+	return true;
+}
+
 /* Find the call in which the rank of @x itself waits. */
 static bool find_wait(const struct watch *w, struct node *x, struct node *next)
 {
@@ -250,8 +290,13 @@ static bool find_wait(const struct watch *w, struct node *x, struct node *next)
 	for (const struct observed *o = w->all; own && o; o = o->next)
 		for (int r = 0; r < o->ranks; r++) {
 			e = observed_entry(w, o, r);
-			if (e && observed_is_same(own, e) &&
+			if (!e)
+				continue;
+			if (observed_is_same(own, e) &&
 			    waits_in(w, o, r, x, next))
+				return true;
+			if (is_creating(own, e) &&
+			    waits_to_create(o, r, x, next))
 				return true;
 		}
 	return false;
@@ -265,30 +310,37 @@ static void add_link(const struct watch *w, struct waits *out,
 	if (out->link_count == WAITS_LINKS)
 		return;
 	l = &out->links[out->link_count++];
-	*l = (struct wait_link){
-		.for_world = observed_world(w, x->wait.in, x->wait.for_rank),
-		.way = x->wait.way,
-	};
-	rank_set_add(l->worlds, observed_world(w, x->wait.in, x->wait.rank));
+	*l = (struct wait_link){ .for_world = -1, .way = x->wait.way };
+	if (x->wait.is_creation) {
+		/* The new communicator's numbers differ from others. */
+		rank_set_add(l->worlds, observed_world(w, x->in, x->rank));
+	} else {
+		rank_set_add(l->worlds,
+		             observed_world(w, x->wait.in, x->wait.rank));
+		l->for_world = observed_world(w, x->wait.in, x->wait.for_rank);
+	}
 	memcpy(l->call, x->wait.name, sizeof(l->call));
 }
 
 static void add_culprit(const struct watch *w, struct waits *out,
                         const struct node *x)
 {
+	const bool was_seen = observed_entry(w, x->in, x->rank);
 	struct culprit *c;
 
 	if (out->culprit_count == WAITS_CULPRITS)
 		return;
 	c = &out->culprits[out->culprit_count++];
 	*c = (struct culprit){
-		.world = observed_world(w, x->called_in, x->called_rank),
+		.world = -1,
 		.rank = x->called_rank,
 		.at.rank = -1,
+		.kind = COHORT_VERDICT_NEVER_CALLED,
 	};
 	memcpy(c->call, x->call, sizeof(c->call));
-	if (!observed_entry(w, x->in, x->rank))
+	if (!was_seen)
 		return;
+	c->world = observed_world(w, x->called_in, x->called_rank);
 	observed_rank(w, x->in, x->rank, &c->at);
 	snapshot_thread(&c->at);
 }
