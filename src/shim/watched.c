@@ -16,12 +16,27 @@
 #include "base/hash.h"
 #include "base/scoped_lock.h"
 #include "base/thread.h"
+#include "base/util.h"
 #include "shim/stream_end.h"
 
 /* ---- the shared memory -------------------------------------------------- */
 
 /* Constant after map(); NULL if the program is not watched. */
 static struct shared_calls *shared;
+
+/* Close the ranks of another program that this process has executed before.
+ * Their entries are in use only if they have an identity, which is stored after
+ * the pid. */
+static void close_former(void)
+{
+	const uint32_t used = atomic_load(&shared->used);
+	struct shared_rank *s = shared->ranks;
+
+	for (; s < shared->ranks + MIN(used, (uint32_t)SHARED_RANKS); s++)
+		if (atomic_load(&s->identity) &&
+		    atomic_load(&s->pid) == getpid())
+			atomic_store(&s->state, SHARED_CLOSED);
+}
 
 static void map(void)
 {
@@ -37,8 +52,10 @@ static void map(void)
 		              MAP_SHARED, fd, 0);
 	close(fd);
 	if (memory != MAP_FAILED &&
-	    ((struct shared_calls *)memory)->magic == SHARED_MAGIC)
+	    ((struct shared_calls *)memory)->magic == SHARED_MAGIC) {
 		shared = memory;
+		close_former();
+	}
 }
 
 static struct shared_calls *shared_memory(void)

@@ -928,6 +928,21 @@ Test(watched, clock_of_a_creation_restarts_when_the_last_rank_arrives)
 	cr_assert_eq(judge(), FOUND_HANG);
 }
 
+Test(watched, program_closes_the_ranks_of_a_program_that_executed_it)
+{
+	struct shared_rank *e[RANKS];
+	int r;
+
+	add_all(e);
+	e[1]->pid = getppid();
+	for (r = 0; r < 2; r++)
+		call(e[r], 10, 2 * NS_PER_S);
+	close_former();
+	cr_assert_eq(e[0]->state, SHARED_CLOSED);
+	cr_assert_eq(e[1]->state, SHARED_OPEN);
+	cr_assert_eq(e[2]->state, SHARED_CLOSED);
+}
+
 Test(watched, rank_that_does_not_destroy_its_communicator_is_named)
 {
 	struct shared_rank *e[RANKS];
