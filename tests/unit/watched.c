@@ -284,6 +284,32 @@ Test(watched, process_that_has_ended_is_reported_once_per_deadline)
 	cr_assert_eq(judge(), FOUND_NOTHING, "it was reported");
 }
 
+/* Rank 1 has called, and the other ranks are done. */
+Test(watched, process_that_stopped_in_its_call_is_named_without_waiters)
+{
+	struct shared_rank *e[RANKS];
+	const pid_t child = fork_paused();
+	const char *text;
+	int r, status;
+
+	add_all(e);
+	e[1]->pid = child;
+	for (r = 0; r < RANKS; r++) {
+		call(e[r], 10, 2 * NS_PER_S);
+		if (r != 1)
+			finish(e[r]);
+	}
+	kill(child, SIGSTOP);
+	waitpid(child, &status, WUNTRACED);
+	cr_assert_eq(judge(), FOUND_HANG);
+	text = watch.all->verdict.text;
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	cr_assert_not_null(strstr(text, "(rank 1) is stopped\n"), "%s", text);
+	cr_assert_null(strstr(text, "wait   "), "%s", text);
+	cr_assert_not_null(strstr(text, "call   all_reduce of 10"), "%s", text);
+}
+
 /* The call of the ended process also waits, and began first. */
 Test(watched, process_that_has_ended_after_its_send_is_named_at_once)
 {

@@ -393,8 +393,17 @@ static bool is_awaited(const struct snapshot *s, const struct rank_snapshot *r,
 	                   : s->front && !r->done;
 }
 
+/* Return whether @r, which has called the front, waits for other ranks. */
+static bool is_waiting(struct watch *w, const struct observed *o,
+                       const struct rank_snapshot *r)
+{
+	return waits_since(w, o, r) < o->now.now_ns &&
+	       !started_find(w->started, r->pid)->has_ended;
+}
+
 /* Return whether a rank waits, in the front or the transfer, for a rank whose
- * process has ended or, unless @only_ended, is stopped. */
+ * process has ended.  Unless @only_ended, also return true if a process is
+ * stopped. */
 static bool has_halted(struct watch *w, const struct observed *o,
                        bool is_transfer, bool only_ended)
 {
@@ -405,18 +414,21 @@ static bool has_halted(struct watch *w, const struct observed *o,
 
 	for (r = s->ranks; r < s->ranks + s->size; r++) {
 		if (is_awaited(s, r, is_transfer) &&
-		    observed_is_halted(w, o, r, only_ended, &other))
+		    observed_is_halted(w, o, r, only_ended, &other)) {
 			has_any = true;
-		else if (r->joined)
-			has_waiter |= waits_since(w, o, r) < s->now_ns;
+			has_waiter |=
+				other.kind == COHORT_VERDICT_PROCESS_STOPPED;
+		} else if (r->joined) {
+			has_waiter |= is_waiting(w, o, r);
+		}
 	}
 	return has_any && has_waiter;
 }
 
 /* If the process of an awaited rank has ended or is stopped, move the rank to
- * the snapshot's ranks of other processes.  Also move the ranks that have not
- * called the front, because they may be waiting for these processes
- * elsewhere. */
+ * the snapshot's ranks of other processes.  Also move the ranks that do not wait
+ * in the front.  Those that have not called it may be waiting for these
+ * processes elsewhere. */
 static void move_halted(struct watch *w, struct observed *o, bool is_transfer)
 {
 	struct snapshot *s = &o->now;
@@ -429,7 +441,7 @@ static void move_halted(struct watch *w, struct observed *o, bool is_transfer)
 		if (is_awaited(s, r, is_transfer) &&
 		    observed_is_halted(w, o, r, false, &other))
 			o->others[s->remote_count++] = other;
-		else if (is_transfer || r->joined)
+		else if (is_transfer || (r->joined && is_waiting(w, o, r)))
 			s->ranks[kept++] = *r;
 		else
 			o->others[s->remote_count++] = (struct remote_rank){
@@ -438,6 +450,10 @@ static void move_halted(struct watch *w, struct observed *o, bool is_transfer)
 				.kind = COHORT_VERDICT_OUTSIDE,
 			};
 	}
+	/* If no rank waits, keep a rank that has the call. */
+	for (i = 0; !kept && i < s->size; i++)
+		if (s->ranks[i].joined)
+			s->ranks[kept++] = s->ranks[i];
 	s->size = kept;
 	/* A stopped process may have continued since the last check. */
 	if (is_transfer)
