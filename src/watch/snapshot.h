@@ -75,8 +75,8 @@ struct rank_snapshot {
 	uint64_t captured;    /* number of calls captured into CUDA graphs */
 
 	/* The members from here to .state describe the thread that the rank is
-	 * bound to or, if it is bound to none, the last thread that called for
-	 * the rank.  snapshot_threads() sets .alive, .thread and .state. */
+	 * bound to or, if it is bound to none, the thread that made the rank's
+	 * last call.  snapshot_threads() sets .alive, .thread and .state. */
 	bool bound; /* no other thread may call for the rank */
 	/* Pid of the thread if it is in another process, otherwise 0. */
 	int64_t pid;

@@ -426,9 +426,9 @@ static bool has_halted(struct watch *w, const struct observed *o,
 }
 
 /* If the process of an awaited rank has ended or is stopped, move the rank to
- * the snapshot's ranks of other processes.  Also move the ranks that do not wait
- * in the front.  Those that have not called it may be waiting for these
- * processes elsewhere. */
+ * the snapshot's ranks of other processes.  Also move the ranks that do not
+ * wait in the front collective.  Those that have not called it may be waiting
+ * for these processes elsewhere. */
 static void move_halted(struct watch *w, struct observed *o, bool is_transfer)
 {
 	struct snapshot *s = &o->now;

@@ -149,9 +149,9 @@ struct observed {
 	 * report about processes that have ended or are stopped, they are only
 	 * the ranks that wait, and .remote has the others. */
 	struct snapshot now;
-	/* Whether all ranks had called the front of the last snapshot.  A report
-	 * about a process that has ended or is stopped changes
-	 * .now.all_joined. */
+	/* Whether all ranks had called the front collective of the last
+	 * snapshot.  A report about a process that has ended or is stopped
+	 * changes .now.all_joined. */
 	bool had_all;
 	uint64_t front_ns; /* time at which the current front was first seen */
 	struct remote_rank *others;
@@ -252,11 +252,11 @@ void observed_number(struct watch *w);
  * which @o was split, or in @o. */
 int observed_world(const struct watch *w, const struct observed *o, int rank);
 
-/* Return the thread that last called for a rank. */
+/* Return the thread that made a rank's last call. */
 int observed_caller(const struct shared_rank *e);
 
 /* Return whether two entries belong to the same rank of the program.  Several
- * threads may call for a rank: PyTorch runs the backward pass on another
+ * threads may make a rank's calls: PyTorch runs the backward pass on another
  * thread. */
 bool observed_is_same(const struct shared_rank *a, const struct shared_rank *b);
 

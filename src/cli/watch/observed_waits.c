@@ -244,7 +244,7 @@ static bool waits_in(const struct watch *w, const struct observed *o, int rank,
 	return next->rank >= 0;
 }
 
-/* Return whether the thread that last called for @own is inside the call that
+/* Return whether the thread that made @own's last call is inside the call that
  * creates @e, rather than between that call and the end of its group. */
 static bool is_creating(const struct shared_rank *own,
                         const struct shared_rank *e)
