@@ -18,13 +18,6 @@
  * complete their last collective. */
 #define ENDS_NS (NS_PER_S / 4)
 
-const struct shared_rank *observed_entry(const struct watch *w,
-                                         const struct observed *o, int rank)
-{
-	return o->entries[rank] ? &w->shared->ranks[o->entries[rank] - 1]
-	                        : NULL;
-}
-
 /* ---- communicators ------------------------------------------------------- */
 
 static struct observed *add(struct watch *w, const struct shared_rank *e,

@@ -16,7 +16,7 @@
  *	observed_stacks.c stacks of threads
  *	observed_differ.c calls that differ
  *	observed_life.c   creation and end of communicators
- *	observed_ranks.c  numbers of ranks in reports
+ *	observed_ranks.c  ranks, and their numbers in reports
  *	observed.c        communicators, their snapshots and verdicts
  *	observed_dump.c   dumps
  *	watch_main.c      the command: its options, the loop, the reports
@@ -217,10 +217,6 @@ bool observed_end_is_due(struct observed *o, bool is_awaited);
 
 /* ---- observed_waits.c ---------------------------------------------------- */
 
-/* Return the entry of a rank, or NULL if the rank was not seen. */
-const struct shared_rank *observed_entry(const struct watch *w,
-                                         const struct observed *o, int rank);
-
 /* Store in @r the state of @rank of @o, which was seen, except for the front
  * collective. */
 void observed_rank(const struct watch *w, const struct observed *o, int rank,
@@ -236,6 +232,10 @@ void observed_waits(const struct watch *w, struct observed *o,
                     bool is_transfer);
 
 /* ---- observed_ranks.c ---------------------------------------------------- */
+
+/* Return the entry of a rank, or NULL if the rank was not seen. */
+const struct shared_rank *observed_entry(const struct watch *w,
+                                         const struct observed *o, int rank);
 
 /*
  * Choose the numbers by which reports call the ranks of all communicators

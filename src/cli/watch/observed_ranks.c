@@ -1,10 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
+/* The ranks of a watched program, and the numbers by which reports call them;
+ * declared in observed.h */
+
 #include "cli/watch/observed.h"
 
 #include <string.h>
 
 #include "base/util.h"
+
+const struct shared_rank *observed_entry(const struct watch *w,
+                                         const struct observed *o, int rank)
+{
+	return o->entries[rank] ? &w->shared->ranks[o->entries[rank] - 1]
+	                        : NULL;
+}
 
 int observed_caller(const struct shared_rank *e)
 {
