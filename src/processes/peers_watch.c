@@ -107,12 +107,6 @@ static void send_cause(struct peers *p, const struct clique *q,
 	}
 }
 
-void peers_publish_noted(struct peers *p, const struct clique *q)
-{
-	SCOPED_LOCK(&p->lock);
-	put_noted(p, q->identity);
-}
-
 void peers_await_noted(struct peers *p, const struct clique *q,
                        uint64_t deadline_ns)
 {
@@ -120,7 +114,9 @@ void peers_await_noted(struct peers *p, const struct clique *q,
 	struct backoff b = BACKOFF;
 	uint64_t now_ns;
 
-	peers_publish_noted(p, q);
+	pthread_mutex_lock(&p->lock);
+	put_noted(p, q->identity);
+	pthread_mutex_unlock(&p->lock);
 	do {
 		now_ns = clock_now();
 		if (all_have_noted(p, q->identity, now_ns >= stopped_ns))

@@ -172,8 +172,6 @@ static void publish_event(const struct clique *q, enum remote_event event)
 	struct call_words *own = q->others ? q->others->own : NULL;
 	int r;
 
-	if (event == REMOTE_NOTED)
-		peers_publish_noted(peers_of(q), q);
 	for (r = 0; r < q->size; r++)
 		if (event == REMOTE_LEAVING ||
 		    (event == REMOTE_CLOSED &&
@@ -183,7 +181,6 @@ static void publish_event(const struct clique *q, enum remote_event event)
 		return;
 	switch (event) {
 	case REMOTE_LEAVING:
-	case REMOTE_NOTED:
 		break;
 	case REMOTE_CLOSED:
 		publish_closed_rank(q);
