@@ -47,10 +47,12 @@ static bool is_ended_by_parent(const struct clique *q)
 
 /* Publish that a rank of this process was closed, or could not be closed,
  * because other processes may be waiting for the rank. */
-static void publish_closed(const struct clique *q)
+static void publish_closed(const struct cohort_comm *comm)
 {
-	if (q->remote)
-		q->remote->publish_event(q, REMOTE_CLOSED);
+	const struct remote *remote = comm->clique->remote;
+
+	if (remote)
+		remote->publish_event(comm, REMOTE_CLOSED);
 }
 
 int cohort_comm_close(struct cohort_comm *comm)
@@ -73,13 +75,13 @@ int cohort_comm_close(struct cohort_comm *comm)
 	atomic_store(&comm->lock.closed, true);
 	comm_leave(comm);
 	watch_wake(q); /* other ranks may be waiting for this one */
-	publish_closed(q);
+	publish_closed(comm);
 	/* Wait without the lock, because an abort needs it. */
 	rc = comm_await_all(comm, clock_deadline(q->deadlines.close_ns));
 	if (rc == COHORT_TIMED_OUT) {
 		atomic_store(&comm->lock.closing, false);
 		atomic_store(&comm->lock.closed, false);
-		publish_closed(q);
+		publish_closed(comm);
 		return rc;
 	}
 	/* No lock is needed, because no other thread enters a closed

@@ -184,7 +184,7 @@ static int pause_rank(struct cohort_comm *c)
 		return COHORT_OK;
 	atomic_fetch_add(&c->clique->paused, 1);
 	if (c->clique->remote)
-		c->clique->remote->publish_event(c->clique, REMOTE_PAUSED);
+		c->clique->remote->publish_event(c, REMOTE_PAUSED);
 	return COHORT_OK;
 }
 
@@ -199,7 +199,7 @@ static int resume_rank(struct cohort_comm *c)
 	atomic_store(&c->clique->resumed_ns, clock_now());
 	atomic_fetch_sub(&c->clique->paused, 1);
 	if (c->clique->remote)
-		c->clique->remote->publish_event(c->clique, REMOTE_RESUMED);
+		c->clique->remote->publish_event(c, REMOTE_RESUMED);
 	/* Wake the watchdog, because the clocks of paused deadlines run
 	 * again. */
 	watch_wake(c->clique);

@@ -405,7 +405,7 @@ static int close_check(const struct cohort_group *group)
 int cohort_group_close(struct cohort_group *group)
 {
 	struct generation *g, *former;
-	int rc, freed;
+	int i, rc, freed;
 
 	if (!group)
 		return COHORT_OK;
@@ -419,8 +419,9 @@ int cohort_group_close(struct cohort_group *group)
 	if (rc != COHORT_OK)
 		return rc;
 	g = atomic_load(&group->now);
-	if (g->clique->remote)
-		g->clique->remote->publish_event(g->clique, REMOTE_LEAVING);
+	for (i = 0; g->clique->remote && i < g->clique->size; i++)
+		g->clique->remote->publish_event(&g->clique->comms[i],
+		                                 REMOTE_LEAVING);
 	rc = generation_end(g);
 	for (; g; g = former) {
 		former = g->former;

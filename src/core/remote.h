@@ -14,6 +14,7 @@
 #include <cohort/types.h>
 
 struct clique;
+struct cohort_comm;
 struct cohort_cause;
 struct text;
 
@@ -135,7 +136,7 @@ enum remote_event {
 	REMOTE_CLOSED,
 	REMOTE_PAUSED,
 	REMOTE_RESUMED,
-	REMOTE_LEAVING, /* this process closes the group */
+	REMOTE_LEAVING, /* this process closes the rank's group */
 };
 
 /* A constant table of functions for a group of several processes; see
@@ -178,7 +179,8 @@ struct remote {
 
 	/* Publish an event of a rank of this process.  For REMOTE_RESUMED, set
 	 * the clique's resumed_ns first. */
-	void (*publish_event)(const struct clique *q, enum remote_event event);
+	void (*publish_event)(const struct cohort_comm *c,
+	                      enum remote_event event);
 
 	/*
 	 * Ask the other processes for the state of their ranks in the operation

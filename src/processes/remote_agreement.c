@@ -167,16 +167,15 @@ static void publish_closed_rank(const struct clique *q)
 	peers_request_wake(q->others->peers);
 }
 
-static void publish_event(const struct clique *q, enum remote_event event)
+static void publish_event(const struct cohort_comm *c, enum remote_event event)
 {
+	const struct clique *q = c->clique;
 	struct call_words *own = q->others ? q->others->own : NULL;
-	int r;
 
-	for (r = 0; r < q->size; r++)
-		if (event == REMOTE_LEAVING ||
-		    (event == REMOTE_CLOSED &&
-		     atomic_load(&q->comms[r].lock.closed)))
-			peers_part(peers_of(q), &q->comms[r]);
+	/* A rank that could not be closed has not left. */
+	if (event == REMOTE_LEAVING ||
+	    (event == REMOTE_CLOSED && atomic_load(&c->lock.closed)))
+		peers_part(peers_of(q), c);
 	if (!own)
 		return;
 	switch (event) {

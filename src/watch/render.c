@@ -501,7 +501,7 @@ static void add_others(struct text *t, const struct snapshot *s)
 	uint64_t left[COHORT_RANK_WORDS] = { 0 };
 	uint64_t rest[COHORT_RANK_WORDS] = { 0 };
 	const struct rank_snapshot *first = NULL;
-	bool has_called = false;
+	bool has_called = false, is_one;
 	int i;
 
 	for (i = 0; i < s->size; i++) {
@@ -529,12 +529,13 @@ static void add_others(struct text *t, const struct snapshot *s)
 	}
 	if (!rank_set_is_empty(rest)) {
 		describe_numbers(t, s, rest);
-		text_add(t,
-		         rank_set_count(rest) == 1
-		                 ? (has_called ? " is between calls"
-		                               : " has made no call so far")
-		                 : (has_called ? " are between calls"
-		                               : " have made no call so far"));
+		is_one = rank_set_count(rest) == 1;
+		if (has_called)
+			text_add(t, is_one ? " is between calls"
+			                   : " are between calls");
+		else
+			text_add(t, is_one ? " has made no call so far"
+			                   : " have made no call so far");
 	}
 	if (first && tags_differ(s))
 		add_tag(t, first);

@@ -203,13 +203,13 @@ Test(remote_agreement, closed_rank_of_another_process_makes_no_further_call)
 	cr_assert_not(call(q[1], 1, 5, 2));
 	cr_assert_not(has_closed(q[1]));
 	atomic_store(&q[0]->comms[0].lock.closed, true);
-	q[0]->remote->publish_event(q[0], REMOTE_CLOSED);
+	q[0]->remote->publish_event(q[0]->comms, REMOTE_CLOSED);
 	cr_assert_not(has_left(q[1], agree_called(q[0]->comms)));
 	cr_assert(has_left(q[1], agree_called(q[0]->comms) + 1));
 	cr_assert_not(has_closed(q[0]));
 	/* Process 0 is open again, because its close failed. */
 	atomic_store(&q[0]->comms[0].lock.closed, false);
-	q[0]->remote->publish_event(q[0], REMOTE_CLOSED);
+	q[0]->remote->publish_event(q[0]->comms, REMOTE_CLOSED);
 	cr_assert_not(has_closed(q[1]));
 	close_parts();
 }
@@ -277,14 +277,14 @@ Test(remote_agreement, ranks_of_another_process_are_paused_until_they_resume)
 	call(q[1], 1, 5, 2);
 	cr_assert_not(are_paused(q[1], &resumed_ns));
 	cr_assert_eq(resumed_ns, 5);
-	q[0]->remote->publish_event(q[0], REMOTE_PAUSED);
-	q[0]->remote->publish_event(q[0], REMOTE_PAUSED);
+	q[0]->remote->publish_event(q[0]->comms, REMOTE_PAUSED);
+	q[0]->remote->publish_event(q[0]->comms, REMOTE_PAUSED);
 	cr_assert(are_paused(q[1], &resumed_ns));
 	cr_assert_not(are_paused(q[0], &resumed_ns));
 	atomic_store(&q[0]->resumed_ns, 7);
-	q[0]->remote->publish_event(q[0], REMOTE_RESUMED);
+	q[0]->remote->publish_event(q[0]->comms, REMOTE_RESUMED);
 	cr_assert(are_paused(q[1], &resumed_ns));
-	q[0]->remote->publish_event(q[0], REMOTE_RESUMED);
+	q[0]->remote->publish_event(q[0]->comms, REMOTE_RESUMED);
 	cr_assert_not(are_paused(q[1], &resumed_ns));
 	cr_assert_eq(resumed_ns, 7);
 	/* A time in the future is ignored. */
@@ -304,7 +304,7 @@ Test(remote_agreement, process_that_has_left_is_not_paused_and_keeps_its_calls)
 	attach_both();
 	call(q[0], 1, 5, 1);
 	call(q[1], 1, 5, 2);
-	q[0]->remote->publish_event(q[0], REMOTE_PAUSED);
+	q[0]->remote->publish_event(q[0]->comms, REMOTE_PAUSED);
 	cr_assert(are_paused(q[1], &resumed_ns));
 	peers_detach(parts[0], q[0]);
 	peers_leave(parts[0]);

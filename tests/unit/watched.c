@@ -101,6 +101,16 @@ static void add_all(struct shared_rank *e[RANKS])
 		e[r] = add(r);
 }
 
+/* Add all ranks, each with a thread of its own.  Rank 0's thread is this one. */
+static void add_all_on_threads(struct shared_rank *e[RANKS])
+{
+	int r;
+
+	add_all(e);
+	for (r = 0; r < RANKS; r++)
+		e[r]->tid = thread_id() + r;
+}
+
 static uint64_t record(struct shared_rank *e, const struct op *op,
                        uint64_t ago_ns)
 {
@@ -746,11 +756,8 @@ Test(watched, rank_that_is_creating_a_communicator_is_not_blamed)
 {
 	struct shared_rank *e[RANKS];
 	struct shared_rank *sub;
-	int r;
 
-	add_all(e);
-	for (r = 0; r < RANKS; r++)
-		e[r]->tid = thread_id() + r;
+	add_all_on_threads(e);
 	call(e[0], 10, 2 * NS_PER_S);
 	sub = announce_other(0);
 	sub->tid = e[2]->tid;
@@ -766,14 +773,10 @@ Test(watched, rank_that_is_creating_a_communicator_is_not_blamed)
 Test(watched, rank_that_has_not_created_a_communicator_is_unknown)
 {
 	struct shared_rank *e[RANKS];
-	int r;
 
-	add_all(e);
-	for (r = 0; r < RANKS; r++) {
-		e[r]->tid = thread_id() + r;
-		if (r < 2)
-			call(e[r], 10, 2 * NS_PER_S);
-	}
+	add_all_on_threads(e);
+	call(e[0], 10, 2 * NS_PER_S);
+	call(e[1], 10, 2 * NS_PER_S);
 	announce_other(0)->tid = e[2]->tid;
 	cr_assert_eq(judge(), FOUND_HANG);
 	cr_assert_eq(watch.all->verdict.v.rank, -1);
