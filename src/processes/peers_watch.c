@@ -473,11 +473,13 @@ int peers_attach(struct peers *p, struct clique *q,
 		peers_forget_partings(p);
 	remote_agreement_show(p, q);
 	put_member(p, q->identity);
-	/* Another process may have published its cause before this clique was
-	 * ready. */
+	/* Another process may have published its cause, left or ended before
+	 * this clique was ready. */
 	for (i = 0; i < p->processes; i++) {
 		if (p->peers[i].page)
 			apply_causes(p, i, 0, m);
+		if (atomic_load(&p->peers[i].state) == PEER_LEFT)
+			remote_agreement_leave(q, i);
 		if (atomic_load(&p->peers[i].state) == PEER_ENDED)
 			apply_end(p, i, m);
 	}

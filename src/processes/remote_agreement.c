@@ -359,7 +359,10 @@ bool remote_agreement_leave(const struct clique *q, int i)
 {
 	struct remote_agreement *o = q->others;
 
-	if (!o || !atomic_load(&o->of[i].words))
+	if (!o)
+		return false;
+	find_all(q); /* the ranks of this process may have made no call yet */
+	if (!atomic_load(&o->of[i].words))
 		return false;
 	atomic_store(&o->of[i].has_left, true);
 	return true;

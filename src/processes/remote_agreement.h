@@ -80,7 +80,7 @@ const struct call_words *remote_agreement_words(const struct peers *peers,
                                                 unsigned slots, int i);
 
 /* Record that process @i has closed its group.  Return false if the process's
- * words were never found. */
+ * words are not found. */
 bool remote_agreement_leave(const struct clique *q, int i);
 
 #endif

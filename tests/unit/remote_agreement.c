@@ -294,6 +294,14 @@ Test(remote_agreement, ranks_of_another_process_are_paused_until_they_resume)
 	close_parts();
 }
 
+static void close_the_other(void)
+{
+	peers_detach(parts[1], q[1]);
+	peers_leave(parts[1]);
+	free_peer_clique(q[0]);
+	free_peer_clique(q[1]);
+}
+
 /* A thread may still use the clique of a group that was closed while the rank
  * was paused. */
 Test(remote_agreement, process_that_has_left_is_not_paused_and_keeps_its_calls)
@@ -313,10 +321,41 @@ Test(remote_agreement, process_that_has_left_is_not_paused_and_keeps_its_calls)
 	cr_assert_not(are_paused(q[1], &resumed_ns));
 	cr_assert_not(has_left(q[1], 1));
 	cr_assert(has_left(q[1], 2));
-	peers_detach(parts[1], q[1]);
-	peers_leave(parts[1]);
-	free_peer_clique(q[0]);
-	free_peer_clique(q[1]);
+	close_the_other();
+}
+
+/* Wait, without a look at its calls, until process 0 has left. */
+static void await_leave(void)
+{
+	while (atomic_load(&parts[1]->peers[0].state) != PEER_LEFT)
+		sched_yield();
+	/* The state is set under lock, before the clique learns of it. */
+	pthread_mutex_lock(&parts[1]->lock);
+	pthread_mutex_unlock(&parts[1]->lock);
+}
+
+Test(remote_agreement, process_that_leaves_before_any_call_is_seen_to_have_left)
+{
+	open_parts();
+	attach_both();
+	peers_detach(parts[0], q[0]);
+	peers_leave(parts[0]);
+	await_leave();
+	cr_assert(has_closed(q[1]));
+	cr_assert(has_left(q[1], 1));
+	close_the_other();
+}
+
+Test(remote_agreement, process_that_leaves_before_a_split_ends_is_seen_there)
+{
+	open_parts();
+	cr_assert_eq(peers_attach(parts[0], q[0], NULL), COHORT_OK);
+	peers_detach(parts[0], q[0]);
+	peers_leave(parts[0]);
+	await_leave();
+	cr_assert_eq(peers_attach(parts[1], q[1], NULL), COHORT_OK);
+	cr_assert(has_closed(q[1]));
+	close_the_other();
 }
 
 /* A process that has closed its group may have made calls that other processes
