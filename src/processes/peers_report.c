@@ -498,11 +498,15 @@ static bool find_driven(const struct peers *p, const struct clique *q, int i,
 	const struct member *m;
 	unsigned slots;
 	size_t slot;
-	int r, ranks;
+	int r = -1, ranks, world;
 
 	if (w) {
 		get_words(set, w->members, COHORT_RANK_WORDS);
-		get_words(worlds, w->worlds, COHORT_RANK_WORDS);
+		while ((r = rank_set_next(set, r)) >= 0) {
+			world = remote_agreement_world(w, r);
+			if (world >= 0)
+				rank_set_add(worlds, world);
+		}
 		ranks = (int)atomic_load(&w->ranks);
 		slots = (unsigned)atomic_load(&w->slots);
 		if (asked->is_transfer || !slots || slots & (slots - 1) ||
@@ -556,21 +560,19 @@ static int answer_for(const struct peers *p, const struct clique *q, int i,
 	struct text t = { x.text, sizeof(x.text) };
 	uint64_t set[COHORT_RANK_WORDS] = { 0 };
 	uint64_t worlds[COHORT_RANK_WORDS] = { 0 };
-	int world = -1;
-	bool is_known;
+	const struct call_words *w = calls_of(p, q, asked, i);
 
 	x.joined = find_driven(p, q, i, asked, set, worlds);
-	is_known = rank_set_count(worlds) == rank_set_count(set);
 	peers_name(p, i, &t);
 	text_add(&t, ", which %s rank%s ",
 	         kind == COHORT_VERDICT_LEFT ? "drove" : "drives",
 	         rank_set_count(set) == 1 ? "" : "s");
-	rank_set_format(&t, is_known ? worlds : set);
+	rank_set_format(&t, worlds);
 	text_add(&t, ", %s", how);
 	for (x.rank = 0; x.rank < COHORT_MAX_RANKS && n < room; x.rank++) {
 		if (!rank_set_has(set, x.rank))
 			continue;
-		x.world = world = is_known ? rank_set_next(worlds, world) : -1;
+		x.world = w ? remote_agreement_world(w, x.rank) : x.rank;
 		if (!is_others(q, &x, out, n) ||
 		    (asked->is_transfer && x.rank != asked->rank))
 			continue;

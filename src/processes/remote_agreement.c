@@ -285,26 +285,20 @@ static struct remote_state get_state(const struct clique *q, uint64_t number)
 	return s;
 }
 
-/* Return the element of @worlds at the position that @rank has in @set, or
- * -1. */
-static int in_same_place(const _Atomic uint64_t *set,
-                         const _Atomic uint64_t *worlds, int rank)
+int remote_agreement_world(const struct call_words *w, int rank)
 {
-	uint64_t all[COHORT_RANK_WORDS], in_group[COHORT_RANK_WORDS];
-	int i, r = -1, world = -1;
+	uint64_t members[COHORT_RANK_WORDS];
+	int r = -1, place = -1, world;
 
-	for (i = 0; i < COHORT_RANK_WORDS; i++) {
-		all[i] = atomic_load(&set[i]);
-		in_group[i] = atomic_load(&worlds[i]);
-	}
-	if (!rank_set_has(all, rank) ||
-	    rank_set_count(all) != rank_set_count(in_group))
+	get_words(members, w->members, COHORT_RANK_WORDS);
+	if (!rank_set_has(members, rank))
 		return -1;
 	do {
-		r = rank_set_next(all, r);
-		world = rank_set_next(in_group, world);
+		r = rank_set_next(members, r);
+		place++;
 	} while (r != rank);
-	return world;
+	world = atomic_load(&w->worlds[place]);
+	return world < COHORT_MAX_RANKS ? world : -1;
 }
 
 static int world(const struct clique *q, int rank)
@@ -319,7 +313,7 @@ static int world(const struct clique *q, int rank)
 		w = atomic_load(&q->others->of[i].words);
 		if (!w)
 			continue;
-		found = in_same_place(w->members, w->worlds, rank);
+		found = remote_agreement_world(w, rank);
 		if (atomic_load(&w->identity) != q->identity)
 			found = -1;
 	}
@@ -406,8 +400,6 @@ static void fill(struct peers *p, struct clique *q, int place)
 {
 	struct call_words *w = &p->page->calls[place];
 	uint64_t members[COHORT_RANK_WORDS] = { 0 };
-	uint64_t worlds[COHORT_RANK_WORDS] = { 0 };
-	bool is_ordered = true;
 	unsigned i;
 	int r;
 
@@ -420,14 +412,9 @@ static void fill(struct peers *p, struct clique *q, int place)
 	atomic_store(&w->ranks, (uint64_t)q->size);
 	for (r = 0; r < q->size; r++) {
 		rank_set_add(members, q->comms[r].rank);
-		rank_set_add(worlds, q->comms[r].world_rank);
-		is_ordered &= !r || q->comms[r].world_rank >
-		                            q->comms[r - 1].world_rank;
+		atomic_store(&w->worlds[r], (uint16_t)q->comms[r].world_rank);
 	}
-	if (!is_ordered)
-		memset(worlds, 0, sizeof(worlds));
 	put_words(w->members, members, COHORT_RANK_WORDS);
-	put_words(w->worlds, worlds, COHORT_RANK_WORDS);
 	atomic_store(&w->never, 0);
 	atomic_store(&w->paused, 0);
 	atomic_store(&w->resumed_ns, 0);

@@ -44,9 +44,9 @@ struct call_words {
 	/* Set of the clique's ranks in this process. */
 	_Atomic uint64_t members[COHORT_RANK_WORDS];
 
-	/* Numbers of these ranks in the root clique; empty if their order
-	 * differs from that in @members. */
-	_Atomic uint64_t worlds[COHORT_RANK_WORDS];
+	/* Numbers of these ranks in the root clique, in the order of
+	 * @members. */
+	_Atomic uint16_t worlds[COHORT_MAX_RANKS];
 
 	/* Number of the first collective that a rank of the process will never
 	 * call, because it has closed its communicator; or 0. */
@@ -78,6 +78,10 @@ void remote_agreement_show(struct peers *peers, struct clique *q);
 const struct call_words *remote_agreement_words(const struct peers *peers,
                                                 uint64_t identity,
                                                 unsigned slots, int i);
+
+/* Return the number in the root clique of rank @rank, or -1 if the rank is not
+ * in @words. */
+int remote_agreement_world(const struct call_words *words, int rank);
 
 /* Record that process @i has closed its group.  Return false if the process's
  * words are not found. */
