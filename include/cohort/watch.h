@@ -90,7 +90,9 @@ enum cohort_policy {
  *                  next one, and the last for the first; @rank is -1.
  *  ORDER           Two communicators on the same devices are used in a
  *                  different order on different ranks: some ranks wait in one
- *                  communicator for ranks that wait in the other.  @rank is -1
+ *                  communicator for ranks that wait in the other.  @missing
+ *                  has the ranks whose order differs from that of most ranks
+ *                  in both communicators, and @rank is the first of them; -1
  *                  if no order has a majority.
  *  REMOTE          The ranks in @missing belong to other processes, and nothing
  *                  more is known about them.  @rank is -1; for a send or

@@ -451,6 +451,13 @@ static inline bool clique_is_child(const struct clique *q)
  * the number is unknown because the rank is in another process. */
 int clique_world(const struct clique *q, int rank);
 
+/* Store in @to the numbers in @q of the ranks in @set, which are numbered in
+ * @from, a clique of the same tree.  Omit ranks that are not in @q, and ranks
+ * whose number in the root clique is unknown.  Return false if there are such
+ * unknown numbers in @q or @from. */
+bool clique_translate(const struct clique *q, uint64_t *to,
+                      const struct clique *from, const uint64_t *set);
+
 /* Return the communicator of rank @rank, or NULL if the rank is in another
  * process or does not exist. */
 const struct cohort_comm *clique_rank(const struct clique *q, int rank);

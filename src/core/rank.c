@@ -50,6 +50,30 @@ int clique_world(const struct clique *q, int rank)
 	return q->remote ? q->remote->world(q, rank) : -1;
 }
 
+bool clique_translate(const struct clique *q, uint64_t *to,
+                      const struct clique *from, const uint64_t *set)
+{
+	uint64_t worlds[COHORT_RANK_WORDS] = { 0 };
+	uint64_t out[COHORT_RANK_WORDS] = { 0 };
+	bool is_known = true;
+	int r, world;
+
+	for (r = 0; r < from->world_size; r++) {
+		world = clique_world(from, r);
+		is_known &= world >= 0;
+		if (world >= 0 && rank_set_has(set, r))
+			rank_set_add(worlds, world);
+	}
+	for (r = 0; r < q->world_size; r++) {
+		world = clique_world(q, r);
+		is_known &= world >= 0;
+		if (world >= 0 && rank_set_has(worlds, world))
+			rank_set_add(out, r);
+	}
+	memcpy(to, out, sizeof(out));
+	return is_known;
+}
+
 const struct cohort_comm *clique_rank(const struct clique *q, int rank)
 {
 	int i;

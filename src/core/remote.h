@@ -99,6 +99,12 @@ struct remote_rank {
 	char in[WAITS_CALL];
 	char missed[WAITS_CALL];
 
+	/* If the rank has called a collective of another communicator before
+	 * this one, or waits for it instead: that collective, and the ranks
+	 * that are in both communicators.  Otherwise .identity is 0. */
+	struct missing before;
+	uint64_t members[COHORT_RANK_WORDS];
+
 	/* Agreement word (agree_word()) if the rank has called the oldest
 	 * collective; otherwise 0. */
 	uint64_t word;

@@ -179,7 +179,7 @@ static void report(struct cohort_comm *c, uint64_t collective, uint64_t age_ns,
 	char other[256] = "";
 	struct text elsewhere = { other, sizeof(other) };
 	struct rank_snapshot r;
-	bool is_opposed, is_held;
+	bool is_held;
 
 	snapshot_details(&r, c, collective);
 	s.now_ns = clock_now();
@@ -191,11 +191,8 @@ static void report(struct cohort_comm *c, uint64_t collective, uint64_t age_ns,
 		.world = c->world_rank,
 		.kind = stall_kind(&s, &r),
 	};
-	is_held = !r.joined &&
-	          crossing_holds(&r, c, collective, &elsewhere, &is_opposed);
-	if (is_held && is_opposed)
-		out->kind = COHORT_VERDICT_ORDER;
-	if ((is_held && is_opposed) ||
+	is_held = crossing_holds(&r, c, collective, &elsewhere, out);
+	if (out->kind == COHORT_VERDICT_ORDER ||
 	    (r.joined && !is_queued(out->kind, r.in_call || r.meets)) ||
 	    !report_waits(c, r.joined ? 0 : collective, age_ns, &s, &r, &t,
 	                  out)) {

@@ -3,6 +3,7 @@
 #include "watch/crossing.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "core/clique_tree.h"
 #include "watch/describe.h"
@@ -135,62 +136,138 @@ static bool is_crossing_end(const struct clique *q,
 	         above->time_ns <= cause->time_ns);
 }
 
-/* Record a crossing that has ended the other group before this snapshot. */
-static void visit_ended(struct snapshot *s, const struct clique *other,
-                        const struct cohort_cause *cause)
+/* Store in @to the numbers in @q of the ranks in @set, which are numbered in
+ * @other.  Return false if the numbers of some ranks are unknown. */
+static bool translate(const struct clique *q, uint64_t *to,
+                      const struct clique *other, const uint64_t *set)
 {
-	const struct cohort_comm *c = clique_rank(other, cause->rank);
+	const struct cohort_comm *c;
+	int i;
 
-	if (!is_crossing_end(other, cause) || cause->time_ns < first_arrival(s))
-		return;
-	s->crossing.exists = true;
-	s->crossing.culprit = c ? c->device : -1;
-	snprintf(s->crossing.group, sizeof(s->crossing.group), "%s",
-	         other->name);
-	text_set(s->crossing.ended, sizeof(s->crossing.ended), "%s",
-	         cause->text);
+	if (clique_tree_root(q) == clique_tree_root(other))
+		return clique_translate(q, to, other, set);
+	memset(to, 0, COHORT_RANK_WORDS * sizeof(*to));
+	for (i = 0; i < q->size; i++) {
+		c = comm_on_device(other, q->comms[i].device);
+		if (c && rank_set_has(set, c->rank))
+			rank_set_add(to, q->comms[i].rank);
+	}
+	return q->size == q->world_size;
 }
 
-/* Count the ranks of the other communicator.  Of these, also count the ranks
- * that have called this communicator's front collective, and the ranks that
- * have called only the other communicator's. */
-static void count_members(struct snapshot *s, const struct clique *other,
-                          uint64_t front)
-{
-	const struct rank_snapshot *r, *end = s->ranks + s->size;
-	const struct cohort_comm *c;
+struct search {
+	struct snapshot *s;
+	const struct clique *q;
+};
 
-	s->crossing.members = other->world_size;
-	s->crossing.called = s->crossing.called_there = 0;
-	for (r = s->ranks; r < end && !s->all_joined; r++) {
-		c = comm_on_device(other, r->device);
-		s->crossing.called += r->joined && c;
-		s->crossing.called_there +=
-			!r->joined && c && agree_called(c) >= front;
+/* Record a crossing that has ended the other group before this snapshot. */
+static void visit_ended(const struct search *find, const struct clique *other,
+                        const struct cohort_cause *cause)
+{
+	struct crossing *x = &find->s->crossing;
+
+	if (!is_crossing_end(other, cause) ||
+	    cause->time_ns < first_arrival(find->s))
+		return;
+	x->exists = true;
+	if (cause->rank >= 0)
+		translate(find->q, x->there_first, other, cause->missing);
+	snprintf(x->group, sizeof(x->group), "%s", other->name);
+	text_set(x->ended, sizeof(x->ended), "%s", cause->text);
+}
+
+/* Return true if @q and @other certainly have the same ranks. */
+static bool has_same_ranks(const struct clique *q, const struct clique *other)
+{
+	const struct clique *root = clique_tree_root(q);
+
+	return q->world_size == other->world_size &&
+	       (root == clique_tree_root(other)
+	                ? q->world_size == root->world_size
+	                : !!q->remote);
+}
+
+/* Store in @set the ranks of @q that are also in @other; none if not all of
+ * them are known. */
+static void find_members(const struct clique *q, const struct clique *other,
+                         uint64_t *set)
+{
+	uint64_t all[COHORT_RANK_WORDS] = { 0 };
+	int r;
+
+	for (r = 0; r < other->world_size; r++)
+		rank_set_add(all, r);
+	if (has_same_ranks(q, other))
+		memcpy(set, all, sizeof(all));
+	else if (!translate(q, set, other, all))
+		memset(set, 0, sizeof(all));
+}
+
+/* Return true if the rank has called the front collective of this communicator
+ * before the other communicator's, or without it.  If @there is true, return
+ * true for the opposite order. */
+static bool is_ordered(const struct crossing_side *side, bool there)
+{
+	const uint64_t first = there ? side->there_ns : side->here_ns;
+	const uint64_t second = there ? side->here_ns : side->there_ns;
+
+	return side->there >= 0 && first && (!second || first < second);
+}
+
+static void find_order_here(struct snapshot *s, const struct clique *other)
+{
+	struct crossing *x = &s->crossing;
+	struct crossing_side side;
+	int i;
+
+	for (i = 0; i < s->size; i++) {
+		side = side_of(&s->ranks[i], other, x->collective);
+		if (is_ordered(&side, false))
+			rank_set_add(x->here_first, side.rank);
+		else if (is_ordered(&side, true))
+			rank_set_add(x->there_first, side.rank);
 	}
-	/* For other processes, only the number of ranks is known. */
-	if (other->world_size == s->world && !s->all_joined)
-		s->crossing.called += s->others_joined;
+}
+
+/* Add the orders of the ranks of other processes that have replied.  Ignore
+ * ranks that are not in both communicators. */
+static void find_order_elsewhere(struct snapshot *s)
+{
+	const struct remote_rank *r, *end = s->remote + s->remote_count;
+	struct crossing *x = &s->crossing;
+	int i;
+
+	for (r = s->remote; r < end; r++)
+		if (r->before.identity == x->identity &&
+		    r->before.number == x->collective)
+			rank_set_add(x->there_first, r->rank);
+		else if (r->joined && !r->before.identity)
+			rank_set_add(x->here_first, r->rank);
+	for (i = 0; i < COHORT_RANK_WORDS; i++) {
+		x->here_first[i] &= x->members[i];
+		x->there_first[i] &= x->members[i];
+	}
 }
 
 static void visit(const struct clique *other, void *arg)
 {
-	struct snapshot *s = arg;
+	const struct search *find = arg;
+	struct snapshot *s = find->s;
+	struct crossing *x = &s->crossing;
 	uint64_t front = 0;
 	struct crossing_side side, first = { .there = -1 }, second = first;
 	bool all_joined;
 	int i;
 
-	if (s->crossing.exists)
+	if (x->exists)
 		return;
 	if (clique_cause(other))
-		visit_ended(s, other, clique_cause(other));
+		visit_ended(find, other, clique_cause(other));
 	else if (!cause_or_closing(other->end))
 		front = snapshot_front(other);
 	if (!front)
 		return;
 	all_joined = s->all_joined && all_have_called(other, front);
-	count_members(s, other, front);
 	for (i = 0; i < s->size; i++) {
 		side = side_of(&s->ranks[i], other, front);
 		if (first.there < 0 && is_first(&side, all_joined))
@@ -200,20 +277,64 @@ static void visit(const struct clique *other, void *arg)
 	}
 	if (first.there < 0 || second.there < 0)
 		return;
-	s->crossing.exists = true;
-	s->crossing.collective = front;
-	s->crossing.first = first;
-	s->crossing.second = second;
-	snprintf(s->crossing.group, sizeof(s->crossing.group), "%s",
-	         other->name);
+	x->exists = true;
+	x->identity = other->identity;
+	x->collective = front;
+	x->first = first;
+	x->second = second;
+	snprintf(x->group, sizeof(x->group), "%s", other->name);
+	find_members(find->q, other, x->members);
+	find_order_here(s, other);
+}
+
+/* Add what this process knows of the communicator that ranks of other processes
+ * use in another order. */
+static void visit_reported(const struct clique *other, void *arg)
+{
+	const struct search *find = arg;
+	struct crossing *x = &find->s->crossing;
+
+	if (other->identity != x->identity)
+		return;
+	snprintf(x->group, sizeof(x->group), "%s", other->name);
+	memset(x->here_first, 0, sizeof(x->here_first));
+	find_order_here(find->s, other);
+}
+
+/* If a rank of another process has called in another communicator first, record
+ * this communicator, and the orders of all ranks. */
+static void take_reported(struct search *find)
+{
+	const struct remote_rank *r = find->s->remote;
+	const struct remote_rank *end = r + find->s->remote_count;
+	struct crossing *x = &find->s->crossing;
+	int i;
+
+	while (r < end && !r->before.identity)
+		r++;
+	if (r == end)
+		return;
+	x->identity = r->before.identity;
+	x->collective = r->before.number;
+	memcpy(x->members, r->members, sizeof(x->members));
+	for (i = 0; i < find->s->size; i++)
+		if (find->s->ranks[i].joined)
+			rank_set_add(x->here_first, find->s->ranks[i].rank);
+	clique_tree_visit(find->q, visit_reported, find);
 }
 
 void crossing_take(struct snapshot *s, const struct clique *q)
 {
-	s->crossing.exists = false;
-	s->crossing.ended[0] = '\0';
-	if (s->front)
-		clique_tree_visit(q, visit, s);
+	struct search find = { s, q };
+
+	s->crossing = (struct crossing){ .exists = false };
+	if (!s->front)
+		return;
+	clique_tree_visit(q, visit, &find);
+	if (!s->crossing.exists)
+		take_reported(&find);
+	if (s->crossing.identity)
+		find_order_elsewhere(s);
 }
 
 struct hold {
@@ -221,8 +342,8 @@ struct hold {
 	const struct clique *here;
 	uint64_t collective;
 	struct text *t;
+	struct remote_rank *out;
 	bool exists;
-	bool is_opposed;
 };
 
 /* Return true if some rank is blocked by its call of h->collective, and has not
@@ -259,12 +380,13 @@ static void visit_hold_ended(struct hold *h, const struct clique *other,
 		snapshot_part(&r, &h->here->comms[i], h->collective);
 		h->exists = r.joined && r.arrived_ns <= cause->time_ns;
 	}
-	h->is_opposed = h->exists;
-	if (h->exists)
-		text_add(h->t,
-		         "group \"%s\", which has ended because the ranks "
-		         "called in different orders,",
-		         other->name);
+	if (!h->exists)
+		return;
+	h->out->kind = COHORT_VERDICT_ORDER;
+	text_add(h->t,
+	         "group \"%s\", which has ended because the ranks called in "
+	         "different orders,",
+	         other->name);
 }
 
 static void visit_hold(const struct clique *other, void *arg)
@@ -278,12 +400,19 @@ static void visit_hold(const struct clique *other, void *arg)
 		front ? side_of(h->rank, other, front)
 		      : (struct crossing_side){ .there = -1 };
 
-	if (!h->exists && cause)
+	if (!h->exists && cause && !h->rank->joined)
 		visit_hold_ended(h, other, cause);
-	if (side.there < 0 || !side.there_ns || !side.is_held_there)
+	if (!is_ordered(&side, true) ||
+	    (!h->rank->joined && !side.is_held_there))
+		return;
+	h->out->before = (struct missing){ .identity = other->identity,
+		                           .number = front };
+	find_members(h->here, other, h->out->members);
+	if (h->rank->joined)
 		return;
 	h->exists = true;
-	h->is_opposed = is_opposed(h, other, front);
+	if (is_opposed(h, other, front))
+		h->out->kind = COHORT_VERDICT_ORDER;
 	describe_call(h->t, &side.call_there);
 	text_add(h->t, " (collective %llu, group \"%s\")",
 	         (unsigned long long)front, other->name);
@@ -291,20 +420,20 @@ static void visit_hold(const struct clique *other, void *arg)
 
 bool crossing_holds(const struct rank_snapshot *rank,
                     const struct cohort_comm *c, uint64_t collective,
-                    struct text *t, bool *is_opposed_out)
+                    struct text *t, struct remote_rank *out)
 {
 	struct hold h = {
 		.rank = rank,
 		.here = c->clique,
 		.collective = collective,
 		.t = t,
+		.out = out,
 	};
 
 	/* If the rank has made no call, it is not known which thread calls for
 	 * it. */
 	if (rank->tid)
 		clique_tree_visit(c->clique, visit_hold, &h);
-	*is_opposed_out = h.is_opposed;
 	return h.exists;
 }
 

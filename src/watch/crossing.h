@@ -11,23 +11,29 @@
 #include "watch/snapshot.h"
 
 /* Look for a crossing of @clique with another clique on its devices, and store
- * it in @s.  Takes the lock of clique_tree.c. */
+ * it in @s.  If there is none, look for one in the replies of other processes
+ * in @s.  Takes the lock of clique_tree.c. */
 void crossing_take(struct snapshot *s, const struct clique *clique);
 
 /*
- * Return true if a rank has not called a collective because it waits in another
- * communicator.  Add the call in which it waits to @t.  Takes the lock of
- * clique_tree.c.
+ * crossing_holds - look for another communicator that a rank called in first
+ * @rank:       the rank
+ * @c:          its communicator in the clique of the collective
+ * @collective: number of the collective
+ * @t:          if the rank has not called the collective because it waits in
+ *              another communicator, its call there is added
+ * @out:        .before and .members are set if the rank has called in another
+ *              communicator first.  .kind is set to COHORT_VERDICT_ORDER if, in
+ *              addition, another rank of this process has called in the
+ *              opposite order.
  *
- * @rank:           the rank
- * @c:              its communicator in the clique of the collective
- * @collective:     number of the collective that @rank has not called
- * @is_opposed_out: set to true if another rank of this process has called the
- *                  collective, but not the call in which @rank waits
+ * Takes the lock of clique_tree.c.
+ *
+ * Returns true if a call was added to @t.
  */
 bool crossing_holds(const struct rank_snapshot *rank,
                     const struct cohort_comm *c, uint64_t collective,
-                    struct text *t, bool *is_opposed_out);
+                    struct text *t, struct remote_rank *out);
 
 /* Add a row for each of the two ranks of the crossing in @s: "wait   rank 0
  * (...) has called collective 5 of "dp" 1.0 s ago, and not yet ...". */

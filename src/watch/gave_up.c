@@ -85,33 +85,15 @@ static bool has_witness(const struct cohort_cause *cause, int status)
 	       cause->status != COHORT_WORKER;
 }
 
-/* Return the number in @q of rank @world of the root group.  Return -1 if @q
- * was split from another clique and the rank is not in @q, or is in another
- * process. */
+/* Return the number in @q of rank @world of the root group, or -1. */
 static int rank_of_world(const struct clique *q, int world)
 {
-	const struct cohort_comm *c = clique_rank_of_world(q, world);
+	int r;
 
-	return c ? c->rank : clique_is_child(q) ? -1 : world;
-}
-
-/* Replace each rank in @set, a number in @from, by the number of that rank in
- * @q, or remove the rank if @q does not have it.  Empties the set if @from is
- * NULL. */
-static void translate(uint64_t *set, const struct clique *from,
-                      const struct clique *q)
-{
-	uint64_t to[COHORT_RANK_WORDS] = { 0 };
-	int i, rank;
-
-	for (i = 0; from && i < from->size; i++) {
-		if (!rank_set_has(set, from->comms[i].rank))
-			continue;
-		rank = rank_of_world(q, from->comms[i].world_rank);
-		if (rank >= 0)
-			rank_set_add(to, rank);
-	}
-	memcpy(set, to, sizeof(to));
+	for (r = 0; r < q->world_size; r++)
+		if (world >= 0 && clique_world(q, r) == world)
+			return r;
+	return -1;
 }
 
 /* Return the rank in @q that corresponds to the rank blamed in @from, a
@@ -155,12 +137,12 @@ static void set_cause(struct family *f, const struct clique *from,
 	f->meaning[0] = '\0';
 	if (from == q)
 		return;
+	memset(out->joined, 0, sizeof(out->joined));
+	memset(out->missing, 0, sizeof(out->missing));
 	cut_inheritance(out->text);
 	cut_inheritance(out->details);
 	out->ticket = out->collective = 0;
 	if (from && clique_tree_root(from) != clique_tree_root(q)) {
-		memset(out->joined, 0, sizeof(out->joined));
-		memset(out->missing, 0, sizeof(out->missing));
 		out->rank = rank_of_other(q, from, cause);
 		out->world_rank =
 			out->rank < 0 ? -1 : clique_world(q, out->rank);
@@ -169,9 +151,11 @@ static void set_cause(struct family *f, const struct clique *from,
 			         "rank %d of \"%.40s\" is rank %d here", number,
 			         clique_tree_root(from)->name, out->world_rank);
 	} else {
-		translate(out->joined, from, q);
-		translate(out->missing, from, q);
-		out->rank = number < 0 ? -1 : rank_of_world(q, number);
+		if (from) {
+			clique_translate(q, out->joined, from, cause->joined);
+			clique_translate(q, out->missing, from, cause->missing);
+		}
+		out->rank = rank_of_world(q, number);
 	}
 	if (out->rank >= 0)
 		rank_set_add(out->missing, out->rank);
@@ -302,6 +286,7 @@ static struct answers *ask_processes(struct snapshot *s, const struct clique *q,
 		s->remote = a->of;
 		s->remote_count = n;
 	}
+	crossing_take(s, q);
 	waits_take(s, q, is_transfer);
 	return a;
 }

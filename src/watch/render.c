@@ -415,26 +415,32 @@ static void add_blamed(struct text *t, const struct snapshot *s,
 	add_operation(t, s, due, v->rank >= 0 ? v->rank : s->transfer.peer);
 }
 
-static void add_order(struct text *t, const struct snapshot *s)
+static void add_order(struct text *t, const struct snapshot *s,
+                      const struct cohort_verdict *v)
 {
 	const struct crossing *x = &s->crossing;
 	uint64_t set[COHORT_RANK_WORDS] = { 0 };
+	const bool is_one = rank_set_count(v->missing) == 1;
 
 	text_add(t, ": ");
-	if (x->exists && !*x->ended) {
+	if (v->rank >= 0) {
+		describe_numbers(t, s, v->missing);
+	} else if (x->exists && !*x->ended) {
 		rank_set_add(set, x->first.rank);
 		rank_set_add(set, x->second.rank);
 		describe_numbers(t, s, set);
 	} else {
 		text_add(t, "ranks");
 	}
-	if (x->exists && strcmp(s->group, x->group) == 0)
-		text_add(t, " use two communicators named \"%s\"", s->group);
-	else if (x->exists)
-		text_add(t, " use \"%s\" and \"%s\"", s->group, x->group);
+	text_add(t, v->rank >= 0 && is_one ? " uses " : " use ");
+	if (*x->group && strcmp(s->group, x->group) == 0)
+		text_add(t, "two communicators named \"%s\"", s->group);
+	else if (*x->group)
+		text_add(t, "\"%s\" and \"%s\"", s->group, x->group);
 	else
-		text_add(t, " use two communicators");
-	text_add(t, " in different orders");
+		text_add(t, "two communicators");
+	text_add(t, v->rank >= 0 ? " in a different order from most ranks"
+	                         : " in different orders");
 }
 
 static void add_headline(struct text *t, const struct snapshot *s,
@@ -445,7 +451,7 @@ static void add_headline(struct text *t, const struct snapshot *s,
 		add_cycle_ranks(t, s);
 	else if (v->kind == COHORT_VERDICT_ORDER) {
 		add_front(t, s);
-		add_order(t, s);
+		add_order(t, s, v);
 	} else if (stall_remote_process(s, v))
 		text_add(t, "%s", stall_remote_process(s, v)->text);
 	else if (stall_is_minority(s, v))

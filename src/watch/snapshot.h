@@ -222,15 +222,19 @@ struct crossing {
 	bool exists;
 	char group[64]; /* name of the other communicator's group */
 	/* Text of the cause if the crossing has ended the other group (then
-	 * only .culprit is set below), otherwise "". */
+	 * only .there_first is set below, to the ranks that it blames),
+	 * otherwise "". */
 	char ended[512];
-	int culprit; /* device of the rank that this cause blames, or -1 */
-	uint64_t collective; /* number of the other front collective */
-	/* Number of ranks of the other communicator, how many of them have
-	 * called this communicator's front collective, and how many have called
-	 * only the other communicator's.  The order of the majority is
-	 * right. */
-	int members, called, called_there;
+	/* Identity of the other clique, and number of its front collective; 0
+	 * if no rank uses another communicator first. */
+	uint64_t identity, collective;
+	/* Ranks that are in both communicators.  Of these, the ranks that have
+	 * called this communicator's front collective first, and the ranks that
+	 * have called the other communicator's first.  The order of the
+	 * majority is right. */
+	uint64_t members[COHORT_RANK_WORDS];
+	uint64_t here_first[COHORT_RANK_WORDS];
+	uint64_t there_first[COHORT_RANK_WORDS];
 	struct crossing_side first;  /* the rank that called here first */
 	struct crossing_side second; /* the rank that called there first */
 };

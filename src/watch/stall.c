@@ -314,20 +314,41 @@ static bool is_gone_far(const struct remote_rank *x)
 	return !x->joined && !x->waits && stall_is_departure(x->kind);
 }
 
+/* Return the ranks that call in the two communicators of the crossing in a
+ * different order from most ranks, or NULL. */
+static const uint64_t *find_odd(const struct crossing *x)
+{
+	const int n = rank_set_count(x->members);
+
+	if (*x->ended || 2 * rank_set_count(x->here_first) > n)
+		return x->there_first;
+	return 2 * rank_set_count(x->there_first) > n ? x->here_first : NULL;
+}
+
+/* If most ranks call in the two communicators of the crossing in the same
+ * order, blame the other ranks and return true. */
+static bool blame_odd(const struct snapshot *s, struct cohort_verdict *v)
+{
+	const uint64_t *odd = find_odd(&s->crossing);
+
+	v->kind = COHORT_VERDICT_ORDER;
+	v->rank = odd ? rank_set_next(odd, -1) : -1;
+	if (v->rank >= 0)
+		memcpy(v->missing, odd, sizeof(v->missing));
+	return v->rank >= 0;
+}
+
 /* Blame ranks of other processes by their replies.  Store all ranks at fault in
  * v->missing, and the first of them in v->rank.  Store ranks that have called
  * in v->joined.  If all ranks that have replied have called, but some have not
- * replied, blame no rank, because a rank without a reply may be at fault.  If
- * ranks of one process use this communicator and another one in different
- * orders, that process does not know the order of most ranks: blame ranks that
- * have not called only if most ranks have. */
+ * replied, blame no rank, because a rank without a reply may be at fault. */
 static void find_remote_fault(const struct snapshot *s, bool all_known,
                               struct cohort_verdict *v)
 {
 	const struct remote_rank *x, *end = s->remote + s->remote_count;
 	uint64_t waiting[COHORT_RANK_WORDS] = { 0 };
 	bool all_joined = true, is_gone = false, is_stopped = false;
-	bool is_undecided = false;
+	bool is_crossing = false;
 
 	for (x = s->remote; x < end; x++) {
 		is_stopped |= x->kind == COHORT_VERDICT_PROCESS_STOPPED;
@@ -355,9 +376,8 @@ static void find_remote_fault(const struct snapshot *s, bool all_known,
 			rank_set_add(waiting, x->rank);
 			continue;
 		}
-		if (x->kind == COHORT_VERDICT_ORDER &&
-		    2 * rank_set_count(v->joined) <= s->world) {
-			is_undecided = true;
+		if (x->kind == COHORT_VERDICT_ORDER) {
+			is_crossing = true;
 			continue;
 		}
 		rank_set_add(v->missing, x->rank);
@@ -367,8 +387,8 @@ static void find_remote_fault(const struct snapshot *s, bool all_known,
 			v->kind = x->kind;
 		}
 	}
-	if (rank_set_is_empty(v->missing) && is_undecided)
-		v->kind = COHORT_VERDICT_ORDER;
+	if (rank_set_is_empty(v->missing) && is_crossing)
+		blame_odd(s, v);
 	else if (rank_set_is_empty(v->missing))
 		memcpy(v->missing, waiting, sizeof(waiting));
 }
@@ -459,26 +479,6 @@ static void blame_remote(const struct snapshot *s, struct cohort_verdict *v)
 		v->kind = own.kind;
 }
 
-/* Return a rank that calls in the two communicators in a different order from
- * most ranks, or -1. */
-static int odd_in_crossing(const struct snapshot *s)
-{
-	const struct crossing *x = &s->crossing;
-	const struct rank_snapshot *r;
-
-	if (*x->ended) {
-		for (r = s->ranks; r < s->ranks + s->size; r++)
-			if (r->device == x->culprit)
-				return r->rank;
-		return -1;
-	}
-	if (2 * x->called > x->members && !x->second.here_ns)
-		return x->second.rank;
-	if (2 * x->called_there > x->members && !x->first.there_ns)
-		return x->first.rank;
-	return -1;
-}
-
 /* Find faults that no single rank shows.  If ranks use two communicators in
  * different orders, blame the rank that differs from the majority.  If all
  * ranks of this process have reached the front collective, blame the ranks of
@@ -491,12 +491,7 @@ static void find_others(const struct snapshot *s, struct cohort_verdict *v)
 	for (r = s->ranks; r < s->ranks + s->size; r++)
 		waited_for += is_waited_for(s, r);
 	if (s->crossing.exists) {
-		v->kind = COHORT_VERDICT_ORDER;
-		v->rank = odd_in_crossing(s);
-		if (v->rank >= 0) {
-			memset(v->missing, 0, sizeof(v->missing));
-			rank_set_add(v->missing, v->rank);
-		}
+		blame_odd(s, v);
 	} else if (s->others_miss || (s->world > s->size && s->all_joined &&
 	                              (v->kind == COHORT_VERDICT_NOT_FINISHED ||
 	                               none_has_started(s, v)) &&
@@ -537,17 +532,15 @@ const struct remote_rank *stall_remote_process(const struct snapshot *s,
 
 /* ---- the front collective ----------------------------------------------- */
 
-/* If a minority, in other processes, uses this communicator and another one in
- * a different order from the other ranks, blame that minority and return
- * true. */
+/* If ranks in other processes use this communicator and another one in a
+ * different order from most ranks, blame them and return true. */
 static bool blame_order(const struct snapshot *s, struct cohort_verdict *v)
 {
-	if (!s->waits.is_crossing || !s->all_joined ||
-	    rank_set_is_empty(v->missing) ||
-	    2 * rank_set_count(v->joined) <= s->world)
+	struct cohort_verdict odd = *v;
+
+	if (!s->waits.is_crossing || !s->all_joined || !blame_odd(s, &odd))
 		return false;
-	v->kind = COHORT_VERDICT_ORDER;
-	v->rank = rank_set_next(v->missing, -1);
+	*v = odd;
 	return true;
 }
 

@@ -275,18 +275,6 @@ static struct culprit *end_trail(struct walk *k, int world, int rank, int kind,
 	return x;
 }
 
-/* Return the number of ranks of the clique with @identity, or 0 if this process
- * does not have it. */
-static int world_size_of(const struct walk *k, uint64_t identity)
-{
-	struct clique *q = get_clique(k->root, identity);
-	const int size = q ? q->world_size : 0;
-
-	if (q)
-		clique_put(q);
-	return size;
-}
-
 /* End a trail that has returned to the operation of step @i.  Drop the links
  * that lead to the cycle. */
 static void end_in_cycle(struct walk *k, int i)
@@ -303,13 +291,9 @@ static void end_in_cycle(struct walk *k, int i)
 	waits_fill(w, m, world);
 	w->is_cycle = true;
 	k->t->returns = !i;
-	/* If the communicators differ in size, some ranks are in only one of
-	 * them, so the number of ranks does not show which order is right. */
 	w->is_crossing = !i && k->n == 2 && !m->is_transfer &&
 	                 !k->steps[1].m.is_transfer &&
-	                 m->identity != k->steps[1].m.identity &&
-	                 world_size_of(k, m->identity) ==
-	                         world_size_of(k, k->steps[1].m.identity);
+	                 m->identity != k->steps[1].m.identity;
 }
 
 /* Record the operation that the trail has reached.  Return false if the trail
@@ -471,10 +455,12 @@ enum trail_start trail_start(const struct snapshot *s, const struct clique *q,
                              bool is_transfer, struct trail_questions *out)
 {
 	const struct culprit *x = s->waits.culprits;
+	/* The orders of the other processes' ranks are not known. */
+	const bool is_crossing = s->crossing.exists && !is_transfer;
 	struct trail_question *to;
 
-	for (out->n = 0;
-	     out->n < s->waits.culprit_count && is_elsewhere(&x[out->n]);
+	for (out->n = 0; !is_crossing && out->n < s->waits.culprit_count &&
+	                 is_elsewhere(&x[out->n]);
 	     out->n++) {
 		to = &out->of[out->n];
 		to->in = x[out->n].in;
@@ -482,8 +468,9 @@ enum trail_start trail_start(const struct snapshot *s, const struct clique *q,
 	}
 	if (out->n)
 		return TRAIL_ELSEWHERE;
-	if (!stall_is_remote(s, is_transfer) &&
-	    (is_transfer || !stall_may_be_minority(s)))
+	if (is_crossing ? s->size == s->world
+	                : !stall_is_remote(s, is_transfer) &&
+	                          (is_transfer || !stall_may_be_minority(s)))
 		return TRAIL_NONE;
 	out->n = 1;
 	out->of[0].in = waits_question(s, q, is_transfer);

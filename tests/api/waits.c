@@ -186,19 +186,19 @@ static struct cohort_comm *others[MAX_RANKS];
 static int32_t more[MAX_RANKS];
 
 /* Rank 1 calls first in the second group, and all other ranks call first in the
- * first group. */
-static int each_awaited(struct cohort_comm *c, void *user)
+ * first group.  If @reverse is not NULL, it is the reverse. */
+static int each_awaited(struct cohort_comm *c, void *reverse)
 {
 	int rank = cohort_comm_rank(c);
 	struct cohort_comm *other = others[rank];
+	const bool calls_other = (rank == 1) != !!reverse;
 
-	(void)user;
 	pause(c);
-	if (rank == 1)
+	if (calls_other)
 		ranks_sum(other, &more[rank]);
 	else
 		ranks_sum(c, &values[rank]);
-	return await_in(rank == 1 ? other : c, c);
+	return await_in(calls_other ? other : c, c);
 }
 
 /*
@@ -293,8 +293,19 @@ Test(waits, order_verdict_considers_the_order_of_queued_calls)
 	cohort_group_close(other);
 }
 
+Test(waits, rank_that_queues_calls_in_another_order_is_named)
+{
+	struct cohort_group *other = open_other(4);
+
+	stall(4, both_queued, NULL);
+	cr_assert_eq(cause.kind, COHORT_VERDICT_ORDER, "%s", cause.text);
+	cr_assert_eq(cause.rank, 1, "%s", cause.text);
+	cohort_group_abort(other, NULL);
+	cohort_group_close(other);
+}
+
 /* Split the second communicator from the first one, on each rank. */
-static int split_first(struct cohort_comm *c, void *user)
+static int split_first(struct cohort_comm *c, void *reverse)
 {
 	const struct cohort_deadlines patient = { .join_ns = RANKS_SOON,
 		                                  .exec_ns = RANKS_SOON };
@@ -304,7 +315,7 @@ static int split_first(struct cohort_comm *c, void *user)
 	ranks_must(cohort_comm_split(c, 0, 0, &others[rank]), "split");
 	ranks_must(cohort_deadline_pop(c), "pop");
 	ranks_must(cohort_deadline_push(others[rank], &patient), "push");
-	return each_awaited(c, user);
+	return each_awaited(c, reverse);
 }
 
 Test(waits, split_communicators_used_in_different_orders_are_named)
@@ -314,6 +325,29 @@ Test(waits, split_communicators_used_in_different_orders_are_named)
 	stall(2, split_first, NULL);
 	cr_assert_eq(cause.kind, COHORT_VERDICT_ORDER, "%s", cause.text);
 	says("group \"dp.0\"");
+}
+
+/* Only rank 1 differs, so no process needs to have ranks of both orders, and
+ * most ranks may be in the other communicator. */
+static void order_of_rank_1_differs(void *reverse)
+{
+	ranks_launch_ahead();
+	stall(5, split_first, reverse);
+	cr_assert_eq(cause.kind, COHORT_VERDICT_ORDER, "%s", cause.text);
+	cr_assert_eq(cause.rank, 1, "%s", cause.text);
+	cr_assert_eq(cause.missing[0], 2, "%s", cause.text);
+	says("all_reduce 2 of \"dp\": rank 1 uses \"dp\" and \"dp.0\" in a "
+	     "different order from most ranks (");
+}
+
+Test(waits, rank_that_calls_a_split_before_its_parent_is_named)
+{
+	order_of_rank_1_differs(NULL);
+}
+
+Test(waits, rank_that_calls_a_parent_before_its_split_is_named)
+{
+	order_of_rank_1_differs("the reverse");
 }
 
 /* Rank 3 calls in a communicator of ranks 2 and 3, and waits there for rank 2.
@@ -348,6 +382,34 @@ Test(waits, order_verdict_counts_only_ranks_of_both_communicators)
 	cr_assert_eq(cause.kind, COHORT_VERDICT_ORDER, "%s", cause.text);
 	cr_assert_eq(cause.rank, -1, "%s", cause.text);
 	says(": ranks 2-3 use \"dp\" and \"dp.1\" in different orders (");
+}
+
+/* Ranks 1 and 3 call first in one split, and the others in a second split, in
+ * which the ranks are numbered in reverse and which has a short deadline. */
+static int two_differ_in_splits(struct cohort_comm *c, void *user)
+{
+	const struct cohort_deadlines patient = { .join_ns = RANKS_SOON };
+	const int rank = cohort_comm_rank(c);
+	struct cohort_comm *first, *second;
+
+	(void)user;
+	ranks_must(cohort_comm_split(c, 0, 0, &first), "split");
+	ranks_must(cohort_comm_split(c, 0, cohort_comm_size(c) - rank, &second),
+	           "split");
+	ranks_must(cohort_deadline_push(first, &patient), "push");
+	if (rank == 1 || rank == 3)
+		second = first;
+	ranks_sum(second, &values[rank]);
+	return cohort_synchronize(second, RANKS_SOON);
+}
+
+Test(waits, ranks_blamed_in_a_split_are_missing_in_its_group)
+{
+	ranks_launch_ahead();
+	stall(5, two_differ_in_splits, NULL);
+	cr_assert_eq(cause.kind, COHORT_VERDICT_ORDER, "%s", cause.text);
+	cr_assert(cause.rank == 1 || cause.rank == 3, "%s", cause.text);
+	cr_assert_eq(cause.missing[0], 10, "%s", cause.text);
 }
 
 /* ---- chains ------------------------------------------------------------- */

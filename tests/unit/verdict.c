@@ -1772,30 +1772,38 @@ Test(verdict, verdict_names_a_culprit_that_is_not_in_the_split_group)
 	cr_assert_eq(out.v.missing[0], 0);
 }
 
-/* Most ranks wait for rank 3 in this communicator, and only rank 3 waits for
- * rank 0 in another one, so rank 3 is to blame. */
+/* All ranks but rank 3 have called this communicator first. */
+static void order_of_rank_3_differs(void)
+{
+	strcpy(s.crossing.group, "other");
+	s.crossing.members[0] = 0x1f;
+	s.crossing.here_first[0] = 0x17;
+	s.crossing.there_first[0] = 8;
+}
+
 Test(verdict, verdict_blames_a_remote_rank_that_uses_another_order)
 {
 	rank_3_waits_for(0);
 	s.waits.culprit_count = 0;
 	s.waits.is_cycle = s.waits.is_crossing = true;
+	order_of_rank_3_differs();
 	stalled();
 	cr_assert_eq(out.v.kind, COHORT_VERDICT_ORDER);
 	cr_assert_eq(out.v.rank, 3);
 	cr_assert_eq(out.v.missing[0], 8);
-	cr_assert_not_null(strstr(out.line, "in different orders ("), "%s",
-	                   out.line);
-	/* If most ranks wait in another communicator, no rank is to blame. */
-	remote[0].joined = remote[2].joined = 0;
-	remote[0].waits = remote[2].waits = true;
+	cr_assert_not_null(strstr(out.line,
+	                          ": rank 3 uses \"dp\" and \"other\" in a "
+	                          "different order from most ranks ("),
+	                   "%s", out.line);
+	/* If no order has a majority, no rank is to blame. */
+	s.crossing.here_first[0] = 3;
 	stalled();
 	cr_assert_eq(out.v.kind, COHORT_VERDICT_CYCLE);
 	cr_assert_eq(out.v.rank, -1);
 	cr_assert_eq(out.v.missing[0], 0);
 }
 
-/* Another process has found that its ranks call in different orders, but does
- * not know which order most ranks have. */
+/* Another process has found that its ranks call in different orders. */
 Test(verdict, verdict_blames_no_majority_that_uses_another_order)
 {
 	int i;
@@ -1811,12 +1819,14 @@ Test(verdict, verdict_blames_no_majority_that_uses_another_order)
 	cr_assert_eq(out.v.rank, -1, "%s", out.text);
 	cr_assert_eq(out.v.world_rank, -1);
 	cr_assert_eq(out.v.missing[0], 0);
-	/* Most ranks have called, so the others are to blame. */
-	remote[0].joined = 1;
+	/* Most ranks wait in the other communicator, so these are to blame. */
+	order_of_rank_3_differs();
+	s.crossing.here_first[0] = 3;
+	s.crossing.there_first[0] = 0x1c;
 	stalled();
 	cr_assert_eq(out.v.kind, COHORT_VERDICT_ORDER, "%s", out.text);
-	cr_assert_eq(out.v.rank, 3, "%s", out.text);
-	cr_assert_eq(out.v.missing[0], 0x18);
+	cr_assert_eq(out.v.rank, 0, "%s", out.text);
+	cr_assert_eq(out.v.missing[0], 3);
 }
 
 /* The process of rank 3 has found the cycle, and reports only rank 3. */

@@ -129,11 +129,14 @@ static void random_crossing(void)
 	const struct rank_snapshot *b = &ranks[second];
 	int i;
 
-	*c = (struct crossing){ .group = "tp", .collective = 3, .culprit = -1 };
-	c->members = s.world;
+	*c = (struct crossing){ .group = "tp", .collective = 3 };
+	for (i = 0; i < s.world; i++)
+		rank_set_add(c->members, i);
 	for (i = 0; i < s.size; i++)
-		c->called += ranks[i].joined;
-	c->called_there = (int)below((unsigned)(s.size - c->called) + 1);
+		if (ranks[i].joined || maybe(50))
+			rank_set_add(ranks[i].joined ? c->here_first
+			                             : c->there_first,
+			             ranks[i].rank);
 	if (maybe(90) || first == second || !ranks[first].joined || b->done)
 		return;
 	c->exists = true;
