@@ -136,7 +136,7 @@ all() {
 		"$1" child $way 3 \
 			'rank 1 \(0 in "comm [1-3]"\) has not called all_reduce 1 of "comm [1-3]"'
 		"$1" send $way 3 'rank 1 has not called recv 1 from rank 0 of "comm 0"'
-		"$1" order $way 3 'all_reduce 15 of "comm 0": ranks 0-1 use "comm 0" and "comm 3"' \
+		"$1" order $way 3 'all_reduce 15 of "comm 0": rank 1 uses "comm 0" and "comm 3" in a different order' \
 			'rank 0 .* has called collective 15 of "comm 0" .* and not yet all_reduce .*group "comm 3"' \
 			'rank 1 .* has called collective .* of "comm 3" .* and not yet collective 15 of "comm 0"'
 		for fault in init pending; do

@@ -347,10 +347,59 @@ static void add_culprit(const struct watch *w, struct waits *out,
 
 /* ---- the order of two communicators -------------------------------------- */
 
+/* Return the time at which the rank has called collective @number, or 0. */
+static uint64_t called_ns(const struct shared_rank *e, uint64_t number)
+{
+	return e && shared_called(e) >= number
+	               ? shared_record(e, shared_ticket(e, number)).submitted_ns
+	               : 0;
+}
+
+/* Return the entry of the same rank in @other, or NULL. */
+static const struct shared_rank *find_same(const struct watch *w,
+                                           const struct observed *other,
+                                           const struct shared_rank *e)
+{
+	const struct shared_rank *x;
+
+	for (int r = 0; r < other->ranks; r++) {
+		x = observed_entry(w, other, r);
+		if (x && observed_is_same(e, x))
+			return x;
+	}
+	return NULL;
+}
+
+/* Store which ranks of @o have called its collective @number first, and which
+ * have called x->collective of @other first.  A rank that was not seen may be
+ * in both communicators. */
+static void find_orders(const struct watch *w, const struct observed *o,
+                        uint64_t number, const struct observed *other,
+                        struct crossing *x)
+{
+	const struct shared_rank *e, *there;
+	uint64_t here_ns, there_ns;
+
+	for (int r = 0; r < o->ranks; r++) {
+		e = observed_entry(w, o, r);
+		there = e ? find_same(w, other, e) : NULL;
+		if (!e || there)
+			rank_set_add(x->members, r);
+		if (!there)
+			continue;
+		here_ns = called_ns(e, number);
+		there_ns = called_ns(there, x->collective);
+		if (here_ns && (!there_ns || here_ns < there_ns))
+			rank_set_add(x->here_first, r);
+		else if (there_ns)
+			rank_set_add(x->there_first, r);
+	}
+}
+
 /* Record that two communicators are used in different orders, if @a waits for
  * @b in another communicator and @b waits for @a in the front of @o. */
-static void set_crossing(struct observed *o, const struct node *a,
-                         const struct node *b)
+static void set_crossing(const struct watch *w, struct observed *o,
+                         const struct node *a, const struct node *b)
 {
 	const struct rank_snapshot *waiter;
 
@@ -371,6 +420,7 @@ static void set_crossing(struct observed *o, const struct node *a,
 	};
 	snprintf(o->now.crossing.group, sizeof(o->now.crossing.group), "%s",
 	         a->wait.in->name);
+	find_orders(w, o, b->wait.number, a->wait.in, &o->now.crossing);
 }
 
 /* ---- following the waits ------------------------------------------------- */
@@ -491,7 +541,7 @@ void observed_waits(const struct watch *w, struct observed *o, bool is_transfer)
 	is_cycle = s->waits.is_cycle = links == k.n;
 	if (is_cycle && add_cycle(&k, &s->waits) == 2 && k.nodes[0].in == o &&
 	    k.nodes[k.nodes[0].to].to == 0 && !is_transfer)
-		set_crossing(o, &k.nodes[0], &k.nodes[k.nodes[0].to]);
+		set_crossing(w, o, &k.nodes[0], &k.nodes[k.nodes[0].to]);
 	if (s->crossing.exists)
 		memset(&s->waits, 0, sizeof(s->waits));
 	for (x = k.nodes; !is_cycle && x < k.nodes + k.n; x++) {
