@@ -1131,9 +1131,34 @@ Test(watched, rank_that_expects_another_number_of_ranks_is_named)
 	announce(0, 2 * NS_PER_S);
 	announce(1, 2 * NS_PER_S)->ranks = RANKS + 1;
 	announce(2, 2 * NS_PER_S);
-	hangs_with(
-		"has made the call as rank 1 of 4, but others expect 3 ranks\n"
-		"since");
+	hangs_with("ncclCommInitRank of \"comm 0\" differs: rank 1 calls it "
+	           "with nranks 4; ranks 0, 2 call it with nranks 3\n"
+	           "since");
+	cr_assert_eq(watch.all->verdict.v.rank, 1);
+}
+
+Test(watched, rank_that_expects_another_number_of_ranks_may_call_first)
+{
+	announce(0, 2 * NS_PER_S)->ranks = RANKS + 1;
+	announce(1, 2 * NS_PER_S);
+	announce(2, 2 * NS_PER_S);
+	hangs_with("differs: rank 0 calls it with nranks 4; ranks 1-2 call it "
+	           "with nranks 3\nsince");
+	cr_assert_eq(watch.all->verdict.v.rank, 0);
+}
+
+Test(watched, rank_that_expects_another_number_of_ranks_may_have_failed)
+{
+	struct shared_rank *first = announce(0, 2 * NS_PER_S);
+
+	first->ranks = RANKS + 1;
+	first->state = SHARED_CLOSED;
+	announce(1, 2 * NS_PER_S);
+	hangs_with("differs: rank 1 calls it with nranks 3; rank 0 calls it "
+	           "with nranks 4\nsince");
+	cr_assert_eq(watch.all->verdict.v.rank, -1);
+	observed_drop(&watch);
+	cr_assert_eq(shared->ranks[0].state, SHARED_CLOSED);
 }
 
 Test(watched, entry_of_a_failed_split_is_freed)

@@ -81,31 +81,38 @@ static void add_rank(struct watch *w, int entry)
 	if (!o)
 		o = add(w, e, identity, ranks);
 	if (o->ranks != ranks)
-		o->odd = entry + 1;
+		o->is_uneven = true;
 	else if (!o->entries[rank])
 		o->entries[rank] = entry + 1;
 }
 
-/* Return whether an entry still belongs to @o.  The program may have changed
- * it. */
-static bool is_of(const struct shared_rank *e, const struct observed *o)
+static int count_used(const struct watch *w)
 {
-	return atomic_load(&e->identity) == o->identity;
+	return (int)MIN(atomic_load(&w->shared->used), (uint32_t)SHARED_RANKS);
+}
+
+const struct shared_rank *observed_next(const struct watch *w,
+                                        const struct observed *o,
+                                        const struct shared_rank *e)
+{
+	const struct shared_rank *end = w->shared->ranks + count_used(w);
+
+	for (e = e ? e + 1 : w->shared->ranks; e < end; e++)
+		if (shared_state_of(e) != SHARED_FREE &&
+		    atomic_load(&e->identity) == o->identity)
+			return e;
+	return NULL;
 }
 
 static bool is_over(struct watch *w, const struct observed *o)
 {
-	const struct shared_rank *e;
+	const struct shared_rank *e = NULL;
 
-	for (int r = 0; r < o->ranks; r++) {
-		e = observed_entry(w, o, r);
-		/* An aborted communicator is in use until the program closes
-		 * it. */
-		if (e && is_of(e, o) &&
-		    atomic_load(&e->state) != SHARED_CLOSED &&
+	/* An aborted communicator is in use until the program closes it. */
+	while ((e = observed_next(w, o, e)))
+		if (atomic_load(&e->state) != SHARED_CLOSED &&
 		    !started_find(w->started, atomic_load(&e->pid))->has_ended)
 			return false;
-	}
 	return true;
 }
 
@@ -117,20 +124,10 @@ static void free_entry(struct shared_rank *e)
 
 static void free_entries(struct watch *w, const struct observed *o)
 {
-	struct shared_rank *e;
+	const struct shared_rank *e = NULL;
 
-	for (int r = 0; r < o->ranks; r++) {
-		if (!o->entries[r])
-			continue;
-		e = &w->shared->ranks[o->entries[r] - 1];
-		if (is_of(e, o))
-			free_entry(e);
-	}
-}
-
-static int count_used(const struct watch *w)
-{
-	return (int)MIN(atomic_load(&w->shared->used), (uint32_t)SHARED_RANKS);
+	while ((e = observed_next(w, o, e)))
+		free_entry(&w->shared->ranks[e - w->shared->ranks]);
 }
 
 void observed_update(struct watch *w)

@@ -134,9 +134,9 @@ struct observed {
 	/* For each rank, 1 + its entry in the shared memory, or 0 if the rank
 	 * was not seen. */
 	int *entries;
-	/* 1 + the entry of a rank that was created with a different number of
-	 * ranks, or 0. */
-	int odd;
+	/* Ranks have called ncclCommInitRank() with different numbers of ranks.
+	 * Only those with .ranks are in .entries. */
+	bool is_uneven;
 	struct progress *progress; /* progress of each rank */
 
 	bool is_complete; /* all ranks were created */
@@ -230,6 +230,13 @@ void observed_transfers(const struct watch *w, const struct observed *o,
  * the transfer) waits for have not called. */
 void observed_waits(const struct watch *w, struct observed *o,
                     bool is_transfer);
+
+/* Return the entry of @o after @e, or the first one if @e is NULL; NULL if there
+ * is none.  Entries of ranks that called with another number of ranks are
+ * included. */
+const struct shared_rank *observed_next(const struct watch *w,
+                                        const struct observed *o,
+                                        const struct shared_rank *e);
 
 /* ---- observed_ranks.c ---------------------------------------------------- */
 

@@ -12,6 +12,8 @@ struct party {
 	uint64_t waiting[COHORT_RANK_WORDS]; /* ranks inside the call */
 	uint64_t missing[COHORT_RANK_WORDS]; /* ranks that have not called */
 	uint64_t since_ns; /* start of the clock; 0 if no rank waits */
+	/* Number of ranks with which most ranks have called, if they differ. */
+	int ranks;
 };
 
 /* Return whether a rank is being created.  A nonblocking call returns before
@@ -57,6 +59,55 @@ static void find_party(const struct watch *w, const struct observed *o,
 		                  w->resumed_ns);
 }
 
+/* Add the entry's rank to @set if it is valid; the program may change it. */
+static void add_rank(uint64_t *set, const struct shared_rank *e)
+{
+	const int rank = atomic_load(&e->rank);
+
+	if (rank >= 0 && rank < COHORT_MAX_RANKS)
+		rank_set_add(set, rank);
+}
+
+/* Store in @set the ranks that have called with @ranks ranks. */
+static void find_callers(const struct watch *w, const struct observed *o,
+                         int ranks, uint64_t *set)
+{
+	const struct shared_rank *e = NULL;
+
+	while ((e = observed_next(w, o, e)))
+		if (atomic_load(&e->ranks) == ranks)
+			add_rank(set, e);
+}
+
+/* As find_party(), if ranks have called with different numbers of ranks: the
+ * missing ranks are those whose number differs from that of most ranks.  The
+ * clock starts at the last call. */
+static void find_uneven(const struct watch *w, const struct observed *o,
+                        struct party *p)
+{
+	const struct shared_rank *e = NULL;
+	int all = 0, most = 0, n;
+	bool is_waiting = false;
+
+	while ((e = observed_next(w, o, e))) {
+		uint64_t set[COHORT_RANK_WORDS] = { 0 };
+
+		all++;
+		is_waiting |= is_opening(e, false);
+		p->since_ns = MAX(p->since_ns, atomic_load(&e->opened_ns));
+		find_callers(w, o, atomic_load(&e->ranks), set);
+		n = rank_set_count(set);
+		if (n <= most)
+			continue;
+		most = n;
+		p->ranks = atomic_load(&e->ranks);
+	}
+	while ((e = observed_next(w, o, e)))
+		if (2 * most > all && atomic_load(&e->ranks) != p->ranks)
+			add_rank(p->missing, e);
+	p->since_ns = is_waiting ? MAX(p->since_ns, w->resumed_ns) : 0;
+}
+
 /* Return whether a report is due about ranks that have been waiting since
  * @since_ns, which is 0 if no rank waits. */
 static bool is_due(struct lateness *l, const struct watch *w,
@@ -81,11 +132,43 @@ static void add_ranks(struct text *t, const uint64_t *set, const char *have)
 	text_add(t, " %s %s", rank_set_count(set) == 1 ? "has" : "have", have);
 }
 
-static void add_headline(struct text *t, const struct observed *o, bool is_end,
+/* Add the ranks that have called with @ranks ranks, if there are any. */
+static void add_callers(struct text *t, const struct watch *w,
+                        const struct observed *o, int ranks, const char *end)
+{
+	uint64_t set[COHORT_RANK_WORDS] = { 0 };
+
+	find_callers(w, o, ranks, set);
+	if (rank_set_is_empty(set))
+		return;
+	text_add(t, " ");
+	rank_set_name(t, set, set, "");
+	text_add(t, " %s it with nranks %d%s",
+	         rank_set_count(set) == 1 ? "calls" : "call", ranks, end);
+}
+
+/* Add with which number of ranks each rank has called, that of most ranks
+ * last. */
+static void add_sizes(struct text *t, const struct watch *w,
+                      const struct observed *o, const struct party *p)
+{
+	text_add(t, "ncclCommInitRank of \"%s\" differs:", o->name);
+	for (int n = 1; n <= COHORT_MAX_RANKS; n++)
+		if (n != p->ranks)
+			add_callers(t, w, o, n, ";");
+	add_callers(t, w, o, p->ranks, "");
+}
+
+static void add_headline(struct text *t, const struct watch *w,
+                         const struct observed *o, bool is_end,
                          const struct party *p)
 {
 	const bool has_missing = !rank_set_is_empty(p->missing);
 
+	if (p->ranks) {
+		add_sizes(t, w, o, p);
+		return;
+	}
 	if (has_missing && !is_end) {
 		add_ranks(t, p->missing,
 		          "not called ncclCommInitRank on this machine for");
@@ -108,7 +191,6 @@ static void add_headline(struct text *t, const struct observed *o, bool is_end,
 static int add_reasons(struct text *t, struct watch *w,
                        const struct observed *o)
 {
-	const struct shared_rank *odd;
 	struct remote_rank halted;
 	int rank = -1;
 
@@ -125,14 +207,6 @@ static int add_reasons(struct text *t, struct watch *w,
 			continue;
 		rank = rank < 0 ? r->rank : rank;
 	}
-	if (o->odd) {
-		odd = &w->shared->ranks[o->odd - 1];
-		text_add(t,
-		         "\nwhy    process %d has made the call as rank %d of "
-		         "%d, but others expect %d ranks",
-		         atomic_load(&odd->pid), atomic_load(&odd->rank),
-		         atomic_load(&odd->ranks), o->ranks);
-	}
 	return rank;
 }
 
@@ -140,14 +214,15 @@ static void make_verdict(struct watch *w, struct observed *o, bool is_end,
                          const struct party *p)
 {
 	struct cohort_cause cause = {
-		.kind = is_end ? COHORT_VERDICT_CLOSE_STUCK
-		               : COHORT_VERDICT_INIT_STUCK,
+		.kind = p->ranks ? COHORT_VERDICT_DIFFERENT_CALL
+		        : is_end ? COHORT_VERDICT_CLOSE_STUCK
+		                 : COHORT_VERDICT_INIT_STUCK,
 		.world_rank = -1,
 	};
 	struct text t = { cause.text, sizeof(cause.text) };
 
 	text_add(&t, "HANG   ");
-	add_headline(&t, o, is_end, p);
+	add_headline(&t, w, o, is_end, p);
 	cause.rank = add_reasons(&t, w, o);
 	if (cause.rank < 0)
 		cause.rank = rank_set_next(p->missing, -1);
@@ -168,7 +243,10 @@ bool observed_creation(struct watch *w, struct observed *o, bool *is_late)
 	*is_late = false;
 	if (o->parent)
 		return false;
-	find_party(w, o, false, &p);
+	if (o->is_uneven)
+		find_uneven(w, o, &p);
+	else
+		find_party(w, o, false, &p);
 	for (int i = 0; i < o->now.size && p.since_ns; i++)
 		is_awaited |= observed_is_halted(w, o, &o->now.ranks[i], true,
 		                                 &halted);
