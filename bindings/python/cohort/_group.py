@@ -19,8 +19,8 @@ from . import _abi, _library
 from ._abi import MAX_RANKS, Op, Platform, Status
 from ._arrays import CUDA, MANAGED, look
 from ._comm import AnyOp, Comm, op_of, raw_id
-from ._errors import (Cause, CohortError, Handle, RankReport, StateError, cause_of, known,
-                      report_of, text_of, thread_idents)
+from ._errors import (Cause, CohortError, Handle, RankReport, StateError, TimedOut, cause_of,
+                      known, report_of, text_of, thread_idents)
 from ._library import (Number, Scope, check, check_worker, count_inside, failure, inside,
                        integer, lib, nanoseconds, record)
 from ._options import Options, raw_options
@@ -128,9 +128,11 @@ def reports(error: BaseException, cause: Cause, is_to_blame: bool) -> bool:
 def own_of(error: Optional[BaseException], cause: Cause, is_to_blame: bool
            ) -> Optional[BaseException]:
     """Return the rank's own exception: error or, if error only reports the end of the group,
-    the exception that was being handled when error was raised; None if there is none."""
+    the exception that was being handled when error was raised; None if there is none.  A
+    TimedOut that was being handled is the fault of the rank that was waited for."""
     seen: List[BaseException] = []
-    while error is not None and reports(error, cause, is_to_blame) and error not in seen:
+    while error is not None and error not in seen and (
+            reports(error, cause, is_to_blame) or seen and isinstance(error, TimedOut)):
         seen.append(error)
         error = error.__cause__ or error.__context__
     return None if error in seen else error

@@ -324,6 +324,23 @@ class Ranks(Case):
         error = caught.exception
         self.assertEqual((error.rank, str(error.__cause__)), (1, "'shard 3'"))
 
+    def test_run_omits_a_timeout_that_was_handled_when_the_group_ended(self):
+        def worker(comm):
+            if comm.rank == 1:
+                timed_out.wait(support.sure())
+                raise KeyError
+            ticket = comm.barrier()
+            try:
+                ticket.wait(timeout=0.001)
+            except cohort.TimedOut:
+                timed_out.set()
+                ticket.wait()
+        timed_out = threading.Event()
+        with opened(2) as group:
+            with self.assertRaises(cohort.WorkerError) as caught:
+                group.run(worker)
+        self.assertEqual(list(caught.exception.exceptions), [1])
+
     def test_run_collects_exceptions_of_all_ranks(self):
         both = threading.Barrier(2)
 
