@@ -173,16 +173,11 @@ bool stall_is_minority(const struct snapshot *s, const struct cohort_verdict *v)
 	return is_minority(s, &n);
 }
 
-bool stall_may_be_minority(const struct snapshot *s)
+/* Return true if a rank of another process makes no further call, for a reason
+ * of its own. */
+static bool is_gone_far(const struct remote_rank *x)
 {
-	struct tally n;
-
-	if (s->world <= s->size || !count_ranks(s, &n))
-		return false;
-	n.joined += s->others_joined;
-	if (n.left)
-		n.left += s->world - s->size - s->others_joined;
-	return is_minority(s, &n);
+	return !x->joined && !x->waits && stall_is_departure(x->kind);
 }
 
 /* If some of the ranks that the front collective waits for make no further
@@ -190,13 +185,23 @@ bool stall_may_be_minority(const struct snapshot *s)
 static bool blame_gone(const struct snapshot *s, struct cohort_verdict *v)
 {
 	const struct rank_snapshot *r, *end = s->ranks + s->size;
+	const struct remote_rank *x = s->remote + s->remote_count;
 	uint64_t gone[COHORT_RANK_WORDS] = { 0 };
 
+	while (x-- > s->remote) {
+		if (!is_gone_far(x))
+			continue;
+		rank_set_add(gone, x->rank);
+		v->rank = x->rank;
+		v->world_rank = x->world;
+		v->kind = x->kind;
+	}
 	for (r = end; r-- > s->ranks;) {
 		if (r->joined || !stall_is_gone(r))
 			continue;
 		rank_set_add(gone, r->rank);
 		v->rank = r->rank;
+		v->world_rank = -1; /* stall_front() finds it */
 		v->kind = stall_kind_of_absence(r);
 	}
 	if (rank_set_is_empty(gone))
@@ -305,13 +310,6 @@ static void find_world(const struct snapshot *s, uint64_t *set)
 
 	for (r = 0; r < s->world; r++)
 		rank_set_add(set, r);
-}
-
-/* Return true if a rank of another process makes no further call, for a reason
- * of its own. */
-static bool is_gone_far(const struct remote_rank *x)
-{
-	return !x->joined && !x->waits && stall_is_departure(x->kind);
 }
 
 /* Return the ranks that call in the two communicators of the crossing in a
@@ -555,6 +553,27 @@ bool stall_is_held_back(const struct snapshot *s)
 	return r == end;
 }
 
+/* Ranks of this process have not called.  Add the ranks of other processes that
+ * have called, and those that have not; a stopped process comes first. */
+static void add_others(const struct snapshot *s, struct cohort_verdict *v)
+{
+	const struct remote_rank *x, *end = s->remote + s->remote_count;
+
+	for (x = s->remote; x < end; x++) {
+		if (x->joined)
+			rank_set_add(v->joined, x->rank);
+		if (x->joined || x->waits || x->kind == COHORT_VERDICT_ORDER)
+			continue;
+		rank_set_add(v->missing, x->rank);
+		if (x->kind == COHORT_VERDICT_PROCESS_STOPPED &&
+		    is_worse(x, v)) {
+			v->rank = x->rank;
+			v->world_rank = x->world;
+			v->kind = x->kind;
+		}
+	}
+}
+
 void stall_front(const struct snapshot *s, struct cohort_verdict *v)
 {
 	bool is_found = s->crossing.exists;
@@ -562,6 +581,8 @@ void stall_front(const struct snapshot *s, struct cohort_verdict *v)
 	v->collective = s->front;
 	find_missing(s, v);
 	find_others(s, v);
+	if (!is_found && !s->all_joined)
+		add_others(s, v);
 	if (stall_is_minority(s, v))
 		blame_nobody(v);
 	else if (!is_found && !s->all_joined)

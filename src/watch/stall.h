@@ -34,10 +34,6 @@ bool stall_is_minority(const struct snapshot *s,
  * Return NULL if there is none, or if not all of these ranks have a stack. */
 const struct rank_snapshot *stall_lock_holder(const struct snapshot *s);
 
-/* Return true if stall_is_minority() could become true with replies of other
- * processes, so that they must be asked. */
-bool stall_may_be_minority(const struct snapshot *s);
-
 /* Store in @set the ranks whose threads may show the reason for the stall: the
  * blamed ranks or, if there are none, all ranks that have not called. */
 void stall_suspects(const struct snapshot *s, const struct cohort_verdict *v,

@@ -457,6 +457,7 @@ enum trail_start trail_start(const struct snapshot *s, const struct clique *q,
 	const struct culprit *x = s->waits.culprits;
 	/* The orders of the other processes' ranks are not known. */
 	const bool is_crossing = s->crossing.exists && !is_transfer;
+	const int others = s->world - s->size;
 	struct trail_question *to;
 
 	for (out->n = 0; !is_crossing && out->n < s->waits.culprit_count &&
@@ -468,9 +469,9 @@ enum trail_start trail_start(const struct snapshot *s, const struct clique *q,
 	}
 	if (out->n)
 		return TRAIL_ELSEWHERE;
-	if (is_crossing ? s->size == s->world
-	                : !stall_is_remote(s, is_transfer) &&
-	                          (is_transfer || !stall_may_be_minority(s)))
+	if (!stall_is_remote(s, is_transfer) &&
+	    (is_transfer || others == 0 ||
+	     (s->others_joined == others && !is_crossing)))
 		return TRAIL_NONE;
 	out->n = 1;
 	out->of[0].in = waits_question(s, q, is_transfer);

@@ -1214,7 +1214,8 @@ static void add_trail(struct snapshot *s, const struct clique *q,
 				change_links(w, &w->culprits[k], &t->from);
 		drop_culprits(w, i);
 		put_trail(w, t);
-	} else if (!w->culprit_count && !w->is_cycle && t->waits.link_count &&
+	} else if ((is_transfer || s->all_joined) && !w->culprit_count &&
+	           !w->is_cycle && t->waits.link_count &&
 	           is_same_missing(&here, &t->from) &&
 	           !stall_first_different(s)) {
 		*w = t->waits;
