@@ -2,7 +2,6 @@
 
 /* The census: checks that a cell of the drill leaves nothing behind */
 
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,33 +35,36 @@ static bool is_kept(const char *name)
 
 static void count_threads(struct drill_census *census)
 {
-	DIR *tasks = opendir("/proc/self/task");
+	static const char pattern[] = "/proc/self/task/*";
 	char name[THREAD_NAME_SIZE];
-	struct dirent *task;
+	glob_t tasks = { 0 };
 
-	while (tasks && (task = readdir(tasks))) {
-		int tid = atoi(task->d_name);
+	glob(pattern, GLOB_NOSORT, NULL, &tasks);
+	for (size_t i = 0; i < tasks.gl_pathc; i++) {
+		int tid = atoi(tasks.gl_pathv[i] + sizeof(pattern) - 2);
 
-		if (!tid || !thread_lives(tid, name) || is_kept(name))
+		if (!thread_lives(tid, name) || is_kept(name))
 			continue;
 		census->threads++;
 		census->newest = MAX(census->newest, tid);
 	}
-	if (tasks)
-		closedir(tasks);
+	globfree(&tasks);
 }
 
-static size_t count_names(const char *directory, const char *prefix)
+void drill_find_files(glob_t *files)
 {
-	DIR *all = opendir(directory);
-	const struct dirent *one;
-	size_t n = 0;
+	/* pid of the drill, which its forked processes use as their job
+	 * number */
+	static pid_t drill;
+	char job[16], name[64], pattern[80];
 
-	while (all && (one = readdir(all)))
-		n += strncmp(one->d_name, prefix, strlen(prefix)) == 0;
-	if (all)
-		closedir(all);
-	return n;
+	if (!drill)
+		drill = getpid();
+	snprintf(job, sizeof(job), "%d", (int)drill);
+	bootstrap_file_name(launcher_job_hash(job), name, sizeof(name));
+	snprintf(pattern, sizeof(pattern), "/dev/shm%s*", name);
+	*files = (glob_t){ 0 };
+	glob(pattern, GLOB_NOSORT, NULL, files);
 }
 
 struct drill_census drill_census(void)
@@ -74,18 +76,15 @@ struct drill_census drill_census(void)
 		.worlds = world_live(),
 		.meetings = meeting_live(),
 	};
-	/* pid of the drill, which its forked processes use as their job
-	 * number */
-	static pid_t drill;
-	char job[16], files[64];
+	glob_t found = { 0 };
 
-	if (!drill)
-		drill = getpid();
-	snprintf(job, sizeof(job), "%d", (int)drill);
-	bootstrap_file_name(launcher_job_hash(job), files, sizeof(files));
 	count_threads(&census);
-	census.descriptors = count_names("/proc/self/fd", "");
-	census.files = count_names("/dev/shm", files + 1);
+	glob("/proc/self/fd/*", GLOB_NOSORT, NULL, &found);
+	census.descriptors = found.gl_pathc;
+	globfree(&found);
+	drill_find_files(&found);
+	census.files = found.gl_pathc;
+	globfree(&found);
 	return census;
 }
 

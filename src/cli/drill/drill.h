@@ -19,6 +19,7 @@
  *              the steps of each thread
  */
 
+#include <glob.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -497,6 +498,10 @@ struct drill_census {
 };
 
 struct drill_census drill_census(void);
+
+/* Find the files by which the drill's processes find each other. The caller
+ * must call globfree(). */
+void drill_find_files(glob_t *files);
 
 /* Wait until temporary resources have ended, and return whether a resource
  * exists that is not in @before. If so, describe it in @out. */

@@ -10,7 +10,6 @@
 
 #include "cli/drill/drill.h"
 
-#include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,24 +48,13 @@ static void take_descriptors(struct drill_run *run)
 
 static void remove_file(struct drill_run *run)
 {
-	static const char prefix[] = "/dev/shm/cohort-";
-	DIR *all = opendir("/proc/self/fd");
-	char link[300], path[128];
-	struct dirent *one;
+	glob_t files;
 
-	while (all && (one = readdir(all))) {
-		snprintf(link, sizeof(link), "/proc/self/fd/%s", one->d_name);
-		ssize_t n = readlink(link, path, sizeof(path) - 1);
-
-		if (n < (ssize_t)sizeof(prefix) ||
-		    memcmp(path, prefix, sizeof(prefix) - 1))
-			continue;
-		path[n] = 0;
-		if (unlink(path) == 0)
+	drill_find_files(&files);
+	for (size_t i = 0; i < files.gl_pathc; i++)
+		if (unlink(files.gl_pathv[i]) == 0)
 			atomic_store(&run->shared->is_removed, 1);
-	}
-	if (all)
-		closedir(all);
+	globfree(&files);
 }
 
 void drill_strike_process(struct drill_run *run)
