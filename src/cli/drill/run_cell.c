@@ -193,38 +193,30 @@ static bool is_struck(const struct drill_run *run, int process)
 	       process == run->options->processes - 1;
 }
 
-/* The detection of the fault by one process */
-struct notice {
-	const struct drill_outcome *outcome;
-	bool is_timed; /* the following times are set */
-	double detected_ms;
-	double bound_ms;
-};
-
-static struct notice time_it(const struct drill_run *run, int process)
+/* Compute when @process reached its verdict, and the bound on that time, in
+ * milliseconds from the bound's start. Return false if the cell has no bound or
+ * the process cannot keep it. */
+static bool time_verdict(const struct drill_run *run, int process,
+                         double *detected_ms, double *bound_ms)
 {
 	const struct drill_outcome *outcome = &run->shared->outcomes[process];
 	const struct cohort_cause *v = &outcome->verdict;
-	uint64_t fault = atomic_load(&run->shared->fault_ns);
-	struct notice n = { .outcome = outcome };
+	uint64_t from = atomic_load(&run->shared->fault_ns);
 
 	/* A stopped process cannot detect the fault in time. */
 	if (v->kind == COHORT_VERDICT_NONE || run->cell->bound == NO_BOUND ||
 	    is_struck(run, process))
-		return n;
-	n.is_timed = true;
-	if (run->cell->bound != BY_DEADLINE) {
-		n.detected_ms = cli_ms_between(fault, v->time_ns);
-		n.bound_ms = run->cell->bound == BY_PROBER ? PROBER_MS : 0.0;
-		return n;
+		return false;
+	*bound_ms = run->cell->bound == BY_PROBER ? PROBER_MS : 0.0;
+	if (run->cell->bound == BY_DEADLINE) {
+		/* If a close ends the group, the verdict does not say when the
+		 * deadline started. */
+		from = v->since_ns ? v->since_ns
+		                   : atomic_load(&outcome->began_ns);
+		*bound_ms = (double)run->deadline_ns * 1e-6;
 	}
-	/* If a close ends the group, the verdict does not say when the deadline
-	 * started. */
-	n.detected_ms = cli_ms_between(
-		v->since_ns ? v->since_ns : atomic_load(&outcome->began_ns),
-		v->time_ns);
-	n.bound_ms = (double)run->deadline_ns * 1e-6;
-	return n;
+	*detected_ms = cli_ms_between(from, v->time_ns);
+	return true;
 }
 
 /* Return the earliest start of the tested call in any process, because any
@@ -242,18 +234,14 @@ static uint64_t first_began(const struct drill_run *run)
 }
 
 static const char *wrong_time(const struct drill_run *run,
-                              const struct notice *n)
+                              const struct cohort_cause *v, double detected_ms,
+                              double bound_ms)
 {
-	const struct cohort_cause *v = &n->outcome->verdict;
-	double slack = (double)run->options->slack_ns * 1e-6;
-
-	if (!n->is_timed)
-		return NULL;
-	if (n->detected_ms > n->bound_ms + slack)
+	if (detected_ms > bound_ms + (double)run->options->slack_ns * 1e-6)
 		return "too late";
 	if (run->cell->bound != BY_DEADLINE)
-		return n->detected_ms < 0 ? "before the fault" : NULL;
-	if (n->detected_ms < n->bound_ms)
+		return detected_ms < 0 ? "before the fault" : NULL;
+	if (detected_ms < bound_ms)
 		return "too early";
 	if (v->since_ns && (v->since_ns < first_began(run) ||
 	                    v->deadline_ns != run->deadline_ns))
@@ -343,56 +331,48 @@ static bool is_excused(const struct drill_run *run, int process)
 	        (run->trouble == BY_UNLINK && !is_struck(run, process)));
 }
 
-/* Add a line about what is wrong in @process. @time and @text may be NULL. */
-static void add_wrong(struct drill_result *result, const struct drill_run *run,
-                      int process, const char *got, const char *time,
-                      const char *text)
-{
-	const char *complaint = run->shared->outcomes[process].complaint;
-	const size_t used = strlen(result->got);
-	struct text t = { result->got + used, sizeof(result->got) - used };
-
-	result->ok = false;
-	if (run->options->processes > 1)
-		text_add(&t, "%sprocess %d: %s", used ? "; " : "", process,
-		         got);
-	else
-		text_add(&t, "%s", got);
-	if (time)
-		text_add(&t, "; %s", time);
-	if (*complaint)
-		text_add(&t, "; %s", complaint);
-	if (text)
-		text_add(&t, "; without the expected text: %.300s", text);
-}
-
 /* Compare @process's outcome with the expected one. @result gets the first text
- * of any process, and the times of the process that detected the fault last. */
+ * of any process, the times of the process that detected the fault last, and
+ * a line about each process whose outcome is wrong. */
 static void judge_process(const struct drill_run *run, int process,
                           struct drill_result *result)
 {
-	const struct notice n = time_it(run, process);
-	const struct cohort_cause *v = &n.outcome->verdict;
-	const bool is_free = is_excused(run, process);
-	const char *time = wrong_time(run, &n), *text = NULL;
-	bool is_right;
+	const struct drill_outcome *outcome = &run->shared->outcomes[process];
+	const struct cohort_cause *v = &outcome->verdict;
+	const size_t used = strlen(result->got);
+	struct text t = { result->got + used, sizeof(result->got) - used };
+	const char *time = NULL, *text = NULL;
+	double detected_ms, bound_ms;
+	bool is_right = true;
 	char got[96];
 
+	if (time_verdict(run, process, &detected_ms, &bound_ms)) {
+		time = wrong_time(run, v, detected_ms, bound_ms);
+		if (!result->is_timed || detected_ms > result->detected_ms) {
+			result->is_timed = true;
+			result->detected_ms = detected_ms;
+			result->bound_ms = bound_ms;
+		}
+	}
 	drill_format_verdict(got, sizeof(got), v->kind, v->world_rank);
-	is_right = is_free || strcmp(result->expected, got) == 0;
-	if (is_right && !is_free)
-		text = wrong_text(run, n.outcome);
-	if (n.is_timed &&
-	    (!result->is_timed || n.detected_ms > result->detected_ms)) {
-		result->is_timed = true;
-		result->detected_ms = n.detected_ms;
-		result->bound_ms = n.bound_ms;
+	if (!is_excused(run, process)) {
+		is_right = strcmp(result->expected, got) == 0;
+		text = is_right ? wrong_text(run, outcome) : NULL;
 	}
 	if (!*result->text)
-		memcpy(result->text, n.outcome->verdict.details,
-		       sizeof(result->text));
-	if (!is_right || text || time || *n.outcome->complaint)
-		add_wrong(result, run, process, got, time, text);
+		memcpy(result->text, v->details, sizeof(result->text));
+	if (is_right && !text && !time && !*outcome->complaint)
+		return;
+	result->ok = false;
+	if (run->options->processes > 1)
+		text_add(&t, "%sprocess %d: ", used ? "; " : "", process);
+	text_add(&t, "%s", got);
+	if (time)
+		text_add(&t, "; %s", time);
+	if (*outcome->complaint)
+		text_add(&t, "; %s", outcome->complaint);
+	if (text)
+		text_add(&t, "; without the expected text: %.300s", text);
 }
 
 static void judge(struct drill_run *run, struct drill_result *result)
