@@ -260,21 +260,16 @@ static void *join_main(void *arg)
 
 static void join_all(struct drill_run *run)
 {
-	struct cohort_unique_id *ids = run->shared->ids;
+	const int n = run->process == 0 ? 1 + (run->trouble == BY_ORDER) : 0;
 
-	if (run->process == 0) {
+	for (int i = 0; i < n; i++)
 		if (!drill_check_ok(run,
 		                    cohort_unique_id(COHORT_PLATFORM_AUTO,
-		                                     &ids[0]),
-		                    "an id") ||
-		    (run->trouble == BY_ORDER &&
-		     !drill_check_ok(run,
-		                     cohort_unique_id(COHORT_PLATFORM_AUTO,
-		                                      &ids[1]),
-		                     "an id")))
+		                                     &run->shared->ids[i]),
+		                    "an id"))
 			return;
+	if (run->process == 0)
 		atomic_store(&run->shared->has_ids, 1);
-	}
 	if (!drill_await(run, has_ids, 1))
 		return;
 	atomic_store(&run->own->began_ns, clock_now());

@@ -9,23 +9,27 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <cohort/bootstrap.h>
 #include <cohort/sim.h>
 
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "cli/common/cli.h"
 
+/* Guards the outcome of this process. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
 void drill_record_error(struct drill_run *run, const char *format, ...)
 {
 	va_list args;
 
-	pthread_mutex_lock(&run->lock);
+	pthread_mutex_lock(&lock);
 	va_start(args, format);
 	if (!*run->own->complaint)
 		vsnprintf(run->own->complaint, sizeof(run->own->complaint),
 		          format, args);
 	va_end(args);
-	pthread_mutex_unlock(&run->lock);
+	pthread_mutex_unlock(&lock);
 }
 
 bool drill_check_ok(struct drill_run *run, int status, const char *what)
@@ -39,10 +43,10 @@ bool drill_check_ok(struct drill_run *run, int status, const char *what)
 void drill_record_verdict(struct drill_run *run,
                           const struct cohort_cause *verdict, bool replaces)
 {
-	pthread_mutex_lock(&run->lock);
+	pthread_mutex_lock(&lock);
 	if (replaces || run->own->verdict.kind == COHORT_VERDICT_NONE)
 		run->own->verdict = *verdict;
-	pthread_mutex_unlock(&run->lock);
+	pthread_mutex_unlock(&lock);
 }
 
 bool drill_cause(struct drill_run *run, struct cohort_cause *cause)
@@ -149,25 +153,6 @@ bool drill_await_count(struct drill_run *run, const atomic_int *count, int n,
 		backoff_wait(&b, deadline);
 	}
 	return true;
-}
-
-void drill_await_stuck(struct drill_run *run)
-{
-	const uint64_t deadline = clock_deadline(DRILL_LIMIT_NS);
-	struct cohort_rank_report ranks[DRILL_MOST_RANKS] = { { 0 } };
-	const int at = drill_victim(run) - run->first;
-	struct backoff b = BACKOFF;
-
-	if (!drill_await(run, called, run->n - 1) ||
-	    !drill_await(run, is_stuck, 1) || !drill_has_victim(run))
-		return;
-	do
-		backoff_wait(&b, deadline);
-	while (cohort_group_snapshot(run->group, ranks, DRILL_MOST_RANKS,
-	                             sizeof(ranks[0])) == COHORT_OK &&
-	       !ranks[at].inside && clock_now() < deadline);
-	if (!ranks[at].inside)
-		drill_record_error(run, "the victim is not in its call");
 }
 
 bool drill_await_cause(struct drill_run *run)
@@ -294,12 +279,16 @@ void *drill_bad_stream(struct drill_run *run, int rank)
 
 int drill_open_quietly(struct drill_run *run)
 {
+	static const struct cohort_bootstrap bootstrap = {
+		.size = sizeof(bootstrap),
+		.kind = COHORT_BOOTSTRAP_ENV,
+	};
 	int devices[DRILL_MOST_RANKS];
 
 	for (int i = 0; i < run->own_n; i++)
 		devices[i] = run->first + i;
 	if (run->options->processes > 1)
-		run->group_options.bootstrap = &run->bootstrap;
+		run->group_options.bootstrap = &bootstrap;
 	return cohort_group_open(devices, run->own_n, &run->group_options,
 	                         &run->group);
 }

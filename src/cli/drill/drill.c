@@ -80,7 +80,6 @@ static int read_only(const struct cli_option *option, const char *text)
 			    is_name(text, name))
 				options->only[p][t] = found = true;
 		}
-	options->is_limited |= found;
 	if (found)
 		return CLI_OK;
 	return cli_misuse("--only: \"%s\" is not WHERE or WHERE/FAULT; see "
@@ -125,7 +124,7 @@ static bool parse(int argc, char **argv, struct drill_options *o,
 
 	if (!cli_options("drill", argc, argv, options, help, status_out))
 		return false;
-	if (!o->is_limited)
+	if (!memchr(o->only, true, sizeof(o->only)))
 		memset(o->only, true, sizeof(o->only));
 	*status_out = check_numbers(o);
 	return *status_out == CLI_OK;
@@ -192,11 +191,12 @@ static const char *why_not(const struct drill_options *options,
 /* Total width of the table's place, fault and verdict columns */
 enum { TIMES_COLUMN = 11 + 25 + 31 };
 
-static void print_result(const struct drill_result *result)
+static void print_result(enum place place, enum trouble trouble,
+                         const struct drill_result *result)
 {
 	const char *got = result->ok ? result->got : "WRONG";
 
-	print_name(result->place, result->trouble);
+	print_name(place, trouble);
 	printf("%-31s", got);
 	if (result->is_timed && strlen(got) > 31)
 		printf("\n%*s", TIMES_COLUMN, "");
@@ -209,14 +209,16 @@ static void print_result(const struct drill_result *result)
 	fflush(stdout);
 }
 
-static void json_cell(struct json *json, const struct drill_result *result)
+static void json_cell(struct drill *d, enum place place, enum trouble trouble,
+                      const struct drill_result *result)
 {
 	const bool is_timed = result->is_timed;
+	struct json *json = &d->json;
 
 	json_open(json, NULL, '{');
-	json_string(json, "where", drill_place_name(result->place));
-	json_string(json, "fault", drill_trouble_name(result->trouble));
-	json_int(json, "ranks", result->ranks);
+	json_string(json, "where", drill_place_name(place));
+	json_string(json, "fault", drill_trouble_name(trouble));
+	json_int(json, "ranks", d->options->ranks);
 	json_string(json, "expected", result->expected);
 	json_string(json, "got", result->got);
 	json_string(json, "text", *result->text ? result->text : NULL);
@@ -242,9 +244,9 @@ static void do_cell(struct drill *d, enum place place, enum trouble trouble)
 	if (result.is_timed)
 		d->late_ms[d->timed++] = result.detected_ms - result.bound_ms;
 	if (d->options->json)
-		json_cell(&d->json, &result);
+		json_cell(d, place, trouble, &result);
 	else
-		print_result(&result);
+		print_result(place, trouble, &result);
 }
 
 /* Run a cell without a fault, which must succeed. The platform keeps resources

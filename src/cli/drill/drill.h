@@ -27,7 +27,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <cohort/bootstrap.h>
 #include <cohort/cohort.h>
 
 /* ---- the table -------------------------------------------------------- */
@@ -200,7 +199,6 @@ struct drill_options {
 	uint64_t slack_ns; /* largest permitted delay of a detection */
 	bool is_nvidia;    /* NVIDIA's NCCL on the simulated devices */
 	bool only[PLACES][TROUBLES];
-	bool is_limited; /* the user has selected some cells by name */
 	bool list;
 	bool json;
 };
@@ -211,9 +209,6 @@ static inline int drill_troubles(const struct drill_options *options)
 }
 
 struct drill_result {
-	enum place place;
-	enum trouble trouble;
-	int ranks;
 	char expected[96];
 	char got[512];
 	char text[2048];    /* text of the verdict, or empty */
@@ -258,7 +253,7 @@ struct drill_run;
 struct drill_outcome {
 	_Atomic uint64_t began_ns; /* Atomic; start of the call under test */
 
-	/* Guarded by the process's lock */
+	/* Guarded by the lock in cell.c */
 	/* the verdict; its kind is NONE if there is none */
 	struct cohort_cause verdict;
 	char complaint[256]; /* first error other than the verdict */
@@ -330,7 +325,6 @@ struct drill_run {
 	int own_n;            /* number of ranks of this process */
 	uint64_t deadline_ns; /* the deadline that must expire */
 	struct cohort_group_options group_options;
-	struct cohort_bootstrap bootstrap;
 	struct cohort_group *group;
 	/* ranks of the group; only this process's ranks are used */
 	struct drill_rank ranks[DRILL_MOST_RANKS];
@@ -346,8 +340,6 @@ struct drill_run {
 	/* Used only by the main thread */
 	pthread_t main;
 	bool is_hung; /* a thread has not returned */
-
-	pthread_mutex_t lock;
 };
 
 /* Run the cell in process @run->process, with the ranks and the memory of that
@@ -403,11 +395,6 @@ void drill_mark_fault(struct drill_run *run);
 	drill_await_count(run, &(run)->shared->what, n, #what " < " #n)
 bool drill_await_count(struct drill_run *run, const atomic_int *count, int n,
                        const char *what);
-
-/* Wait until the victim is in the call in which it is stuck, and the other
- * ranks have called. If the victim belongs to another process, it may only be
- * about to call. */
-void drill_await_stuck(struct drill_run *run);
 
 /* Wait until the group has ended with a cause. If that takes too long, record
  * an error and return false. */

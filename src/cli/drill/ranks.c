@@ -17,6 +17,7 @@
 #include <cohort/sim.h>
 
 #include "api/join.h"
+#include "base/backoff.h"
 #include "base/clock.h"
 #include "base/thread.h"
 #include "cli/common/cli.h"
@@ -488,6 +489,28 @@ static pthread_t waiting_thread(const struct drill_run *run)
 	        .thread;
 }
 
+/* Wait until the victim is in the call in which it is stuck, and the other
+ * ranks have called. If the victim belongs to another process, it may only be
+ * about to call. */
+static void await_stuck(struct drill_run *run)
+{
+	const uint64_t deadline = clock_deadline(DRILL_LIMIT_NS);
+	struct cohort_rank_report ranks[DRILL_MOST_RANKS] = { { 0 } };
+	const int at = drill_victim(run) - run->first;
+	struct backoff b = BACKOFF;
+
+	if (!drill_await(run, called, run->n - 1) ||
+	    !drill_await(run, is_stuck, 1) || !drill_has_victim(run))
+		return;
+	do
+		backoff_wait(&b, deadline);
+	while (cohort_group_snapshot(run->group, ranks, DRILL_MOST_RANKS,
+	                             sizeof(ranks[0])) == COHORT_OK &&
+	       !ranks[at].inside && clock_now() < deadline);
+	if (!ranks[at].inside)
+		drill_record_error(run, "the victim is not in its call");
+}
+
 /* Do one step of the thread of rank @k. The main thread passes the first
  * rank. */
 static void do_step(struct drill_rank *k, enum drill_step step)
@@ -520,7 +543,7 @@ static void do_step(struct drill_rank *k, enum drill_step step)
 		drill_await_cause(run);
 		break;
 	case AWAIT_STUCK:
-		drill_await_stuck(run);
+		await_stuck(run);
 		break;
 	case AWAIT_CLOSE:
 		drill_await(run, is_closing, 1);
@@ -685,11 +708,12 @@ static int begin_to_close(struct drill_run *run)
 	if (is_stuck && !drill_has_victim(run))
 		return COHORT_OK;
 	if (is_stuck) {
-		drill_await_stuck(run);
-		if (cohort_group_close(run->group) == COHORT_STATE)
-			return COHORT_OK;
-		drill_record_error(run, "closed with a rank inside its call");
-		run->group = NULL;
+		await_stuck(run);
+		if (cohort_group_close(run->group) != COHORT_STATE) {
+			drill_record_error(run, "closed with a rank inside "
+			                        "its call");
+			run->group = NULL;
+		}
 		return COHORT_OK;
 	}
 	drill_await(run, left, run->n);

@@ -119,16 +119,11 @@ static struct drill_run *create(const struct drill_options *options,
 	run->own_n = options->ranks;
 	run->options = options;
 	run->cell = drill_cell(place, trouble, options->processes);
-	run->bootstrap = (struct cohort_bootstrap){
-		.size = sizeof(run->bootstrap),
-		.kind = COHORT_BOOTSTRAP_ENV,
-	};
 	run->place = place;
 	run->trouble = trouble;
 	run->n = options->ranks;
 	run->deadline_ns =
 		options->deadline_ns * (opens_by_deadline(run) ? 5 : 1);
-	pthread_mutex_init(&run->lock, NULL);
 	cohort_group_options_init(&run->group_options);
 	run->group_options.log = "none";
 	run->group_options.name = "drill";
@@ -159,7 +154,6 @@ static void destroy(struct drill_run *run)
 	if (run->is_hung)
 		return;
 	munmap(run->shared, sizeof(*run->shared));
-	pthread_mutex_destroy(&run->lock);
 	free(run);
 }
 
@@ -382,7 +376,6 @@ static void judge(struct drill_run *run, struct drill_result *result)
 	                     run->cell->kind,
 	                     drill_expected_rank(run->cell, run->n,
 	                                         run->options->processes));
-	result->ok = true;
 	for (int i = 0; i < run->options->processes; i++)
 		judge_process(run, i, result);
 	if (result->ok)
@@ -396,11 +389,7 @@ void drill_run(const struct drill_options *options,
 	struct drill_run *run = create(options, place, trouble);
 	struct drill_run *warm_up;
 
-	*result = (struct drill_result){
-		.place = place,
-		.trouble = trouble,
-		.ranks = options->ranks,
-	};
+	*result = (struct drill_result){ .ok = true };
 	if (options->processes > 1) {
 		warm_up = create(options, AT_CALL, BY_NOTHING);
 		drill_run_forked(run, warm_up);
