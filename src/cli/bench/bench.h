@@ -58,22 +58,6 @@ enum bench_path {
 	BENCH_PATHS,
 };
 
-/* The source of a block of the result */
-enum bench_source {
-	SOURCE_FOLD,     /* the reduction of all ranks' blocks */
-	SOURCE_ROOT,     /* the root's block */
-	SOURCE_EACH,     /* block r is rank r's block */
-	SOURCE_PREVIOUS, /* the previous rank's block */
-};
-
-struct collective {
-	const char *name;
-	/* OP_SEND stands for a send to the next rank and a receive from the
-	 * previous one. */
-	enum op_kind kind;
-	enum bench_source source;
-};
-
 enum list_method {
 	METHOD_ALONE, /* one call for each tensor, then one wait */
 	METHOD_GROUP, /* the call for lists, as one native group */
@@ -110,7 +94,9 @@ struct bench_options {
 	bool json;
 
 	/* Options for collectives */
-	const struct collective *collective; /* NULL for all collectives */
+	/* enum op_kind of the collective, or -1 for all. OP_SEND stands for a
+	 * send to the next rank and a receive from the previous one. */
+	int kind;
 	int root;
 	size_t sizes[BENCH_MAX_SIZES]; /* sizes of the data, in bytes */
 	size_t size_count;
@@ -150,7 +136,7 @@ struct bench_case {
 	size_t bytes; /* bytes of data, counted as in nccl-tests */
 
 	/* The following members are set for collectives. */
-	const struct collective *collective;
+	enum op_kind kind;
 	enum bench_path path;
 	bool in_place; /* the result replaces the sent data */
 	int type;
@@ -320,12 +306,9 @@ struct bench_operation {
 
 extern const char *const bench_method_names[LIST_METHODS];
 
-extern const struct collective collectives[];
-extern const size_t collective_count;
-
-/* Find a collective by its name or by that of its program in nccl-tests, such
- * as "all_reduce_perf" and "alltoall_perf". Return NULL if there is none. */
-const struct collective *collective_find(const char *name);
+/* Return the kind of a collective, given its name or that of its program in
+ * nccl-tests, such as "all_reduce_perf" and "alltoall_perf", or -1. */
+int collective_find(const char *name);
 
 extern const struct bench_operation bench_collectives, bench_average,
 	bench_overlap;

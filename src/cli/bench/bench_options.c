@@ -312,8 +312,7 @@ static int settle_sizes(struct size_reader *reader)
 	return status;
 }
 
-static int parse_collective(int argc, char **argv,
-                            const struct collective **out)
+static int parse_collective(int argc, char **argv, int *kind_out)
 {
 	if (optind == argc)
 		return cli_misuse(
@@ -323,8 +322,8 @@ static int parse_collective(int argc, char **argv,
 			"\"%s\": only one collective can be given, or "
 			"all",
 			argv[optind + 1]);
-	*out = collective_find(argv[optind]);
-	if (*out || strcmp(argv[optind], "all") == 0)
+	*kind_out = collective_find(argv[optind]);
+	if (*kind_out >= 0 || strcmp(argv[optind], "all") == 0)
 		return CLI_OK;
 	return cli_misuse("\"%s\" is not a collective; see cohort bench --help",
 	                  argv[optind]);
@@ -386,15 +385,14 @@ static bool parse_collectives(int argc, char **argv, struct bench_options *o,
 	if (!cli_options("bench", argc, argv, options, help_collectives,
 	                 status_out))
 		return false;
-	status = parse_collective(argc, argv, &o->collective);
+	status = parse_collective(argc, argv, &o->kind);
 	if (status == CLI_OK)
 		status = settle_sizes(&reader);
 	o->loops |= !o->rewrites;
 	o->paths[PATH_API] |= !o->paths[PATH_RAW] && !o->paths[PATH_HOST];
 	o->in_place |= !o->out_of_place;
-	if (status == CLI_OK && o->paths[PATH_HOST] && o->collective &&
-	    !o->paths[PATH_API] && !o->paths[PATH_RAW] &&
-	    strcmp(o->collective->name, "send_recv") == 0)
+	if (status == CLI_OK && o->paths[PATH_HOST] && o->kind == OP_SEND &&
+	    !o->paths[PATH_API] && !o->paths[PATH_RAW])
 		status = cli_misuse("--host: send_recv has no variant "
 		                    "with host memory");
 	*status_out = status;

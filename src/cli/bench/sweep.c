@@ -13,8 +13,8 @@
 
 /*
  * The collectives that have their own function. The columns are the kind, the
- * name, the name of NCCL's function, the source of the result, the buffers of a
- * call with host memory, and the arguments after the type.
+ * name, the name of NCCL's function, the buffers of a call with host memory, and
+ * the arguments after the type.
  */
 #define ONE(l) l->recv
 #define TWO(l) l->send, l->recv
@@ -23,24 +23,22 @@
 #define ROOT(l) l->bench->options->root,
 #define OP_ROOT(l) OP(l) ROOT(l)
 #define COLLECTIVES(X)                                                         \
-	X(OP_ALL_REDUCE, all_reduce, AllReduce, FOLD, ONE, OP)                 \
-	X(OP_BROADCAST, broadcast, Broadcast, ROOT, ONE, ROOT)                 \
-	X(OP_REDUCE, reduce, Reduce, FOLD, ONE, OP_ROOT)                       \
-	X(OP_ALL_GATHER, all_gather, AllGather, EACH, TWO, NONE)               \
-	X(OP_REDUCE_SCATTER, reduce_scatter, ReduceScatter, FOLD, TWO, OP)     \
-	X(OP_ALL_TO_ALL, all_to_all, AlltoAll, EACH, TWO, NONE)                \
-	X(OP_GATHER, gather, Gather, EACH, TWO, ROOT)                          \
-	X(OP_SCATTER, scatter, Scatter, ROOT, TWO, ROOT)
+	X(OP_ALL_REDUCE, all_reduce, AllReduce, ONE, OP)                       \
+	X(OP_BROADCAST, broadcast, Broadcast, ONE, ROOT)                       \
+	X(OP_REDUCE, reduce, Reduce, ONE, OP_ROOT)                             \
+	X(OP_ALL_GATHER, all_gather, AllGather, TWO, NONE)                     \
+	X(OP_REDUCE_SCATTER, reduce_scatter, ReduceScatter, TWO, OP)           \
+	X(OP_ALL_TO_ALL, all_to_all, AlltoAll, TWO, NONE)                      \
+	X(OP_GATHER, gather, Gather, TWO, ROOT)                                \
+	X(OP_SCATTER, scatter, Scatter, TWO, ROOT)
 
-const struct collective collectives[] = {
-#define ROW(kind, name, native, source, buffers, arguments)                    \
-	{ #name, kind, SOURCE_##source },
-	COLLECTIVES(ROW)
-#undef ROW
-		{ "send_recv", OP_SEND, SOURCE_PREVIOUS },
-};
+#define KIND(kind, ...) kind,
+static const enum op_kind kinds[] = { COLLECTIVES(KIND) OP_SEND };
 
-const size_t collective_count = sizeof(collectives) / sizeof(collectives[0]);
+static const char *name_of(enum op_kind kind)
+{
+	return kind == OP_SEND ? "send_recv" : op_name(kind);
+}
 
 /* Return whether @text is the name of a collective. nccl-tests uses fewer
  * underscores and appends "_perf", so ignore both. */
@@ -56,12 +54,12 @@ static bool is_name(const char *name, const char *text)
 	}
 }
 
-const struct collective *collective_find(const char *name)
+int collective_find(const char *name)
 {
-	for (size_t i = 0; i < collective_count; i++)
-		if (is_name(collectives[i].name, name))
-			return &collectives[i];
-	return NULL;
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+		if (is_name(name_of(kinds[i]), name))
+			return (int)kinds[i];
+	return -1;
 }
 
 /* Add a case of at most @bytes, but at least one element. A collective that
@@ -69,14 +67,13 @@ const struct collective *collective_find(const char *name)
 static void add_case(struct bench *b, struct bench_case c, size_t bytes)
 {
 	static const char *const paths[BENCH_PATHS] = { "", " raw", " host" };
-	const size_t blocks = op_has_blocks(c.collective->kind)
-	                              ? (size_t)b->options->ranks
-	                              : 1;
+	const size_t blocks =
+		op_has_blocks(c.kind) ? (size_t)b->options->ranks : 1;
 	const size_t size = cohort_type_size(c.type) * blocks;
 
 	c.count = MAX(bytes / size, (size_t)1);
 	c.bytes = c.count * size;
-	c.title = c.collective->name;
+	c.title = name_of(c.kind);
 	c.is_checked = true;
 	c.iterations = b->options->iterations;
 	snprintf(c.mode, sizeof(c.mode), "%s%s%s",
@@ -93,7 +90,7 @@ static void add_case(struct bench *b, struct bench_case c, size_t bytes)
  * always measured out of place. send_recv has no call with host memory. */
 static bool is_wanted(const struct bench_options *o, const struct bench_case *c)
 {
-	const enum op_kind kind = c->collective->kind;
+	const enum op_kind kind = c->kind;
 	bool can = kind != OP_ALL_TO_ALL && kind != OP_SEND;
 	bool has_host = kind != OP_SEND;
 	bool is_host = c->path == PATH_HOST;
@@ -130,7 +127,7 @@ static void add_ops(struct bench *b, struct bench_case like)
 {
 	const struct bench_options *o = b->options;
 
-	if (!op_has_redop(like.collective->kind)) {
+	if (!op_has_redop(like.kind)) {
 		like.op = -1;
 		add_sizes(b, like);
 		return;
@@ -145,10 +142,10 @@ static int plan(struct bench *b)
 	const struct bench_options *o = b->options;
 
 	b->buffers = 1;
-	for (size_t i = 0; i < collective_count; i++) {
-		struct bench_case like = { .collective = &collectives[i] };
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+		struct bench_case like = { .kind = kinds[i] };
 
-		if (o->collective && o->collective != like.collective)
+		if (o->kind >= 0 && o->kind != (int)like.kind)
 			continue;
 		for (like.type = 0; like.type <= COHORT_F8E5M2; like.type++)
 			if (o->type < 0 || like.type == o->type)
@@ -183,8 +180,8 @@ static int exchange_by_api(struct lane *l)
 
 static int submit_by_api(struct lane *l)
 {
-	switch (l->c->collective->kind) {
-#define CASE(kind, name, native_name, source, buffers, arguments)              \
+	switch (l->c->kind) {
+#define CASE(kind, name, native_name, buffers, arguments)                      \
 	case kind:                                                             \
 		return cohort_##name(l->comm, l->send, l->recv, l->c->count,   \
 		                     l->c->type, arguments(l) l->stream,       \
@@ -198,8 +195,8 @@ static int submit_by_api(struct lane *l)
 
 static int call_with_host_memory(struct lane *l)
 {
-	switch (l->c->collective->kind) {
-#define CASE(kind, name, native_name, source, buffers, arguments)              \
+	switch (l->c->kind) {
+#define CASE(kind, name, native_name, buffers, arguments)                      \
 	case kind:                                                             \
 		return cohort_##name##_host(l->comm, buffers(l), l->c->count,  \
 		                            l->c->type,                        \
@@ -230,8 +227,8 @@ static ncclResult_t exchange_by_table(const struct lane *l)
 
 static ncclResult_t submit_by_table(const struct lane *l)
 {
-	switch (l->c->collective->kind) {
-#define CASE(kind, name, native_name, source, buffers, arguments)              \
+	switch (l->c->kind) {
+#define CASE(kind, name, native_name, buffers, arguments)                      \
 	case kind:                                                             \
 		return l->bench->platform->nccl##native_name(                  \
 			l->send, l->recv, l->c->count,                         \
@@ -300,9 +297,9 @@ static bool enter_native(struct lane *l)
 	l->block = c->count * cohort_type_size(c->type);
 	l->is_plain = c->path == PATH_HOST;
 	l->stream = cohort_comm_stream(l->comm);
-	op_blocks(&(struct op){ .kind = c->collective->kind }, 0,
-	          b->options->ranks, &l->sends, &l->receives);
-	if (c->collective->kind == OP_SEND)
+	op_blocks(&(struct op){ .kind = c->kind }, 0, b->options->ranks,
+	          &l->sends, &l->receives);
+	if (c->kind == OP_SEND)
 		l->receives = 1;
 	find_buffers(l);
 	pattern_of_rank(&l->pattern, c->type, c->op, l->rank,
@@ -349,31 +346,26 @@ static void expect(struct lane *l, int b)
 	const struct bench_case *c = l->c;
 	int ranks = l->bench->options->ranks, from = b;
 
-	switch (c->collective->source) {
-	case SOURCE_FOLD:
+	if (op_has_redop(c->kind)) {
 		pattern_of_fold(&l->expected, c->type, c->op, ranks);
 		return;
-	case SOURCE_ROOT:
-		from = l->bench->options->root;
-		break;
-	case SOURCE_EACH:
-		break;
-	case SOURCE_PREVIOUS:
-		from = (l->rank + ranks - 1) % ranks;
-		break;
 	}
+	if (c->kind == OP_BROADCAST || c->kind == OP_SCATTER)
+		from = l->bench->options->root;
+	else if (c->kind == OP_SEND)
+		from = neighbor(l, -1);
 	pattern_of_rank(&l->expected, c->type, c->op, from, ranks);
 }
 
 static bool compare(struct lane *l)
 {
-	const struct collective *c = l->c->collective;
+	const bool only_root_receives =
+		l->c->kind == OP_REDUCE || l->c->kind == OP_GATHER;
 	size_t count = l->c->count;
 	size_t first = l->sends > 1 ? (size_t)l->rank * count : 0;
 	char *at = lane_host(l, l->recv);
 
-	if (op_has_root(c->kind) && c->source != SOURCE_ROOT &&
-	    l->rank != l->bench->options->root)
+	if (only_root_receives && l->rank != l->bench->options->root)
 		return true;
 	if (!lane_copy(l, at, l->recv, l->receives * l->block))
 		return false;
@@ -394,7 +386,7 @@ static double bus_bandwidth(const struct bench *b, const struct bench_case *c)
 {
 	const int ranks = b->options->ranks;
 	const double others = (ranks - 1.0) / ranks;
-	const enum op_kind kind = c->collective->kind;
+	const enum op_kind kind = c->kind;
 
 	return bandwidth(b, c) * (kind == OP_ALL_REDUCE ? 2.0 * others
 	                          : op_has_blocks(kind) ? others
@@ -406,7 +398,7 @@ static void report(struct row *row, const struct bench *b,
 {
 	const char *type = cohort_type_name(c->type);
 	const char *op = c->op < 0 ? NULL : cohort_op_name(c->op);
-	int root = op_has_root(c->collective->kind) ? b->options->root : -1;
+	int root = op_has_root(c->kind) ? b->options->root : -1;
 
 	row_text(row, 0, NULL, "collective", c->title);
 	row_text(row, 0, NULL, "dtype", type);
