@@ -12,8 +12,7 @@
 
 /* Assert @what. The message names the place and the fault of the cell. */
 #define HOLDS(what)                                                            \
-	cr_assert(what, "%s, %s", drill_place_name((enum place)p),             \
-	          drill_trouble_name((enum trouble)t))
+	cr_assert(what, "%s, %s", drill_place_names[p], drill_trouble_names[t])
 
 static bool is_sentence(const char *text)
 {
@@ -123,12 +122,12 @@ Test(drill, drill_places_and_faults_have_unique_names)
 
 	for (p = 0; p < PLACES; p++)
 		for (k = 0; k < p; k++)
-			cr_assert_str_neq(drill_place_name((enum place)p),
-			                  drill_place_name((enum place)k));
+			cr_assert_str_neq(drill_place_names[p],
+			                  drill_place_names[k]);
 	for (t = 0; t < TROUBLES; t++)
 		for (k = 0; k < t; k++)
-			cr_assert_str_neq(drill_trouble_name((enum trouble)t),
-			                  drill_trouble_name((enum trouble)k));
+			cr_assert_str_neq(drill_trouble_names[t],
+			                  drill_trouble_names[k]);
 }
 
 Test(drill, drill_blames_no_rank_if_only_two_ranks_differ)

@@ -75,8 +75,8 @@ static int read_only(const struct cli_option *option, const char *text)
 	for (int p = 0; p < PLACES; p++)
 		for (int t = 0; t < TROUBLES; t++) {
 			snprintf(name, sizeof(name), "%s/%s",
-			         drill_place_name(p), drill_trouble_name(t));
-			if (is_name(text, drill_place_name(p)) ||
+			         drill_place_names[p], drill_trouble_names[t]);
+			if (is_name(text, drill_place_names[p]) ||
 			    is_name(text, name))
 				options->only[p][t] = found = true;
 		}
@@ -132,8 +132,8 @@ static bool parse(int argc, char **argv, struct drill_options *o,
 
 static void print_name(enum place place, enum trouble trouble)
 {
-	printf("%-11s%-25s", drill_place_name(place),
-	       drill_trouble_name(trouble));
+	printf("%-11s%-25s", drill_place_names[place],
+	       drill_trouble_names[trouble]);
 }
 
 static void list_cell(const struct drill_options *options, enum place place,
@@ -216,8 +216,8 @@ static void json_cell(struct drill *d, enum place place, enum trouble trouble,
 	struct json *json = &d->json;
 
 	json_open(json, NULL, '{');
-	json_string(json, "where", drill_place_name(place));
-	json_string(json, "fault", drill_trouble_name(trouble));
+	json_string(json, "where", drill_place_names[place]);
+	json_string(json, "fault", drill_trouble_names[trouble]);
 	json_int(json, "ranks", d->options->ranks);
 	json_string(json, "expected", result->expected);
 	json_string(json, "got", result->got);

@@ -182,8 +182,8 @@ enum drill_step {
 const enum drill_step *drill_part(enum place place, enum trouble trouble,
                                   enum drill_role role);
 
-const char *drill_place_name(enum place place);
-const char *drill_trouble_name(enum trouble trouble);
+extern const char *const drill_place_names[PLACES];
+extern const char *const drill_trouble_names[TROUBLES];
 
 /* ---- one cell --------------------------------------------------------- */
 

@@ -477,19 +477,8 @@ const char *drill_why_not(enum place place, enum trouble trouble)
 }
 
 #define NAME(enumerator, name) name,
-const char *drill_place_name(enum place place)
-{
-	static const char *const names[] = { DRILL_PLACES(NAME) };
-
-	return names[place];
-}
-
-const char *drill_trouble_name(enum trouble trouble)
-{
-	static const char *const names[] = { DRILL_TROUBLES(NAME) };
-
-	return names[trouble];
-}
+const char *const drill_place_names[PLACES] = { DRILL_PLACES(NAME) };
+const char *const drill_trouble_names[TROUBLES] = { DRILL_TROUBLES(NAME) };
 
 void drill_format_verdict(char *out, size_t size, int kind, int rank)
 {
