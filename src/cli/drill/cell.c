@@ -199,27 +199,23 @@ void drill_fire(struct drill_run *run, pthread_t thread)
 bool drill_memory_open(struct drill_memory *m,
                        const struct drill_options *drill, int first, int n)
 {
+	const size_t size = 2 * DRILL_COUNT * sizeof(float);
 	struct cohort_group_options options;
 	int devices[DRILL_MOST_RANKS];
-	void *memory;
 	int rc;
 
 	cohort_group_options_init(&options);
 	options.log = "none";
 	options.name = "keeper";
 	options.platform = drill->platform;
-	*m = (struct drill_memory){ .first = first, .n = n };
+	*m = (struct drill_memory){ .keeper = NULL };
 	for (int r = 0; r < n; r++)
 		devices[r] = first + r;
 	rc = cohort_group_open(devices, n, &options, &m->keeper);
 	if (rc == COHORT_OK)
 		rc = cohort_group_split(m->keeper, m->comms);
-	for (int r = 0; r < n && rc == COHORT_OK; r++) {
-		rc = cohort_alloc(m->comms[r], 2 * DRILL_COUNT * sizeof(float),
-		                  &memory);
-		if (rc == COHORT_OK)
-			m->tensors[first + r] = memory;
-	}
+	if (rc == COHORT_OK)
+		rc = cohort_group_alloc(m->keeper, size, m->tensors);
 	if (rc != COHORT_OK)
 		cli_error("%s", cohort_last_error());
 	return rc == COHORT_OK;
@@ -227,9 +223,8 @@ bool drill_memory_open(struct drill_memory *m,
 
 void drill_memory_close(struct drill_memory *m)
 {
-	for (int r = 0; r < m->n; r++)
-		if (m->tensors[m->first + r])
-			cohort_free(m->comms[r], m->tensors[m->first + r]);
+	if (m->tensors[0])
+		cohort_group_free(m->keeper, m->tensors);
 	if (m->keeper)
 		cohort_group_close(m->keeper);
 }

@@ -222,11 +222,10 @@ struct drill_result {
  * it outlives the groups of the cells. */
 struct drill_memory {
 	struct cohort_group *keeper;
-	int first, n;
-	/* one communicator per rank, from rank @first on */
+
+	/* For each rank of the process: a communicator, and two tensors */
 	struct cohort_comm *comms[DRILL_MOST_RANKS];
-	/* two tensors for each rank */
-	float *tensors[DRILL_MOST_RANKS];
+	void *tensors[DRILL_MOST_RANKS];
 };
 
 /* Allocate memory for @n ranks, starting with rank @first. Return false after

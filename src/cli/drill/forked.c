@@ -97,7 +97,7 @@ static void become(struct drill_run *run, int process)
 static _Noreturn void play_process(struct drill_run *run,
                                    struct drill_run *warm_up, int process)
 {
-	struct drill_memory memory = { .n = 0 };
+	struct drill_memory memory;
 	struct drill_census before;
 	char left[80];
 

@@ -160,8 +160,8 @@ static void destroy(struct drill_run *run)
 void drill_run_here(struct drill_run *run, const struct drill_memory *memory)
 {
 	run->memory = memory;
-	for (int r = run->first; r < run->first + run->own_n; r++)
-		run->ranks[r].tensors = memory->tensors[r];
+	for (int i = 0; i < run->own_n; i++)
+		run->ranks[run->first + i].tensors = memory->tensors[i];
 	switch (run->place) {
 	case AT_OPEN:
 		drill_at_open(run);
