@@ -57,28 +57,20 @@ static struct {
 /* Load libpmix. Return CLI_OK, or CLI_FAILED after printing an error. */
 static int load_library(void)
 {
-	static const char *const names[] = {
-#define NAME(name, result, arguments) #name,
-		PMIX_ABI_SERVER_FUNCTIONS(NAME)
-#undef NAME
-	};
-	void **const functions[] = {
-#define PLACE(name, result, arguments) (void **)(void *)&library.name,
-		PMIX_ABI_SERVER_FUNCTIONS(PLACE)
-#undef PLACE
-	};
 	void *opened = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+	const char *missing = NULL;
 
 	if (!opened)
 		return cli_fail("cannot open " LIBRARY
 		                ": %s; install it (Debian: libpmix2)",
 		                dlerror());
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		*functions[i] = dlsym(opened, names[i]);
-		if (!*functions[i])
-			return cli_fail(LIBRARY " has no %s()", names[i]);
-	}
-	return CLI_OK;
+#define LOAD(name, result, arguments)                                          \
+	*(void **)&library.name = dlsym(opened, #name);                        \
+	if (!library.name)                                                     \
+		missing = #name;
+	PMIX_ABI_SERVER_FUNCTIONS(LOAD)
+#undef LOAD
+	return missing ? cli_fail(LIBRARY " has no %s()", missing) : CLI_OK;
 }
 
 /* Check the status that @function returned. Return CLI_OK, or CLI_FAILED after
