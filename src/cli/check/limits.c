@@ -40,7 +40,7 @@ struct limit {
 	/* returns whether the limit applies; NULL if it always does */
 	bool (*applies)(const struct check *c);
 	void (*read)(struct reading *r);
-	int resource; /* argument of getrlimit() */
+	int resource; /* argument of getrlimit() or syscall() */
 
 	/* Amounts below which there is an error or a warning: a constant, an
 	 * amount per rank, and an amount per pair of ranks */
@@ -303,30 +303,19 @@ static void read_cores(struct reading *r)
 		r->most = CPU_COUNT(&set);
 }
 
-static void try_file(struct reading *r, int fd)
+/* Try the system call @r->limit->resource, which returns 0 or a file. */
+static void try_call(struct reading *r)
 {
-	set_found(r, fd >= 0, errno);
-	if (fd >= 0)
-		close(fd);
-}
+	const int call = r->limit->resource;
+	const long rc = call == SYS_memfd_create
+	                        ? syscall(call, "cohort-check", MFD_CLOEXEC)
+	                : call == SYS_pidfd_open
+	                        ? syscall(call, getpid(), 0)
+	                        : syscall(call, NULL, NULL, 0UL, NULL, 0UL);
 
-static void try_memfd(struct reading *r)
-{
-	try_file(r, memfd_create("cohort-check", MFD_CLOEXEC));
-}
-
-static void try_pidfd(struct reading *r)
-{
-	try_file(r, (int)syscall(SYS_pidfd_open, getpid(), 0));
-}
-
-static void try_numa(struct reading *r)
-{
-	int mode;
-
-	set_found(r,
-	          syscall(SYS_get_mempolicy, &mode, NULL, 0UL, NULL, 0UL) == 0,
-	          errno);
+	set_found(r, rc >= 0, errno);
+	if (rc > 0)
+		close((int)rc);
 }
 
 static void try_own_syscall(struct reading *r)
@@ -436,13 +425,14 @@ static const struct limit limits[] = {
 	  "cores are allowed", "ranks share cores and delay each other",
 	  "Give the process a core for each rank, and one more." },
 
-	{ "system-calls", "memfd_create", NULL, try_memfd, 0, NEED(1, 0, 0),
-	  NOTHING, NULL, "processes of a machine cannot share memory", ALLOW },
-	{ "system-calls", "pidfd_open", NULL, try_pidfd, 0, NOTHING,
+	{ "system-calls", "memfd_create", NULL, try_call, SYS_memfd_create,
+	  NEED(1, 0, 0), NOTHING, NULL,
+	  "processes of a machine cannot share memory", ALLOW },
+	{ "system-calls", "pidfd_open", NULL, try_call, SYS_pidfd_open, NOTHING,
 	  NEED(1, 0, 0), NULL, "the end of another process is detected late",
 	  ALLOW },
-	{ "system-calls", "get_mempolicy", check_is_real, try_numa, 0, NOTHING,
-	  NEED(1, 0, 0), NULL,
+	{ "system-calls", "get_mempolicy", check_is_real, try_call,
+	  SYS_get_mempolicy, NOTHING, NEED(1, 0, 0), NULL,
 	  "NCCL's host memory comes from " SHM
 	  ", and before 2.26.3 the creation of a communicator may fail",
 	  ALLOW },
