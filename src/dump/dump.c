@@ -49,7 +49,6 @@ struct dump {
 	int dir;
 	struct workspace *space;
 	size_t most; /* maximum entries per rank in a file about all ranks */
-	char description[32];
 	int err;    /* first error, or 0 */
 	char *what; /* file or directory with that error */
 	size_t what_size;
@@ -110,23 +109,16 @@ const char *dump_mark(unsigned verdict_number, char mark[DUMP_MARK])
 	return mark;
 }
 
-void dump_name(const struct flight *f, const char *what, char *name,
-               size_t size)
-{
-	char mark[DUMP_MARK];
-
-	snprintf(name, size, "fr_%s_g%d_%s.%d.%u%s_%s.json", f->group,
-	         f->generation, f->host, f->pid, f->serial,
-	         dump_mark(f->verdict_number, mark), what);
-	sanitize_name(name);
-}
-
 /* Start the dump file whose name contains @what, such as "merged". */
 static struct json begin_json(struct dump *d, const char *what)
 {
-	char name[sizeof(((struct outfile *)0)->name)];
+	char name[sizeof(((struct outfile *)0)->name)], mark[DUMP_MARK];
+	const struct flight *f = d->flight;
 
-	dump_name(d->flight, what, name, sizeof(name));
+	snprintf(name, sizeof(name), "fr_%s_g%d_%s.%d.%u%s_%s.json", f->group,
+	         f->generation, f->host, f->pid, f->serial,
+	         dump_mark(f->verdict_number, mark), what);
+	sanitize_name(name);
 	return (struct json){ .file = begin_file(d, name) };
 }
 
@@ -157,11 +149,11 @@ static void write_all(struct dump *d)
 	for (r = f->ranks; r < f->ranks + f->size; r++) {
 		snprintf(what, sizeof(what), "rank_%d", r->rank);
 		j = begin_json(d, what);
-		flight_json_rank(&j, f, r, d->description);
+		flight_json_rank(&j, f, r);
 		end_json(&j);
 	}
 	j = begin_json(d, "merged");
-	flight_json_merged(&j, f, d->most, d->description);
+	flight_json_merged(&j, f, d->most);
 	end_json(&j);
 	j = begin_json(d, "chrome");
 	chrome_write(&j, f, d->most);
@@ -313,8 +305,6 @@ int dump_write(const struct flight *f, const char *directory, char *what,
 
 	snprintf(what, size, "%s", directory);
 	d.most = DUMP_MERGED / (size_t)f->size;
-	snprintf(d.description, sizeof(d.description), "generation %d",
-	         f->generation);
 	d.dir = open_directory(directory);
 	if (d.dir < 0)
 		return -d.dir;

@@ -46,9 +46,4 @@ int dump_try(const char *directory);
 int dump_write(const struct flight *flight, const char *directory, char *what,
                size_t size);
 
-/* Store the name of a file.
- * @what: "rank_RANK", "merged" or "chrome" */
-void dump_name(const struct flight *flight, const char *what, char *name,
-               size_t size);
-
 #endif

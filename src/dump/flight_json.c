@@ -110,15 +110,23 @@ struct page {
 	struct json *json;
 	const struct flight *flight;
 	const struct flight_rank *rank;
-	const char *description; /* of the process group */
-	uint64_t collective;     /* number of the last collective so far */
+	uint64_t collective; /* number of the last collective so far */
 };
+
+/* Write the description of the process group. */
+static void put_description(const struct page *p, const char *key)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "generation %d", p->flight->generation);
+	json_string(p->json, key, text);
+}
 
 static void put_group(const struct page *p)
 {
 	json_open(p->json, "process_group", '[');
 	json_string(p->json, NULL, p->flight->group);
-	json_string(p->json, NULL, p->description);
+	put_description(p, NULL);
 	json_close(p->json, ']');
 }
 
@@ -245,11 +253,6 @@ static void put_cause(struct json *j, const struct cohort_cause *c)
 	json_close(j, '}');
 }
 
-static const char *stage_name(int stage)
-{
-	return stage == COHORT_STAGE_ENDED ? "ended" : "expired";
-}
-
 static void put_verdict(struct json *j, const struct flight *f)
 {
 	const struct cohort_verdict *v = &f->verdict;
@@ -260,7 +263,8 @@ static void put_verdict(struct json *j, const struct flight *f)
 	}
 	json_open(j, "verdict", '{');
 	json_string(j, "kind", cohort_verdict_text(v->kind));
-	json_string(j, "stage", stage_name(v->stage));
+	json_string(j, "stage",
+	            v->stage == COHORT_STAGE_ENDED ? "ended" : "expired");
 	json_int(j, "rank", v->rank);
 	json_uint(j, "collective", v->collective);
 	json_uint(j, "time_ns", v->time_ns);
@@ -385,7 +389,7 @@ static void put_process_groups(const struct page *p)
 	json_open(j, "pg_config", '{');
 	json_open(j, p->flight->group, '{');
 	json_string(j, "name", p->flight->group);
-	json_string(j, "desc", p->description);
+	put_description(p, "desc");
 	put_world(j, p->flight->world);
 	json_close(j, '}');
 	json_close(j, '}');
@@ -399,9 +403,9 @@ static void put_process_groups(const struct page *p)
 }
 
 void flight_json_rank(struct json *j, const struct flight *f,
-                      const struct flight_rank *r, const char *description)
+                      const struct flight_rank *r)
 {
-	struct page p = { j, f, r, description, 0 };
+	struct page p = { j, f, r, 0 };
 
 	json_open(j, NULL, '{');
 	put_versions(j, f);
@@ -414,10 +418,9 @@ void flight_json_rank(struct json *j, const struct flight *f,
 	json_close(j, '}');
 }
 
-void flight_json_merged(struct json *j, const struct flight *f, size_t most,
-                        const char *description)
+void flight_json_merged(struct json *j, const struct flight *f, size_t most)
 {
-	struct page p = { j, f, NULL, description, 0 };
+	struct page p = { j, f, NULL, 0 };
 	const struct flight_rank *r;
 
 	json_open(j, NULL, '{');

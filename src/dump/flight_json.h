@@ -11,13 +11,11 @@ struct flight;
 struct flight_rank;
 struct json;
 
-/* Write one rank with all its operations.  @description describes its process
- * group. */
+/* Write one rank with all its operations. */
 void flight_json_rank(struct json *j, const struct flight *f,
-                      const struct flight_rank *r, const char *description);
+                      const struct flight_rank *r);
 
 /* Write the last @most operations of each rank. */
-void flight_json_merged(struct json *j, const struct flight *f, size_t most,
-                        const char *description);
+void flight_json_merged(struct json *j, const struct flight *f, size_t most);
 
 #endif
