@@ -243,38 +243,31 @@ static void restore_locked(int number)
 		sigaction(number, &former[number], NULL);
 }
 
-static void drop_fifo(struct fifo *f, const char *path)
+static void drop_fifo(const struct fifo *f, const char *path)
 {
 	if (f->fd >= 0)
 		close(f->fd);
 	if (f->is_made)
 		unlink(path);
-	f->fd = -1;
 }
 
 /* Open the FIFO for reading and writing, so that it is never at end of file.
- * The caller holds fifo_lock. */
+ * The caller holds fifo_lock, and must call drop_fifo() after a failure. */
 static int open_fifo(const char *path, struct fifo *f)
 {
 	struct stat status;
-	int err;
 
 	f->is_made = !mkfifo(path, 0600);
 	f->fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
-	if (f->fd < 0 || fstat(f->fd, &status)) {
-		err = errno;
-		drop_fifo(f, path);
+	if (f->fd < 0 || fstat(f->fd, &status))
 		return error_set(COHORT_INVALID,
 		                 "options->dump_fifo is \"%s\": %s", path,
-		                 strerror(err));
-	}
-	if (!S_ISFIFO(status.st_mode)) {
-		drop_fifo(f, path);
+		                 strerror(errno));
+	if (!S_ISFIFO(status.st_mode))
 		return error_set(COHORT_INVALID,
 		                 "options->dump_fifo is \"%s\", which is not a "
 		                 "FIFO",
 		                 path);
-	}
 	f->device = status.st_dev;
 	f->inode = status.st_ino;
 	return COHORT_OK;
