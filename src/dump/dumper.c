@@ -109,14 +109,14 @@ static bool copy_recorders(struct dumper *d, const char *trigger,
                            const struct cohort_verdict *verdict)
 {
 	struct clique *q;
-	bool taken;
 
 	SCOPED_LOCK(&d->clique_lock);
 	q = d->clique;
-	taken = q && flight_init(&d->flight, q->size, q->slots);
-	if (taken)
-		flight_take(&d->flight, q, trigger, verdict);
-	return taken;
+	if (!q || !flight_init(&d->flight, q->size, q->slots))
+		return false;
+	flight_take_facts(&d->flight, q, trigger, verdict);
+	flight_take_ranks(&d->flight, q);
+	return true;
 }
 
 static bool is_same(const struct topic *a, const struct topic *b)

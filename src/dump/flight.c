@@ -249,10 +249,12 @@ static void take_rank(struct flight_rank *r, struct cohort_comm *c)
 	make_times_consistent(r);
 }
 
-static void take_facts(struct flight *f, struct clique *q)
+void flight_take_facts(struct flight *f, struct clique *q, const char *trigger,
+                       const struct cohort_verdict *verdict)
 {
 	const struct cohort_cause *cause = clique_explained_cause(q);
 
+	f->trigger = trigger;
 	snprintf(f->group, sizeof(f->group), "%s", q->name);
 	f->generation = q->generation;
 	f->serial = q->serial;
@@ -267,13 +269,6 @@ static void take_facts(struct flight *f, struct clique *q)
 	f->cause =
 		cause ? *cause
 		      : (struct cohort_cause){ .rank = -1, .world_rank = -1 };
-}
-
-void flight_take_facts(struct flight *f, struct clique *q, const char *trigger,
-                       const struct cohort_verdict *verdict)
-{
-	f->trigger = trigger;
-	take_facts(f, q);
 	f->has_verdict = verdict;
 	if (verdict) {
 		f->verdict = *verdict;
@@ -288,13 +283,6 @@ void flight_take_ranks(struct flight *f, struct clique *q)
 	for (r = 0; r < f->size; r++)
 		take_rank(&f->ranks[r], &q->comms[r]);
 	flight_compute_meetings(f);
-}
-
-void flight_take(struct flight *f, struct clique *q, const char *trigger,
-                 const struct cohort_verdict *verdict)
-{
-	flight_take_facts(f, q, trigger, verdict);
-	flight_take_ranks(f, q);
 }
 
 /* Find the range of the ranks' collective numbers.  Return false if there are

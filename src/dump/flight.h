@@ -110,20 +110,15 @@ struct flight {
 bool flight_init(struct flight *flight, int size, unsigned slots);
 void flight_fini(struct flight *flight);
 
-/* Copy the flight recorders of @clique to @flight.  The clique must exist until
- * the function returns.
+/* Copy the flight recorders of @clique to @flight, in two steps.  First store
+ * the facts about the whole clique.  This may be slow.
  * @trigger: cause of the flight, see struct flight
  * @verdict: the verdict that caused the flight, or NULL */
-void flight_take(struct flight *flight, struct clique *clique,
-                 const char *trigger, const struct cohort_verdict *verdict);
-
-/* First step of flight_take(): store the facts about the whole clique.  This
- * may be slow. */
 void flight_take_facts(struct flight *flight, struct clique *clique,
                        const char *trigger,
                        const struct cohort_verdict *verdict);
 
-/* Second step of flight_take(): copy the state of the ranks from memory. */
+/* Second step: copy the state of the ranks from memory. */
 void flight_take_ranks(struct flight *flight, struct clique *clique);
 
 /* Compute from the operations when the ranks called each collective. */
