@@ -205,33 +205,18 @@ static int open_directory(const char *path)
 	return err ? -err : -errno;
 }
 
-/* Return the offset of the decimal number at the end of the @n bytes at @text.
- * Return 0 if there are no digits, or if the character before them is not
- * @before. */
-static size_t number_at_end(const char *text, size_t n, char before)
-{
-	size_t at = n;
-
-	while (at && text[at - 1] >= '0' && text[at - 1] <= '9')
-		at--;
-	return at < n && at && text[at - 1] == before ? at : 0;
-}
-
 /* Return the process id in ".fr_..._HOST.PID.SERIAL_WHAT.json.PID-COUNT", or 0
  * if the name does not have this form. */
 static int process_of(const char *name, const char *host)
 {
-	char of[128];
-	size_t n = strlen(name), at;
+	const char *end = strrchr(name, '.');
+	char of[128], more;
+	unsigned count;
 	int pid;
 
-	if (strncmp(name, ".fr_", 4) != 0)
+	if (strncmp(name, ".fr_", 4) != 0 ||
+	    sscanf(end, ".%d-%u%c", &pid, &count, &more) != 2)
 		return 0;
-	at = number_at_end(name, n, '-');
-	at = at ? number_at_end(name, at - 1, '.') : 0;
-	if (!at)
-		return 0;
-	pid = atoi(name + at);
 	snprintf(of, sizeof(of), "_%s.%d.", host, pid);
 	return strstr(name, of) ? pid : 0;
 }
