@@ -96,24 +96,20 @@ __attribute__((format(printf, 2, 3))) static void put(struct page *p,
 	va_end(args);
 }
 
-struct words {
-	char at[512];
-};
-
-static struct words count_of(uint64_t count)
+static struct trace_text count_of(uint64_t count)
 {
-	struct words words;
+	struct trace_text words;
 
 	snprintf(words.at, sizeof(words.at), "%" PRIu64, count);
 	return words;
 }
 
-static struct words bytes_of(uint64_t bytes)
+static struct trace_text bytes_of(uint64_t bytes)
 {
 	static const char *const units[] = { "B",   "KiB", "MiB", "GiB",
 		                             "TiB", "PiB", "EiB" };
 	double value = (double)bytes;
-	struct words words;
+	struct trace_text words;
 	int unit = 0;
 
 	for (; value >= 1024; unit++)
@@ -123,9 +119,9 @@ static struct words bytes_of(uint64_t bytes)
 	return words;
 }
 
-static struct words set_of(const uint64_t *set)
+static struct trace_text set_of(const uint64_t *set)
 {
-	struct words words = { "" };
+	struct trace_text words = { "" };
 
 	rank_set_format(&(struct text){ words.at, sizeof(words.at) }, set);
 	return words;
@@ -418,6 +414,7 @@ static void put_last_row(struct page *p, int i, uint64_t *done)
 	uint64_t least_ns = UINT64_MAX, most_ns = 0;
 	const struct trace_call *c;
 	char ago[64];
+	struct text text = { ago, sizeof(ago) };
 
 	for (int k = i; k < f->size; k++) {
 		if (rank_set_has(done, f->ranks[k].rank) ||
@@ -433,10 +430,9 @@ static void put_last_row(struct page *p, int i, uint64_t *done)
 	}
 	open_row(p, f->ranks[i].rank);
 	put(p, "<th scope=\"row\">%s</th>", set_of(set).at);
-	snprintf(ago, sizeof(ago), "%s to %s", trace_time(least_ns).at,
-	         trace_time(most_ns).at);
-	if (strcmp(trace_time(least_ns).at, trace_time(most_ns).at) == 0)
-		*strstr(ago, " to ") = '\0';
+	text_add(&text, "%s", trace_time(least_ns).at);
+	if (strcmp(ago, trace_time(most_ns).at) != 0)
+		text_add(&text, " to %s", trace_time(most_ns).at);
 	put_newest(p, p->model->ranks[i].newest, ago);
 }
 

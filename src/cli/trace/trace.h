@@ -197,31 +197,24 @@ bool trace_html(FILE *out, const struct trace_model *model);
 /* Write the data for the page's script, as JSON without '<'. */
 void trace_page_data(FILE *out, const struct trace_model *model);
 
-/* A time as text. It has at most eight columns, for times up to 15 minutes. */
-struct trace_time {
-	char at[24];
+/* A text that a function returns */
+struct trace_text {
+	char at[512];
 };
 
-struct trace_time trace_time(uint64_t ns);
+/* Return a time, which has at most eight columns if it is up to 15 minutes. */
+struct trace_text trace_time(uint64_t ns);
 
 /* Return the percentage of the collectives that the rank was the last to
  * call. */
 double trace_share(const struct trace_rank *rank);
 
-/* Local time at which the dump was written, such as "2026-11-27 15:40:06
- * +0100" */
-struct trace_date {
-	char at[64];
-};
+/* Return the local time at which the dump was written, such as "2026-11-27
+ * 15:40:06 +0100". */
+struct trace_text trace_date(const struct flight *flight);
 
-struct trace_date trace_date(const struct flight *flight);
-
-/* Text for the call of an operation, or "" if @op is NULL */
-struct trace_words {
-	char at[160];
-};
-
-struct trace_words trace_words(const struct flight_op *op);
+/* Return the text for the call of an operation, or "" if @op is NULL. */
+struct trace_text trace_words(const struct flight_op *op);
 
 /* Return the text for the state of an operation, or "none" if @op is NULL. */
 const char *trace_state(const struct flight_op *op);

@@ -35,9 +35,9 @@ static void print_line(const char *label, const char *text)
 	cli_print_wrapped(COLUMN, text);
 }
 
-struct trace_time trace_time(uint64_t ns)
+struct trace_text trace_time(uint64_t ns)
 {
-	struct trace_time t;
+	struct trace_text t;
 
 	if (ns < 1000000)
 		snprintf(t.at, sizeof(t.at), "%.1f us", (double)ns / 1e3);
@@ -53,10 +53,10 @@ double trace_share(const struct trace_rank *r)
 	return r->of ? 100.0 * (double)r->last / (double)r->of : 0;
 }
 
-struct trace_date trace_date(const struct flight *f)
+struct trace_text trace_date(const struct flight *f)
 {
 	time_t seconds = (time_t)(f->wall_ns / 1000000000);
-	struct trace_date date = { "?" };
+	struct trace_text date = { "?" };
 	struct tm parts;
 
 	if (localtime_r(&seconds, &parts))
@@ -65,9 +65,9 @@ struct trace_date trace_date(const struct flight *f)
 	return date;
 }
 
-struct trace_words trace_words(const struct flight_op *op)
+struct trace_text trace_words(const struct flight_op *op)
 {
-	struct trace_words words = { "" };
+	struct trace_text words = { "" };
 
 	if (op)
 		record_add(&(struct text){ words.at, sizeof(words.at) },
@@ -86,7 +86,7 @@ const char *trace_state(const struct flight_op *op)
 static void print_head(const struct trace *t)
 {
 	const struct flight *f = &t->flight;
-	char line[512];
+	char line[1024];
 
 	snprintf(line, sizeof(line),
 	         "\"%s\", generation %d, %d rank%s; host %s, process %d; "
@@ -265,7 +265,7 @@ static void print_last(const struct trace_model *m)
 	const int room = cli_columns(STDOUT_FILENO) - BEFORE;
 	const struct flight_rank *r = m->flight->ranks;
 	const struct trace_call *c;
-	struct trace_words call;
+	struct trace_text call;
 
 	printf("\n %-5s %-8s %-16s last call\n", "rank", "thread", "state");
 	for (int i = 0; i < m->flight->size; i++, r++) {
