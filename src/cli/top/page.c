@@ -331,8 +331,8 @@ static const struct top_rank *find_late(const struct top_sample *s)
 
 void page_add_sample(struct page *p, const struct top_sample *s)
 {
-	struct page_past *past = &p->past[p->n_past++ % PAGE_PASTS];
-	struct text t = { past->text, sizeof(past->text) };
+	char *past = p->past[p->n_past++ % PAGE_PASTS];
+	struct text t = { past, sizeof(p->past[0]) };
 	const struct top_rank *late = find_late(s);
 	time_t seconds = (time_t)(s->wall_ns / 1000000000);
 	double collectives = 0, bytes = 0;
@@ -345,7 +345,7 @@ void page_add_sample(struct page *p, const struct top_sample *s)
 	}
 	localtime_r(&seconds, &parts);
 	strftime(time, sizeof(time), "%H:%M:%S", &parts);
-	past->text[0] = '\0';
+	*past = '\0';
 	text_add(&t, "%s %6s coll/s %7s bytes/s", time,
 	         page_count(collectives).at, page_count(bytes).at);
 	if (!late)
@@ -368,7 +368,7 @@ static void add_history(struct page *p)
 		add_line(p, PAGE_BOLD, "HISTORY");
 		for (i = 1; i <= n && p->n < p->height - 1; i++)
 			add_line(p, PAGE_PLAIN, "%s",
-			         p->past[(p->n_past - i) % PAGE_PASTS].text);
+			         p->past[(p->n_past - i) % PAGE_PASTS]);
 	}
 	while (p->n < p->height - 1)
 		add_line(p, PAGE_PLAIN, "%s", "");
@@ -376,6 +376,11 @@ static void add_history(struct page *p)
 
 static void add_keys(struct page *p, int shown, int of)
 {
+	static const char *const sorts[] = {
+		[TOP_BY_RANK] = "rank",
+		[TOP_BY_LAST] = "last",
+		[TOP_BY_RATE] = "rate",
+	};
 	char place[64] = "";
 
 	add_history(p);
@@ -384,8 +389,8 @@ static void add_keys(struct page *p, int shown, int of)
 		         p->scroll + shown, of);
 	add_line(p, PAGE_BOLD,
 	         "%sq quit  space %s  sort: r rank, l last, c rate (%s)%s",
-	         place, p->is_paused ? "continue" : "pause",
-	         top_sort_name((int)p->sort), shown < of ? "  j k scroll" : "");
+	         place, p->is_paused ? "continue" : "pause", sorts[p->sort],
+	         shown < of ? "  j k scroll" : "");
 }
 
 int page_make(struct page *p, struct top_sample *s)

@@ -29,13 +29,6 @@ const char *top_state_name(enum top_state state)
 	return names[state];
 }
 
-const char *top_sort_name(int sort)
-{
-	static const char *const names[] = { "rank", "last", "rate" };
-
-	return sort >= 0 && sort < 3 ? names[sort] : NULL;
-}
-
 static uint64_t since(uint64_t time_ns, uint64_t then_ns)
 {
 	return time_ns > then_ns ? time_ns - then_ns : 0;

@@ -126,9 +126,6 @@ void sample_free(struct top_sample *sample);
 
 enum top_sort { TOP_BY_RANK, TOP_BY_LAST, TOP_BY_RATE };
 
-/* Return "rank", "last" or "rate", or NULL for any other value. */
-const char *top_sort_name(int sort);
-
 /* Sort by rank, by time since the last call (longest first), or by rate (lowest
  * first). */
 void sample_sort(struct top_sample *sample, enum top_sort sort);
@@ -142,10 +139,6 @@ struct page_line {
 	char text[400];
 };
 
-struct page_past {
-	char text[160];
-};
-
 enum { PAGE_PASTS = 100 };
 
 struct page {
@@ -153,7 +146,7 @@ struct page {
 
 	/* The last refreshes. The newest has index (n_past - 1) %
 	 * PAGE_PASTS. */
-	struct page_past past[PAGE_PASTS];
+	char past[PAGE_PASTS][160];
 	unsigned n_past;
 	int scroll; /* number of ranks to skip; page_make() limits it */
 	enum top_sort sort;
