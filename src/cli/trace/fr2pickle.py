@@ -27,13 +27,6 @@ import re
 import sys
 
 TIMES = ("time_discovered_started_ns", "time_discovered_completed_ns")
-SCHEMA = (
-    "record_id", "pg_id", "process_group", "thread_name", "thread_id",
-    "collective_seq_id", "p2p_seq_id", "op_id", "profiling_name",
-    "time_created_ns", "duration_ms", "input_sizes", "input_dtypes",
-    "output_sizes", "output_dtypes", "state", "time_discovered_started_ns",
-    "time_discovered_completed_ns", "retired", "timeout_ms", "is_p2p",
-)
 
 
 class Wrong(Exception):
@@ -42,143 +35,122 @@ class Wrong(Exception):
 
 # ---- required contents of a dump -------------------------------------------
 
-MOST_RANKS = 1024
-
-
-def is_whole(value, least=0, most=2**63 - 1):
-    return type(value) is int and least <= value <= most
-
-
-def is_text(value):
-    return isinstance(value, str)
-
-
-def is_list_of(value, check):
-    return isinstance(value, list) and all(map(check, value))
-
-
-def is_rank(value):
-    return is_whole(value, 0, MOST_RANKS - 1)
-
-
-def is_number_text(value):
-    return is_text(value) and re.fullmatch("[0-9]{1,19}", value, re.ASCII)
-
-
-def is_time(value):
-    return is_whole(value) or isinstance(value, float) and math.isfinite(value)
-
-
-TEXT = ("a string", is_text)
-WHOLE = ("a whole number from 0", is_whole)
-BOOL = ("true or false", lambda value: isinstance(value, bool))
-OBJECT = ("an object", lambda value: isinstance(value, dict))
-SIZES = (
-    "a list of lists of whole numbers",
-    lambda value: is_list_of(value, lambda size: is_list_of(size, is_whole)),
-)
-TYPES = ("a list of strings", lambda value: is_list_of(value, is_text))
-RANK = (f"a rank from 0 to {MOST_RANKS - 1}", is_rank)
-
-HEAD = {
-    "version": TEXT,
-    "comm_lib_version": TEXT,
-    "pg_config": OBJECT,
-    "pg_status": OBJECT,
-    "cohort": OBJECT,
-    "entries": ("a list", lambda value: isinstance(value, list)),
-}
-GROUP = {"name": TEXT, "desc": TEXT, "ranks": TEXT}
+WHOLE = range(2**63)
+RANK = range(1024)
+GROUP = {"name": str, "desc": str, "ranks": str}
 STATUS = {
-    f"last_{what}_collective": ("a whole number as text", is_number_text)
+    f"last_{what}_collective": re.compile("[0-9]{1,19}")
     for what in ("enqueued", "started", "completed")
 }
 FACTS = {
-    "group": TEXT,
+    "group": str,
     "generation": WHOLE,
-    "host": TEXT,
+    "host": str,
     "pid": WHOLE,
     "serial": WHOLE,
     "verdict_number": WHOLE,
     "rank": RANK,
-    "world": (
-        f"a number of ranks from 1 to {MOST_RANKS}",
-        lambda value: is_whole(value, 1, MOST_RANKS),
-    ),
+    "world": range(1, len(RANK) + 1),
     "lost": WHOLE,
 }
-ENTRY = {
+# A type, a range, a pattern, or a list or an object of these.  The key ... stands for any keys.
+HEAD = {
+    "version": re.compile(r"2(\..*)?"),
+    "comm_lib_version": str,
+    "pg_config": {...: GROUP},
+    "pg_status": {...: STATUS},
+    "cohort": FACTS,
+    "entries": list,
+}
+ENTRY = {  # the keys of PyTorch, which are copied
     "record_id": WHOLE,
     "pg_id": WHOLE,
-    "process_group": (
-        "a list of two strings",
-        lambda value: is_list_of(value, is_text) and len(value) == 2,
-    ),
-    "thread_name": TEXT,
-    "thread_id": TEXT,
+    "process_group": [str],
+    "thread_name": str,
+    "thread_id": str,
     "collective_seq_id": WHOLE,
     "p2p_seq_id": WHOLE,
     "op_id": WHOLE,
-    "profiling_name": TEXT,
+    "profiling_name": str,
     "time_created_ns": WHOLE,
-    "input_sizes": SIZES,
-    "input_dtypes": TYPES,
-    "output_sizes": SIZES,
-    "output_dtypes": TYPES,
-    "state": (
-        "a state",
-        lambda value: value in ("scheduled", "started", "completed"),
-    ),
+    "input_sizes": [[WHOLE]],
+    "input_dtypes": [str],
+    "output_sizes": [[WHOLE]],
+    "output_dtypes": [str],
+    "state": re.compile("scheduled|started|completed"),
     "time_discovered_started_ns": WHOLE,
     "time_discovered_completed_ns": WHOLE,
-    "retired": BOOL,
+    "retired": bool,
     "timeout_ms": WHOLE,
-    "is_p2p": BOOL,
-    "collective": WHOLE,
-    "pair_seq_id": WHOLE,
+    "is_p2p": bool,
 }
+OURS = {"collective": WHOLE, "pair_seq_id": WHOLE}
+KINDS = {
+    str: "a string", bool: "true or false", float: "a time", list: "a list", dict: "an object",
+}
+
+
+def kind_of(wanted):
+    return wanted if isinstance(wanted, type) else type(wanted)
 
 
 def spell(value):
     """Return the first 60 characters of a value as JSON."""
-    text = json.dumps(value) if not isinstance(value, (dict, list)) else (
-        "an object" if isinstance(value, dict) else "a list"
-    )
+    if isinstance(value, (dict, list)):
+        return KINDS[type(value)]
+    text = json.dumps(value)
     return text if len(text) <= 60 else text[:60] + "..."
 
 
-def check(path, where, value, keys):
-    """Raise Wrong unless @value is an object with all @keys of the right types."""
-    if not isinstance(value, dict):
-        raise Wrong(f"{path}: {where} is {spell(value)}, not an object")
-    for key, (what, is_right) in keys.items():
-        name = f'{where} "{key}"'.lstrip()
-        if key not in value:
-            raise Wrong(f"{path}: {name} is missing")
-        if not is_right(value[key]):
-            raise Wrong(f"{path}: {name} is {spell(value[key])}, not {what}")
+def describe(wanted):
+    if isinstance(wanted, range):
+        return f"a whole number from {wanted[0]} to {wanted[-1]}"
+    if isinstance(wanted, re.Pattern):
+        return f"a text like {wanted.pattern}"
+    return KINDS[kind_of(wanted)]
 
 
-def check_entry(path, number, entry):
-    where = f"entry {number}:"
-    check(path, where, entry, ENTRY)
+def is_right(value, wanted):
+    """Return whether a value is right, without the values that it contains."""
+    if isinstance(wanted, range):
+        return type(value) is int and value in wanted
+    if isinstance(wanted, re.Pattern):
+        return isinstance(value, str) and wanted.fullmatch(value)
+    if wanted is float:
+        return is_right(value, WHOLE) or isinstance(value, float) and math.isfinite(value)
+    return isinstance(value, kind_of(wanted))
+
+
+def check(where, value, wanted):
+    """Raise Wrong unless a value and all values that it contains are right."""
+    if not is_right(value, wanted):
+        raise Wrong(f"{where} is {spell(value)}, not {describe(wanted)}")
+    if isinstance(wanted, list):
+        for number, inner in enumerate(value):
+            check(f"{where}: item {number}", inner, wanted[0])
+    if isinstance(wanted, dict):
+        if ... in wanted:
+            wanted = dict.fromkeys(value, wanted[...])
+        for key, inner in wanted.items():
+            if key not in value:
+                raise Wrong(f'{where}: "{key}" is missing')
+            check(f"{where}: {spell(key)}", value[key], inner)
+
+
+def check_entry(where, entry):
+    check(where, entry, {**ENTRY, **OURS})
+    if len(entry["process_group"]) != 2:
+        raise Wrong(f'{where}: "process_group" is not a list of two strings')
     if "duration_ms" in entry:
-        check(path, where, entry, {"duration_ms": ("a time", is_time)})
+        check(f'{where}: "duration_ms"', entry["duration_ms"], float)
     if entry["is_p2p"]:
-        check(path, where, entry, {"peer": RANK})
+        check(where, entry, {"peer": RANK})
 
 
 def check_dump(path, dump):
-    check(path, "", dump, HEAD)
-    if dump["version"].split(".")[0] != "2":
-        raise Wrong(f'{path}: "version" is {spell(dump["version"])}, not 2.x')
-    check(path, '"cohort":', dump["cohort"], FACTS)
-    for name, group in dump["pg_config"].items():
-        check(path, f'"pg_config": {spell(name)}:', group, GROUP)
-    for name, counts in dump["pg_status"].items():
-        check(path, f'"pg_status": {spell(name)}:', counts, STATUS)
+    check(path, dump, HEAD)
     for number, entry in enumerate(dump["entries"]):
-        check_entry(path, number, entry)
+        check_entry(f"{path}: entry {number}", entry)
 
 
 def load(path):
@@ -234,26 +206,21 @@ def check_one(dumps):
 # ---- pickles ---------------------------------------------------------------
 
 
-def direction(entry, rank):
-    """Return the source and target ranks of a send or a receive."""
-    peer = entry["peer"]
-    return (rank, peer) if ":send" in entry["profiling_name"] else (peer, rank)
-
-
 def give_pair(made, entry, rank):
     """Turn a transfer into an operation of a group of its two ranks, numbered 0 and 1."""
-    source, target = direction(entry, rank)
+    is_send = ":send" in entry["profiling_name"]
+    source, target = (rank, entry["peer"]) if is_send else (entry["peer"], rank)
     name, desc = made["process_group"]
     made["process_group"] = (f"{name} {source}->{target}", desc)
     made["collective_seq_id"] = made["p2p_seq_id"] = entry["pair_seq_id"]
     a, b = (0, 1) if source < target else (1, 0)
     made["profiling_name"] = (
-        f"nccl:send {a}->{b}" if rank == source else f"nccl:recv {b}<-{a}"
+        f"nccl:send {a}->{b}" if is_send else f"nccl:recv {b}<-{a}"
     )
 
 
 def convert_entry(entry, rank):
-    made = {key: entry[key] for key in SCHEMA if key in entry}
+    made = {key: entry[key] for key in (*ENTRY, "duration_ms") if key in entry}
     for key in TIMES:
         made[key] = entry[key] or None
     made["process_group"] = tuple(entry["process_group"])
