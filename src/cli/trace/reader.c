@@ -48,8 +48,7 @@ struct part {
 struct reader {
 	struct trace *trace;
 	struct source facts; /* dump that provided the trace's facts */
-	int n;
-	struct part *parts; /* array of COHORT_MAX_RANKS entries */
+	struct part *parts;  /* by rank; those without a source are missing */
 
 	/* a file of trace events, or NULL if there is none */
 	const char *chrome;
@@ -309,20 +308,12 @@ static void adopt_facts(struct reader *r)
 	}
 }
 
-static struct part *find_part(struct reader *r, int rank)
-{
-	for (int i = 0; i < r->n; i++)
-		if (r->parts[i].rank.rank == rank)
-			return &r->parts[i];
-	r->parts[r->n] = (struct part){ .rank = { .rank = rank } };
-	return &r->parts[r->n++];
-}
-
-/* Return whether to read rank @p from this file. If another file with a
+/* Return whether to read @rank from this file. If another file with a
  * different process or verdict has provided the rank, report that, and use the
  * better of the two. */
-static bool choose_source(struct reader *r, struct part *p)
+static bool choose_source(struct reader *r, int rank)
 {
+	struct part *p = &r->parts[rank];
 	const struct source *now = &r->source, *other = &p->source;
 	bool is_it = strcmp(now->process, other->process) == 0 &&
 	             source_is_better(now, other);
@@ -332,12 +323,12 @@ static bool choose_source(struct reader *r, struct part *p)
 	add_problem(r,
 	            "rank %d is from %s, but from %s in an earlier file: %s "
 	            "left out",
-	            p->rank.rank, now->name, other->name,
+	            rank, now->name, other->name,
 	            is_it ? "the earlier one is" : "this file is");
 	if (!is_it)
 		return false;
 	free(p->rank.ops);
-	*p = (struct part){ .rank = { .rank = p->rank.rank } };
+	*p = (struct part){ .room = 0 };
 	return true;
 }
 
@@ -346,7 +337,7 @@ static void begin_rank(struct reader *r, object *o)
 	struct values *v = &r->values;
 	int rank = value_rank(v, o, "rank", 0);
 
-	if (rank < 0 || !choose_source(r, find_part(r, rank)))
+	if (rank < 0 || !choose_source(r, rank))
 		return;
 	adopt_facts(r);
 	if (r->trace->flight.world && rank >= r->trace->flight.world)
@@ -403,7 +394,7 @@ static void end_rank(struct reader *r)
 		add_problem(r, "%zu of rank %d's %zu operations are missing",
 		            r->now.recorded - r->now.rank.n, r->now.rank.rank,
 		            r->now.recorded);
-	p = find_part(r, r->now.rank.rank);
+	p = &r->parts[r->now.rank.rank];
 	if (*p->source.name && r->now.rank.n <= p->rank.n) {
 		free(r->now.rank.ops);
 		return;
@@ -585,21 +576,17 @@ static void read_file(struct reader *r, const char *file)
 	free(text);
 }
 
-static int by_rank(const void *a, const void *b)
-{
-	return ((const struct part *)a)->rank.rank -
-	       ((const struct part *)b)->rank.rank;
-}
-
-static void make_flight(struct reader *r)
+/* Move the operations of @n ranks to the trace. */
+static void make_flight(struct reader *r, int n)
 {
 	struct flight *f = &r->trace->flight, facts = *f;
+	struct flight_rank *to;
 	struct flight_op *ops;
 	size_t most = 1;
 
-	for (int i = 0; i < r->n; i++)
+	for (int i = 0; i < COHORT_MAX_RANKS; i++)
 		most = MAX(most, r->parts[i].rank.n);
-	cli_need(flight_init(f, r->n, (unsigned)most) ? f->memory : NULL);
+	cli_need(flight_init(f, n, (unsigned)most) ? f->memory : NULL);
 	facts.size = f->size;
 	facts.slots = f->slots;
 	facts.ranks = f->ranks;
@@ -607,14 +594,17 @@ static void make_flight(struct reader *r)
 	facts.memory = f->memory;
 	facts.bytes = f->bytes;
 	*f = facts;
-	qsort(r->parts, (size_t)r->n, sizeof(*r->parts), by_rank);
-	for (int i = 0; i < r->n; i++) {
-		ops = f->ranks[i].ops;
-		if (r->parts[i].rank.n)
-			memcpy(ops, r->parts[i].rank.ops,
-			       r->parts[i].rank.n * sizeof(*ops));
-		f->ranks[i] = r->parts[i].rank;
-		f->ranks[i].ops = ops;
+	to = f->ranks;
+	for (int i = 0; i < COHORT_MAX_RANKS; i++) {
+		if (!*r->parts[i].source.name)
+			continue;
+		ops = to->ops;
+		*to = r->parts[i].rank;
+		if (to->n)
+			memcpy(ops, to->ops, to->n * sizeof(*ops));
+		free(to->ops);
+		to->ops = ops;
+		to++;
 	}
 	flight_compute_meetings(f);
 }
@@ -626,19 +616,18 @@ bool trace_gather(struct trace *trace, char *const *files, int n, size_t most)
 		.most = most,
 		.parts = cli_need(calloc(COHORT_MAX_RANKS, sizeof(*r.parts))),
 	};
+	int found = 0;
 
 	for (int i = 0; i < n; i++)
 		read_file(&r, files[i]);
-	for (int i = 0; i < trace->flight.world && i < COHORT_MAX_RANKS; i++)
-		rank_set_add(trace->missing, i);
-	for (int i = 0; i < r.n; i++)
-		trace->missing[r.parts[i].rank.rank / 64] &=
-			~(UINT64_C(1) << r.parts[i].rank.rank % 64);
-	if (r.n)
-		make_flight(&r);
-	trace->is_found = r.n > 0;
-	for (int i = 0; i < r.n; i++)
-		free(r.parts[i].rank.ops);
+	for (int i = 0; i < COHORT_MAX_RANKS; i++)
+		if (*r.parts[i].source.name)
+			found++;
+		else if (i < trace->flight.world)
+			rank_set_add(trace->missing, i);
+	if (found)
+		make_flight(&r, found);
+	trace->is_found = found;
 	free(r.parts);
 	trace_stacks_free(&r.stacks);
 	r.file = r.chrome;
