@@ -49,8 +49,8 @@ struct dump {
 	int dir;
 	struct workspace *space;
 	size_t most; /* maximum entries per rank in a file about all ranks */
-	int err;    /* first error, or 0 */
-	char *what; /* file or directory with that error */
+	int err;     /* first error, or 0 */
+	char *what;  /* file or directory with that error */
 	size_t what_size;
 };
 
@@ -163,31 +163,23 @@ static void write_all(struct dump *d)
 		d->err = flush_directory(d->dir);
 }
 
-static int make_one_directory(const char *path)
-{
-	return mkdir(path, 0777) && errno != EEXIST ? errno : 0;
-}
-
 /* Create a directory and its missing parents.  Return 0, or the errno value of
  * the first mkdir() that failed.  The directory may exist even then, because
  * mkdir() can fail for a parent that exists. */
 static int make_directory(const char *path)
 {
+	const char *end = path + (*path == '/');
 	char part[PATH_MAX];
-	char *at;
-	int err = 0;
 
 	if (strlen(path) >= sizeof(part))
 		return ENAMETOOLONG;
-	strcpy(part, path);
-	for (at = part + 1; *part && *at && !err; at++) {
-		if (*at != '/')
-			continue;
-		*at = '\0';
-		err = make_one_directory(part);
-		*at = '/';
-	}
-	return err ? err : make_one_directory(path);
+	do {
+		end = strchrnul(end, '/');
+		snprintf(part, sizeof(part), "%.*s", (int)(end - path), path);
+		if (mkdir(part, 0777) && errno != EEXIST)
+			return errno;
+	} while (*end++);
+	return 0;
 }
 
 /* Open a directory, which is created if it is missing.  Return a descriptor, or
