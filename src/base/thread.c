@@ -229,6 +229,18 @@ char thread_process_state(int64_t pid)
 	return state_in(open_process(pid));
 }
 
+bool thread_process_is_gone(int64_t pid)
+{
+	char state;
+
+	/* Do not rely on /proc alone, because reading it fails if this process
+	 * is out of descriptors. */
+	if (pid <= 0 || (kill((pid_t)pid, 0) && errno == ESRCH))
+		return true;
+	state = thread_process_state(pid);
+	return state == 'Z' || state == 'X';
+}
+
 const char *thread_process_stop(int64_t pid)
 {
 	switch (thread_process_state(pid)) {

@@ -70,6 +70,9 @@ uint64_t thread_delayed_ns(void);
  * or 'X' if it has ended; 0 if unknown. */
 char thread_process_state(int64_t pid);
 
+/* Return whether a process has ended, even if its parent has not reaped it. */
+bool thread_process_is_gone(int64_t pid);
+
 /* Return "is stopped" or "is stopped by a debugger" for a stopped process, and
  * NULL for any other process. */
 const char *thread_process_stop(int64_t pid);

@@ -13,7 +13,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -57,17 +56,9 @@ static bool is_here(const struct top_dump *d)
 	       strcmp(host, flight_of(d)->host) == 0;
 }
 
-/* Return whether the process does not exist or is a zombie. */
 static bool is_dead(const struct top_dump *d)
 {
-	char state;
-
-	if (!is_here(d))
-		return false;
-	if (kill(flight_of(d)->pid, 0) && errno == ESRCH)
-		return true;
-	state = thread_process_state(flight_of(d)->pid);
-	return state == 'Z' || state == 'X';
+	return is_here(d) && thread_process_is_gone(flight_of(d)->pid);
 }
 
 /* Return whether a group is closed: it has not answered in the last two rounds,

@@ -98,14 +98,6 @@ bool started_reap(struct started *s)
 	return !s->program;
 }
 
-/* Return whether a process has ended, without a pidfd.  Do not rely on /proc
- * alone, because reading it fails if this process is out of descriptors. */
-static bool has_ended_by_pid(int64_t pid)
-{
-	return pid <= 0 || (kill((pid_t)pid, 0) && errno == ESRCH) ||
-	       thread_process_state(pid) == 'Z';
-}
-
 static struct started_process *add(struct started *s, int64_t pid)
 {
 	struct started_process *p;
@@ -120,7 +112,7 @@ static struct started_process *add(struct started *s, int64_t pid)
 		.status = -1,
 	};
 	if (p->fd < 0)
-		p->has_ended = has_ended_by_pid(pid);
+		p->has_ended = thread_process_is_gone(pid);
 	return p;
 }
 
@@ -140,7 +132,7 @@ const struct started_process *started_find(struct started *s, int64_t pid)
 	if (p->has_ended)
 		return p;
 	end = (struct pollfd){ .fd = p->fd, .events = POLLIN };
-	if (p->fd >= 0 ? poll(&end, 1, 0) == 1 : has_ended_by_pid(pid))
+	if (p->fd >= 0 ? poll(&end, 1, 0) == 1 : thread_process_is_gone(pid))
 		set_ended(p, thread_process_end(pid, p->fd));
 	return p;
 }
