@@ -20,6 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/thread.h"
 #include "cli/common/cli.h"
 
 /* Number of operations to read from one dump, over all its ranks, and the
@@ -45,24 +46,20 @@ static int open_fifo(const char *path)
 
 enum feed_answer feed_ask(const struct feed *f)
 {
-	struct sigaction ignore = { .sa_handler = SIG_IGN }, former;
-	int fd = open_fifo(f->fifo), err;
-	ssize_t n;
+	int fd = open_fifo(f->fifo), err = 0;
 
 	if (fd < 0)
 		return errno == ENXIO || errno == ENOENT ? FEED_NOBODY
 		                                         : FEED_FAILED;
 	/* The last reader may close the FIFO between open() and write(). */
-	sigaction(SIGPIPE, &ignore, &former);
-	n = write(fd, "\n", 1);
-	err = errno;
-	sigaction(SIGPIPE, &former, NULL);
+	if (write_quietly(fd, "\n", 1, SIGPIPE, EPIPE) != 1)
+		err = errno;
 	close(fd);
 	errno = err;
 	/* If the FIFO is full, an earlier request is still unread. */
-	return n == 1 || err == EAGAIN ? FEED_ASKED
-	       : err == EPIPE          ? FEED_NOBODY
-	                               : FEED_FAILED;
+	return !err || err == EAGAIN ? FEED_ASKED
+	       : err == EPIPE        ? FEED_NOBODY
+	                             : FEED_FAILED;
 }
 
 static int take_operand(struct feed *f, const char *path)

@@ -413,8 +413,7 @@ static void put_last_row(struct page *p, int i, uint64_t *done)
 	uint64_t set[COHORT_RANK_WORDS] = { 0 }, ns;
 	uint64_t least_ns = UINT64_MAX, most_ns = 0;
 	const struct trace_call *c;
-	char ago[64];
-	struct text text = { ago, sizeof(ago) };
+	struct trace_text ago;
 
 	for (int k = i; k < f->size; k++) {
 		if (rank_set_has(done, f->ranks[k].rank) ||
@@ -430,10 +429,11 @@ static void put_last_row(struct page *p, int i, uint64_t *done)
 	}
 	open_row(p, f->ranks[i].rank);
 	put(p, "<th scope=\"row\">%s</th>", set_of(set).at);
-	text_add(&text, "%s", trace_time(least_ns).at);
-	if (strcmp(ago, trace_time(most_ns).at) != 0)
-		text_add(&text, " to %s", trace_time(most_ns).at);
-	put_newest(p, p->model->ranks[i].newest, ago);
+	ago = trace_time(least_ns);
+	if (strcmp(ago.at, trace_time(most_ns).at) != 0)
+		text_append(ago.at, sizeof(ago.at), " to %s",
+		            trace_time(most_ns).at);
+	put_newest(p, p->model->ranks[i].newest, ago.at);
 }
 
 static void put_last(struct page *p)

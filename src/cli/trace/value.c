@@ -16,10 +16,6 @@
 
 typedef struct json_object object;
 
-struct found {
-	char text[64];
-};
-
 __attribute__((format(printf, 3, 4))) static void
 wrong(struct values *v, const char *key, const char *format, ...)
 {
@@ -40,21 +36,21 @@ wrong(struct values *v, const char *key, const char *format, ...)
 	va_end(args);
 }
 
-static struct found found(object *o)
+static struct trace_text found(object *o)
 {
 	enum json_type type = json_object_get_type(o);
-	struct found f;
+	struct trace_text f;
 	char text[40];
 
 	if (type == json_type_array)
-		return (struct found){ "an array" };
+		return (struct trace_text){ "an array" };
 	if (type == json_type_object)
-		return (struct found){ "an object" };
+		return (struct trace_text){ "an object" };
 	if (type == json_type_null)
-		return (struct found){ "null" };
+		return (struct trace_text){ "null" };
 	text_copy(text, sizeof(text), json_object_get_string(o));
 	cli_sanitize(text);
-	snprintf(f.text, sizeof(f.text),
+	snprintf(f.at, sizeof(f.at),
 	         type == json_type_string ? "the string \"%s\"" : "%s", text);
 	return f;
 }
@@ -76,7 +72,7 @@ object *value_of(struct values *v, object *o, const char *key,
 	if (!json_object_object_get_ex(o, key, &value))
 		wrong(v, key, "\"%s\" is missing", key);
 	else if (!json_object_is_type(value, type))
-		wrong(v, key, "\"%s\" is %s, not %s", key, found(value).text,
+		wrong(v, key, "\"%s\" is %s, not %s", key, found(value).at,
 		      wanted(type));
 	else
 		return value;
@@ -103,7 +99,7 @@ static int64_t number(struct values *v, const char *key, object *value,
 	if (x >= min && x <= max)
 		return x;
 	wrong(v, key, "\"%s\" is %s, not from %" PRId64 " to %" PRId64, key,
-	      found(value).text, min, max);
+	      found(value).at, min, max);
 	return otherwise;
 }
 
@@ -162,7 +158,7 @@ int value_name(struct values *v, object *o, const char *key,
 			return i;
 	if (value)
 		wrong(v, key, "\"%s\" is %s, which is not a %s", key,
-		      found(value).text, what);
+		      found(value).at, what);
 	return -1;
 }
 
@@ -173,8 +169,8 @@ static object *value_at(struct values *v, object *list, const char *key,
 
 	if (json_object_is_type(value, type))
 		return value;
-	wrong(v, key, "\"%s\" contains %s instead of %s", key,
-	      found(value).text, wanted(type));
+	wrong(v, key, "\"%s\" contains %s instead of %s", key, found(value).at,
+	      wanted(type));
 	return NULL;
 }
 
