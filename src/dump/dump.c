@@ -6,9 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -213,11 +211,6 @@ static int process_of(const char *name, const char *host)
 	return strstr(name, of) ? pid : 0;
 }
 
-static bool is_gone(int pid)
-{
-	return pid > 0 && kill(pid, 0) && errno == ESRCH;
-}
-
 /* Return true if no process is writing the file.  The writer holds a lock on
  * the file, which works even if the writer is in another container. */
 static bool is_free(int dir, const char *name)
@@ -231,35 +224,31 @@ static bool is_free(int dir, const char *name)
 	return is_it;
 }
 
-/* Remove temporary files that processes of @host have left in @dir and that no
+/* Remove temporary files that processes of this host have left and that no
  * process is writing.  Allocates no memory.  Files that cannot be removed
  * stay. */
-static void remove_stale(int dir, const char *host)
+static void remove_stale(const struct dump *d)
 {
 	_Alignas(struct dirent64) char entries[ENTRIES_BYTES];
-	int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int fd = openat(d->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	char host[sizeof(d->flight->host)];
 	const struct dirent64 *entry;
 	long n, at;
+	int pid;
 
+	snprintf(host, sizeof(host), "%s", d->flight->host);
+	sanitize_name(host);
 	while (fd >= 0 &&
 	       (n = syscall(SYS_getdents64, fd, entries, sizeof(entries))) > 0)
 		for (at = 0; at < n; at += entry->d_reclen) {
 			entry = (const void *)(entries + at);
-			if (is_gone(process_of(entry->d_name, host)) &&
-			    is_free(dir, entry->d_name))
-				unlinkat(dir, entry->d_name, 0);
+			pid = process_of(entry->d_name, host);
+			if (pid > 0 && thread_process_is_gone(pid) &&
+			    is_free(d->dir, entry->d_name))
+				unlinkat(d->dir, entry->d_name, 0);
 		}
 	if (fd >= 0)
 		close(fd);
-}
-
-static void sweep_directory(const struct dump *d)
-{
-	char host[sizeof(d->flight->host)];
-
-	snprintf(host, sizeof(host), "%s", d->flight->host);
-	sanitize_name(host);
-	remove_stale(d->dir, host);
 }
 
 int dump_try(const char *directory)
@@ -288,7 +277,7 @@ int dump_write(const struct flight *f, const char *directory, char *what,
 	d.space = pages_alloc(sizeof(*d.space));
 	if (d.space) {
 		write_all(&d);
-		sweep_directory(&d);
+		remove_stale(&d);
 		pages_free(d.space, sizeof(*d.space));
 	} else {
 		d.err = ENOMEM;
