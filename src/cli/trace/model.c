@@ -162,21 +162,18 @@ static struct trace_call follow(const struct trace_model *m,
 		.op = op,
 		.tag = flight_tag(r, op),
 		.label = flight_label(r, op),
-		.has = { [TRACE_QUEUEING] = begins,
-		         [TRACE_WAITING] =
-		                 begins && op->number && m->flight->size > 1,
-		         [TRACE_EXECUTION] =
-		                 end_ns && !op->r.finished_at_most &&
-		                 (begins || s.joined_ns > s.begin_ns),
-		         [TRACE_BETWEEN] =
-		                 end_ns && w->busy_until_ns && !w->is_bound },
-		.ns = { [TRACE_QUEUEING] = s.begin_ns - called,
-		        [TRACE_WAITING] = s.joined_ns - s.begin_ns,
-		        [TRACE_EXECUTION] = s.end_ns - s.joined_ns,
-		        [TRACE_BETWEEN] = MAX(called, w->busy_until_ns) -
-		                          w->busy_until_ns },
 	};
 
+	memset(c.ns, 0xff, sizeof(c.ns)); /* TRACE_UNKNOWN */
+	if (begins)
+		c.ns[TRACE_QUEUEING] = s.begin_ns - called;
+	if (begins && op->number && m->flight->size > 1)
+		c.ns[TRACE_WAITING] = s.joined_ns - s.begin_ns;
+	if (end_ns && !op->r.finished_at_most &&
+	    (begins || s.joined_ns > s.begin_ns))
+		c.ns[TRACE_EXECUTION] = s.end_ns - s.joined_ns;
+	if (end_ns && w->busy_until_ns && !w->is_bound)
+		c.ns[TRACE_BETWEEN] = called - MIN(called, w->busy_until_ns);
 	if (end_ns > w->busy_until_ns) {
 		w->busy_until_ns = end_ns;
 		w->is_bound = op->r.finished_at_most;
@@ -341,7 +338,7 @@ static void add_site(struct trace_model *m, struct trace_call **calls, size_t n,
 		s->calls++;
 		s->bounded += c->op->r.finished_at_most;
 		for (int t = TRACE_QUEUEING; t <= TRACE_EXECUTION; t++)
-			if (c->has[t])
+			if (c->ns[t] != TRACE_UNKNOWN)
 				s->total_ns = sum(s->total_ns, c->ns[t]);
 	}
 	if (!first)
@@ -350,7 +347,7 @@ static void add_site(struct trace_model *m, struct trace_call **calls, size_t n,
 	s->label = first->label;
 	for (int t = 0; t < TRACE_TIMES; t++) {
 		for (i = k = 0; i < n; i++)
-			if (calls[i]->has[t])
+			if (calls[i]->ns[t] != TRACE_UNKNOWN)
 				scratch[k++] = calls[i]->ns[t];
 		s->times[t] = spread(scratch, k);
 	}

@@ -103,6 +103,8 @@ enum {
 	TRACE_TIMES
 };
 
+#define TRACE_UNKNOWN UINT64_MAX
+
 struct trace_call {
 	const struct flight_op *op;
 	const char *tag, *label;
@@ -112,9 +114,8 @@ struct trace_call {
 	 * known, the bar has no width. */
 	struct flight_span drawn;
 
-	/* The call's durations, if it has ended. Durations are missing if they
-	 * depend on an end that was observed late. */
-	bool has[TRACE_TIMES];
+	/* The call's durations, or TRACE_UNKNOWN if the call has not ended or
+	 * the duration depends on an end that was observed late */
 	uint64_t ns[TRACE_TIMES];
 };
 
