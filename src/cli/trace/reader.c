@@ -662,15 +662,6 @@ bool trace_is_able(void)
 #endif
 }
 
-int trace_read(struct trace *trace, char *const *files, int n)
-{
-	if (trace_gather(trace, files, n, 0))
-		return CLI_OK;
-	for (int i = 0; i < trace->n_problems; i++)
-		cli_error("%s", trace->problems[i]);
-	return cli_fail("none of the files has operations of a rank");
-}
-
 void trace_free(struct trace *trace)
 {
 	for (int i = 0; i < trace->n_problems; i++)

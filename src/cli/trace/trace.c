@@ -308,10 +308,14 @@ static int run(const struct trace_options *o, const struct files *files)
 	static struct trace t;
 	struct trace_stack *s;
 	struct trace_model m;
-	int status = trace_read(&t, files->at, files->n);
+	int status = CLI_OK;
 
-	if (status != CLI_OK)
+	if (!trace_gather(&t, files->at, files->n, 0)) {
+		for (int i = 0; i < t.n_problems; i++)
+			cli_error("%s", t.problems[i]);
+		status = cli_fail("none of the files has operations of a rank");
 		goto free_trace;
+	}
 	for (s = t.stacks.at; s < t.stacks.at + t.stacks.n; s++)
 		for (int i = 0; i < s->n; i++)
 			trace_name_frame(&s->frames[i]);

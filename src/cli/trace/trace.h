@@ -70,9 +70,6 @@ bool trace_is_able(void);
  */
 bool trace_gather(struct trace *trace, char *const *files, int n, size_t most);
 
-/* Read all operations of the files. Return CLI_OK, or CLI_FAILED after
- * printing an error. */
-int trace_read(struct trace *trace, char *const *files, int n);
 void trace_free(struct trace *trace);
 
 void trace_stacks_free(struct trace_stacks *stacks);

@@ -404,28 +404,22 @@ static bool find_memory(int64_t pid, char name[64])
 	return is_found;
 }
 
-/* Return whether @name has the form of the path that start() stores.  It is
- * untrusted, because the process may belong to another user. */
-static bool is_memory_name(const char *name)
-{
-	char more;
-	int pid, fd;
-
-	return sscanf(name, "/proc/%d/fd/%d%c", &pid, &fd, &more) == 2;
-}
-
+/* Map the memory @name.  The name is untrusted, because the process may belong
+ * to another user: it must have the form that start() stores. */
 static struct shared_calls *map_memory(const char *name)
 {
-	const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
-	const int fd = is_memory_name(name) ? open(name, flags) : -1;
-	const int seals = fd < 0 ? -1 : fcntl(fd, F_GET_SEALS);
 	struct shared_calls *all = MAP_FAILED;
+	int pid, number, fd = -1, seals;
 	struct stat file;
+	char more;
 
+	if (sscanf(name, "/proc/%d/fd/%d%c", &pid, &number, &more) == 2)
+		fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0)
 		return NULL;
 	/* Without the seal, the memory could shrink while this process reads
 	 * it. */
+	seals = fcntl(fd, F_GET_SEALS);
 	if (seals >= 0 && seals & F_SEAL_SHRINK && !fstat(fd, &file) &&
 	    file.st_size == sizeof(*all))
 		all = mmap(NULL, sizeof(*all), PROT_READ, MAP_SHARED, fd, 0);
