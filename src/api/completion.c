@@ -265,13 +265,10 @@ static int await_event(const struct cohort_comm *c, uint64_t ticket,
 	    !recorder_read(&c->recorder, ticket, &r) || r.captured ||
 	    r.stream != c->stream || stream == c->stream)
 		return COHORT_OK;
-	rc = native_set_cuda_error(p, "cudaEventRecord",
-	                           p->cudaEventRecord(c->after.event,
-	                                              c->stream));
+	rc = NATIVE_CUDA(p, cudaEventRecord, (c->after.event, c->stream));
 	if (rc == COHORT_OK)
-		rc = native_set_cuda_error(
-			p, "cudaStreamWaitEvent",
-			p->cudaStreamWaitEvent(stream, c->after.event, 0));
+		rc = NATIVE_CUDA(p, cudaStreamWaitEvent,
+		                 (stream, c->after.event, 0));
 	return rc;
 }
 
@@ -297,8 +294,7 @@ static int await_mark(struct cohort_comm *c, uint64_t ticket, void *stream)
 	if (k > AFTER_WORDS &&
 	    __atomic_load_n(after, __ATOMIC_ACQUIRE) != k - AFTER_WORDS)
 		c->after.have_lost = true;
-	rc = native_set_cuda_error(
-		p, "await_mark", p->await_mark(stream, word, (uint32_t)ticket));
+	rc = NATIVE_CUDA(p, await_mark, (stream, word, (uint32_t)ticket));
 	if (rc != COHORT_OK)
 		return rc;
 	c->after.count = k;
@@ -357,13 +353,10 @@ static int await_stream(struct cohort_comm *c, void *stream)
 	if (rc == COHORT_OK)
 		rc = capture_refuse(p, c->stream, "after_stream");
 	if (rc == COHORT_OK)
-		rc = native_set_cuda_error(p, "cudaEventRecord",
-		                           p->cudaEventRecord(c->after.event,
-		                                              stream));
+		rc = NATIVE_CUDA(p, cudaEventRecord, (c->after.event, stream));
 	if (rc == COHORT_OK)
-		rc = native_set_cuda_error(
-			p, "cudaStreamWaitEvent",
-			p->cudaStreamWaitEvent(c->stream, c->after.event, 0));
+		rc = NATIVE_CUDA(p, cudaStreamWaitEvent,
+		                 (c->stream, c->after.event, 0));
 	if (rc == COHORT_OK)
 		record_queued_wait(c);
 	device_leave(&scope);

@@ -121,8 +121,7 @@ static int devices_list(const struct platform *p, const int *devices, int n,
 {
 	struct new_rank *list;
 	int count, i;
-	int rc = native_set_cuda_error(p, "cudaGetDeviceCount",
-	                               p->cudaGetDeviceCount(&count));
+	int rc = NATIVE_CUDA(p, cudaGetDeviceCount, (&count));
 
 	if (rc != COHORT_OK)
 		return rc;

@@ -52,8 +52,7 @@ int cohort_unique_id(int platform, struct cohort_unique_id *out)
 	if (rc == COHORT_OK)
 		rc = platform_open(platform, &p);
 	if (rc == COHORT_OK)
-		rc = native_set_nccl_error(p, "ncclGetUniqueId", NULL,
-		                           p->ncclGetUniqueId(&id.native));
+		rc = NATIVE_NCCL(p, NULL, ncclGetUniqueId, (&id.native));
 	if (rc != COHORT_OK)
 		return rc;
 	id.platform = p->kind;
@@ -575,8 +574,7 @@ static int place_check(const struct platform *p, int size, int rank, int device)
 	if (rank < 0 || rank >= size)
 		return error_set(COHORT_INVALID, "rank is %d, not 0 to %d",
 		                 rank, size - 1);
-	rc = native_set_cuda_error(p, "cudaGetDeviceCount",
-	                           p->cudaGetDeviceCount(&count));
+	rc = NATIVE_CUDA(p, cudaGetDeviceCount, (&count));
 	if (rc != COHORT_OK)
 		return rc;
 	if (device < 0 || device >= count)

@@ -133,8 +133,7 @@ static int alloc_inside(struct cohort_comm *c, size_t bytes, void **memory)
 {
 	const struct platform *p = c->clique->platform;
 	struct registration *r;
-	int rc = native_set_nccl_error(p, "ncclMemAlloc", c->native,
-	                               p->ncclMemAlloc(memory, bytes));
+	int rc = NATIVE_NCCL(p, c->native, ncclMemAlloc, (memory, bytes));
 
 	if (rc != COHORT_OK)
 		return rc;
@@ -183,7 +182,6 @@ int comm_free_registered(struct cohort_comm *c, struct registration *r,
 		                 memory, c->rank);
 	rc = register_remove(c, r, has_ended);
 	return rc == COHORT_OK
-	               ? native_set_nccl_error(p, "ncclMemFree", c->native,
-	                                       p->ncclMemFree(memory))
+	               ? NATIVE_NCCL(p, c->native, ncclMemFree, (memory))
 	               : rc;
 }

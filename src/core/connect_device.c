@@ -52,8 +52,7 @@ static void keep_section(struct connection *c)
 
 #define CALL(function, arguments)                                              \
 	(keep_section(c), publish_call(c, #function, i),                       \
-	 native_set_cuda_error(c->platform, #function,                         \
-	                       c->platform->function arguments))
+	 NATIVE_CUDA(c->platform, function, arguments))
 
 static int make_words(struct connection *c, int i)
 {

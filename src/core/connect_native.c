@@ -17,13 +17,10 @@ static int init_rank(struct connection *c, int i)
 	int rank = c->first + i;
 
 	if (config_is_default(&c->config))
-		return native_set_nccl_error(
-			p, "ncclCommInitRank", NULL,
-			p->ncclCommInitRank(&c->native[i], size, c->id, rank));
-	return native_set_nccl_error(
-		p, "ncclCommInitRankConfig", NULL,
-		p->ncclCommInitRankConfig(&c->native[i], size, c->id, rank,
-	                                  &config.native));
+		return NATIVE_NCCL(p, NULL, ncclCommInitRank,
+		                   (&c->native[i], size, c->id, rank));
+	return NATIVE_NCCL(p, NULL, ncclCommInitRankConfig,
+	                   (&c->native[i], size, c->id, rank, &config.native));
 }
 
 void connection_add_ranks(struct text *t, const struct connection *c)
@@ -82,16 +79,13 @@ static int init_group(struct connection *c)
 	int i, rc = COHORT_OK;
 
 	if (!c->size)
-		rc = native_set_nccl_error(p, "ncclGetUniqueId", NULL,
-		                           p->ncclGetUniqueId(&c->id));
+		rc = NATIVE_NCCL(p, NULL, ncclGetUniqueId, (&c->id));
 	if (rc == COHORT_OK)
-		rc = native_set_nccl_error(p, "ncclGroupStart", NULL,
-		                           p->ncclGroupStart());
+		rc = NATIVE_NCCL(p, NULL, ncclGroupStart, ());
 	if (rc != COHORT_OK)
 		return rc;
 	for (i = 0; i < c->n && rc == COHORT_OK; i++) {
-		rc = native_set_cuda_error(p, "cudaSetDevice",
-		                           p->cudaSetDevice(c->devices[i]));
+		rc = NATIVE_CUDA(p, cudaSetDevice, (c->devices[i]));
 		if (rc == COHORT_OK)
 			rc = init_rank(c, i);
 		if (rc != COHORT_OK)
@@ -115,12 +109,10 @@ static int find_place(struct connection *c, int i)
 
 	if (!native)
 		return COHORT_OK;
-	rc = native_set_nccl_error(p, "ncclCommUserRank", native,
-	                           p->ncclCommUserRank(native, &r->rank));
+	rc = NATIVE_NCCL(p, native, ncclCommUserRank, (native, &r->rank));
 	if (rc != COHORT_OK)
 		return rc;
-	return native_set_nccl_error(p, "ncclCommCount", native,
-	                             p->ncclCommCount(native, &r->size));
+	return NATIVE_NCCL(p, native, ncclCommCount, (native, &r->size));
 }
 
 static int split_rank(struct connection *c, int i)
@@ -128,15 +120,13 @@ static int split_rank(struct connection *c, int i)
 	const struct platform *p = c->platform;
 	const struct split_rank *r = &c->split[i];
 	struct comm_config config = config_native(&c->config, c->name);
-	int rc = native_set_cuda_error(p, "cudaSetDevice",
-	                               p->cudaSetDevice(r->device));
+	int rc = NATIVE_CUDA(p, cudaSetDevice, (r->device));
 
 	if (rc != COHORT_OK)
 		return rc;
-	return native_set_nccl_error(p, "ncclCommSplit", r->parent,
-	                             p->ncclCommSplit(r->parent, r->color,
-	                                              r->key, &c->native[i],
-	                                              &config.native));
+	return NATIVE_NCCL(p, r->parent, ncclCommSplit,
+	                   (r->parent, r->color, r->key, &c->native[i],
+	                    &config.native));
 }
 
 /* Split all ranks of this process in one group, because a single call would
@@ -147,8 +137,7 @@ static int init_split(struct connection *c)
 	ncclResult_t ended;
 	int i, rc;
 
-	rc = native_set_nccl_error(p, "ncclGroupStart", NULL,
-	                           p->ncclGroupStart());
+	rc = NATIVE_NCCL(p, NULL, ncclGroupStart, ());
 	if (rc != COHORT_OK)
 		return rc;
 	for (i = 0; i < c->n && rc == COHORT_OK; i++) {
@@ -173,8 +162,7 @@ static int visit_devices(struct connection *c)
 	int i, rc = COHORT_OK;
 
 	for (i = 0; i < c->n && rc == COHORT_OK; i++)
-		rc = native_set_cuda_error(p, "cudaSetDevice",
-		                           p->cudaSetDevice(c->devices[i]));
+		rc = NATIVE_CUDA(p, cudaSetDevice, (c->devices[i]));
 	return rc == COHORT_OK ? rc : connection_error_at(c, i - 1, rc);
 }
 
@@ -194,9 +182,8 @@ static int all_at_once(struct connection *c)
 
 	if (rc != COHORT_OK)
 		return rc;
-	rc = native_set_nccl_error(p, "ncclCommInitAll", NULL,
-	                           p->ncclCommInitAll(c->native, c->n,
-	                                              c->devices));
+	rc = NATIVE_NCCL(p, NULL, ncclCommInitAll,
+	                 (c->native, c->n, c->devices));
 	if (rc == COHORT_OK)
 		return rc;
 	rc = add_ranks_to_error(c, rc);

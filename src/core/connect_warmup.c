@@ -180,9 +180,8 @@ static int connect_pairs(const struct connection *c, int color)
 		rc = connection_error_at(c, i - 1, rc);
 	for (i = 0; i < c->n && rc == COHORT_OK; i++)
 		if (takes_part(c, i, color))
-			rc = native_set_cuda_error(
-				p, "cudaStreamSynchronize",
-				p->cudaStreamSynchronize(c->made[i].stream));
+			rc = NATIVE_CUDA(p, cudaStreamSynchronize,
+			                 (c->made[i].stream));
 	return rc;
 }
 

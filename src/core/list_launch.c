@@ -117,10 +117,8 @@ static int grow(struct cohort_comm *c, size_t bytes)
 		return rc;
 	mode = native_relax(p);
 	if (!f->used)
-		rc = native_set_cuda_error(
-			p, "cudaEventCreateWithFlags",
-			p->cudaEventCreateWithFlags(&f->used,
-		                                    cudaEventDisableTiming));
+		rc = NATIVE_CUDA(p, cudaEventCreateWithFlags,
+		                 (&f->used, cudaEventDisableTiming));
 	if (rc == COHORT_OK)
 		rc = native_memory_grow(p, &f->memory, MAX(bytes, LEAST),
 		                        false);

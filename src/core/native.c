@@ -125,12 +125,9 @@ int native_memory_grow(const struct platform *p, struct native_memory *m,
 	if (bytes <= m->bytes)
 		return COHORT_OK;
 	bytes = room_for(bytes, m->bytes);
-	rc = is_pinned ? native_set_cuda_error(
-				 p, "cudaHostAlloc",
-				 p->cudaHostAlloc(&block, bytes,
-	                                          cudaHostAllocPortable))
-	               : native_set_cuda_error(p, "cudaMalloc",
-	                                       p->cudaMalloc(&block, bytes));
+	rc = is_pinned ? NATIVE_CUDA(p, cudaHostAlloc,
+	                             (&block, bytes, cudaHostAllocPortable))
+	               : NATIVE_CUDA(p, cudaMalloc, (&block, bytes));
 	if (rc != COHORT_OK)
 		return rc;
 	m->blocks[m->n++] = block;

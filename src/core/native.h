@@ -37,6 +37,17 @@ int native_set_cuda_error(const struct platform *p, const char *what,
 int native_set_nccl_error(const struct platform *p, const char *what,
                           ncclComm_t comm, ncclResult_t result);
 
+/* Call @function of CUDA in the table @p, and translate its result.
+ * @arguments are the arguments in parentheses. */
+#define NATIVE_CUDA(p, function, arguments)                                    \
+	native_set_cuda_error(p, #function, (p)->function arguments)
+
+/* Call @function of NCCL in the table @p, and translate its result.
+ * @comm: communicator whose error text NCCL returns, or NULL
+ * @arguments: the arguments in parentheses */
+#define NATIVE_NCCL(p, comm, function, arguments)                              \
+	native_set_nccl_error(p, #function, comm, (p)->function arguments)
+
 /*
  * Send an empty message to @peer and receive one from it, which connects the
  * two ranks.

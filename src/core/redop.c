@@ -75,13 +75,12 @@ int redop_create(struct cohort_comm *c, const void *scalar, int type,
 		                 "rank %d has %d premultiplied sums already: "
 		                 "destroy one first",
 		                 c->rank, MAX_REDOPS);
-	rc = native_set_nccl_error(p, "ncclRedOpCreatePreMulSum", c->native,
-	                           p->ncclRedOpCreatePreMulSum(
-					   &native, value, (ncclDataType_t)type,
-					   residence == COHORT_SCALAR_HOST
-						   ? ncclScalarHostImmediate
-						   : ncclScalarDevice,
-					   c->native));
+	rc = NATIVE_NCCL(p, c->native, ncclRedOpCreatePreMulSum,
+	                 (&native, value, (ncclDataType_t)type,
+	                  residence == COHORT_SCALAR_HOST
+	                          ? ncclScalarHostImmediate
+	                          : ncclScalarDevice,
+	                  c->native));
 	if (rc != COHORT_OK)
 		return rc;
 	number = new_number(c);
@@ -104,8 +103,7 @@ int redop_destroy(struct cohort_comm *c, int number, bool has_ended)
 	place_of(c, number)->number = 0;
 	if (has_ended)
 		return COHORT_OK;
-	return native_set_nccl_error(p, "ncclRedOpDestroy", c->native,
-	                             p->ncclRedOpDestroy(native, c->native));
+	return NATIVE_NCCL(p, c->native, ncclRedOpDestroy, (native, c->native));
 }
 
 static int call_check(const struct cohort_comm *c, const struct op *op)

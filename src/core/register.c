@@ -22,9 +22,8 @@ int register_add(struct cohort_comm *c, void *memory, size_t bytes,
 	if (!r)
 		return error_set(COHORT_NO_MEMORY,
 		                 "no memory for a registration");
-	rc = native_set_nccl_error(p, "ncclCommRegister", c->native,
-	                           p->ncclCommRegister(c->native, memory, bytes,
-	                                               &r->native));
+	rc = NATIVE_NCCL(p, c->native, ncclCommRegister,
+	                 (c->native, memory, bytes, &r->native));
 	if (rc != COHORT_OK) {
 		free(r);
 		return rc;
@@ -155,9 +154,8 @@ int register_remove(struct cohort_comm *c, struct registration *r,
 	int rc = COHORT_OK;
 
 	if (!has_ended)
-		rc = native_set_nccl_error(p, "ncclCommDeregister", c->native,
-		                           p->ncclCommDeregister(c->native,
-		                                                 r->native));
+		rc = NATIVE_NCCL(p, c->native, ncclCommDeregister,
+		                 (c->native, r->native));
 	if (rc != COHORT_OK)
 		return rc;
 	list_remove(c->registrations, r, next);

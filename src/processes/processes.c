@@ -367,8 +367,7 @@ static int read_version(const struct platform *platform,
                         struct process_record *r)
 {
 	int version = 0;
-	int rc = native_set_nccl_error(platform, "ncclGetVersion", NULL,
-	                               platform->ncclGetVersion(&version));
+	int rc = NATIVE_NCCL(platform, NULL, ncclGetVersion, (&version));
 
 	r->settings[SETTING_NCCL] = version;
 	r->settings[SETTING_PLATFORM] = platform->kind;
@@ -491,8 +490,7 @@ static int share_id(struct processes *p, const struct platform *platform,
 			rank_set_add(mine.watches, i);
 
 	if (p->oob.table.process == first)
-		rc = native_set_nccl_error(platform, "ncclGetUniqueId", NULL,
-		                           platform->ncclGetUniqueId(&mine.id));
+		rc = NATIVE_NCCL(platform, NULL, ncclGetUniqueId, (&mine.id));
 	record_status(&mine, rc);
 	rc = exchange(p, p->next, SHARING_ID, &mine, patience, &e);
 	if (rc != COHORT_OK)

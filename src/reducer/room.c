@@ -58,11 +58,9 @@ static int change_pinned(struct cohort_reducer *r, size_t bytes, void **memory)
 	memory_section_begin();
 	mode = native_relax(p);
 	if (bytes)
-		rc = native_set_cuda_error(p, "cudaMallocHost",
-		                           p->cudaMallocHost(memory, bytes));
+		rc = NATIVE_CUDA(p, cudaMallocHost, (memory, bytes));
 	else
-		rc = native_set_cuda_error(p, "cudaFreeHost",
-		                           p->cudaFreeHost(*memory));
+		rc = NATIVE_CUDA(p, cudaFreeHost, (*memory));
 	native_restore(p, mode);
 	memory_section_end();
 	comm_leave_on_device(r->comm, &scope);
