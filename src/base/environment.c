@@ -192,16 +192,13 @@ int environment_deadline(uint64_t *ns)
 
 int environment_policy(int *policy)
 {
-	static const char *const names[] = { NULL, "end", "report" };
-	static const int policies[] = { 0, COHORT_POLICY_ABORT,
-		                        COHORT_POLICY_REPORT };
-	int i = 0;
-	int rc = choose("COHORT_POLICY", getenv("COHORT_POLICY"), names, 2,
-	                "end or report", &i);
+	static const char *const names[] = {
+		[COHORT_POLICY_ABORT] = "end",
+		[COHORT_POLICY_REPORT] = "report",
+	};
 
-	if (i)
-		*policy = policies[i];
-	return rc;
+	return choose("COHORT_POLICY", getenv("COHORT_POLICY"), names,
+	              COHORT_POLICY_REPORT, "end or report", policy);
 }
 
 void environment_add_overrides(struct text *t)
