@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/list.h"
+#include "base/scoped_lock.h"
 #include "base/status.h"
 #include "base/thread.h"
 
@@ -283,49 +284,32 @@ void crew_run(struct job *job, bool (*fn)(void *arg), void *arg,
 	pthread_mutex_unlock(&lock);
 }
 
-bool crew_is_done(struct job *job)
-{
-	bool is_done;
-
-	pthread_mutex_lock(&lock);
-	is_done = job->state == JOB_DONE;
-	pthread_mutex_unlock(&lock);
-	return is_done;
-}
-
 bool crew_cancel(struct job *job)
 {
 	struct job **at = &first;
-	bool waits;
 
-	pthread_mutex_lock(&lock);
-	waits = job->state == JOB_WAITS;
-	while (waits && *at != job)
+	SCOPED_LOCK(&lock);
+	if (job->state != JOB_WAITS)
+		return job->state == JOB_DONE;
+	while (*at != job)
 		at = &(*at)->next;
-	if (waits) {
-		*at = job->next;
-		if (end == &job->next)
-			end = at;
-		waiting--;
-		job->state = JOB_DONE;
-	}
-	waits = job->state == JOB_DONE;
-	pthread_mutex_unlock(&lock);
-	return waits;
+	*at = job->next;
+	if (end == &job->next)
+		end = at;
+	waiting--;
+	job->state = JOB_DONE;
+	return true;
 }
 
 bool crew_await(struct job *job, uint64_t deadline_ns)
 {
 	struct timespec until = clock_timespec(deadline_ns);
-	bool is_done;
 	int err = 0;
 
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	while (job->state != JOB_DONE && !err)
 		err = pthread_cond_timedwait(&done, &lock, &until);
-	is_done = job->state == JOB_DONE;
-	pthread_mutex_unlock(&lock);
-	return is_done;
+	return job->state == JOB_DONE;
 }
 
 void crew_wake_refill(void)

@@ -55,14 +55,12 @@ void crew_put(void);
 void crew_run(struct job *job, bool (*fn)(void *arg), void *arg,
               const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-/* Return true if the job is done or was never run. */
-bool crew_is_done(struct job *job);
-
 /* Cancel the job if no worker has started it.  Return true if the job is now
  * done, or was done before; false if it is running. */
 bool crew_cancel(struct job *job);
 
-/* Wait until the job is done.  Return false if @deadline_ns passes first. */
+/* Wait until the job is done.  Return false if @deadline_ns passes first; if it
+ * is 0, do not wait.  A job that was never run is done. */
 bool crew_await(struct job *job, uint64_t deadline_ns);
 
 /* Sleep until a job finds no idle worker, crew_wake_refill() is called, or

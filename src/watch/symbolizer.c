@@ -234,7 +234,7 @@ static bool name_stages(void *arg)
 
 bool symbolizer_is_free(struct symbolizer *s)
 {
-	return crew_is_done(&s->naming);
+	return crew_await(&s->naming, 0);
 }
 
 static bool is_asked(const struct symbolizer *s, int tid)
