@@ -93,23 +93,15 @@ static int open_in_section(struct connection *c)
 	return rc;
 }
 
-static int open_all(struct connection *c)
-{
-	int rc;
-
-	connection_begin_section(c);
-	rc = open_in_section(c);
-	connection_end_section(c);
-	return rc;
-}
-
 static void *connect_main(void *arg)
 {
 	struct connection *c = arg;
 	bool left;
 
 	atomic_store_explicit(&c->tid, thread_id(), memory_order_relaxed);
-	c->status = open_all(c);
+	connection_begin_section(c);
+	c->status = open_in_section(c);
+	connection_end_section(c);
 	text_add(&(struct text){ c->error, sizeof(c->error) }, "%s",
 	         cohort_last_error());
 	pthread_mutex_lock(&c->lock);
@@ -154,14 +146,6 @@ const char *connect_native_name(const struct connection *c)
 	return c->size ? "ncclCommInitRank" : "ncclCommInitAll";
 }
 
-static void add_native(struct text *t, const struct connection *c)
-{
-	const char *function = connect_native_name(c);
-
-	text_add(t, "%s of ", function);
-	connection_add_ranks(t, c);
-}
-
 int connect_place(const struct connection *c, char *text, size_t size)
 {
 	const char *at = atomic_load_explicit(&c->at, memory_order_relaxed);
@@ -180,10 +164,12 @@ static int timed_out(const struct connection *c, uint64_t timeout_ns)
 	int i = connect_place(c, place, sizeof(place));
 
 	text_add(&t, "%s: ", cohort_verdict_text(COHORT_VERDICT_INIT_STUCK));
-	if (i < 0)
-		add_native(&t, c);
-	else
+	if (i < 0) {
+		text_add(&t, "%s of ", connect_native_name(c));
+		connection_add_ranks(&t, c);
+	} else {
 		text_add(&t, "%s, for rank %d,", place, c->first + i);
+	}
 	text_add(&t, " has not returned within %llu ms",
 	         (unsigned long long)(timeout_ns / 1000000));
 	add_thread(&t, c);
