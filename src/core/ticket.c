@@ -4,42 +4,35 @@
 
 #include "core/clique.h"
 
-/* Return true if @word, the started or done word of @ticket's slot, shows that
- * @ticket has started or is done.  @last is the last ticket given out.  If a
- * later ticket has reused the slot, @ticket is done; the word has only 32 bits
- * and may no longer show this. */
-static bool mark_is_set(const struct clique *q, uint64_t ticket, uint32_t word,
-                        uint64_t last)
+/* Return true if the word of @ticket's slot in @words, the started or done
+ * words, shows that @ticket has started or is done.  If a later ticket has
+ * reused the slot, @ticket is done; the word has only 32 bits and may no longer
+ * show this. */
+static bool is_marked(const struct cohort_comm *c, const uint32_t *words,
+                      uint64_t ticket)
 {
-	if (last >= ticket && last - ticket >= q->slots)
+	const uint64_t slots = c->clique->slots;
+	/* The acquire makes the operation's output visible or, for a started
+	 * word, the results of earlier work on the stream.  It pairs with the
+	 * mark. */
+	uint32_t word =
+		__atomic_load_n(&words[ticket & (slots - 1)], __ATOMIC_ACQUIRE);
+	uint64_t last =
+		atomic_load_explicit(&c->tickets.last, memory_order_acquire);
+
+	if (last >= ticket && last - ticket >= slots)
 		return true;
 	return (int32_t)(word - (uint32_t)ticket) >= 0;
 }
 
 bool comm_ticket_done(const struct cohort_comm *c, uint64_t ticket)
 {
-	const struct clique *q = c->clique;
-	/* The acquire makes the operation's output visible.  It pairs with the
-	 * mark. */
-	uint32_t word = __atomic_load_n(
-		&c->tickets.done[ticket & (q->slots - 1)], __ATOMIC_ACQUIRE);
-	uint64_t last =
-		atomic_load_explicit(&c->tickets.last, memory_order_acquire);
-
-	return mark_is_set(q, ticket, word, last);
+	return is_marked(c, c->tickets.done, ticket);
 }
 
 bool comm_ticket_started(const struct cohort_comm *c, uint64_t ticket)
 {
-	const struct clique *q = c->clique;
-	/* The acquire makes the results of earlier work on the stream visible.
-	 * It pairs with the mark. */
-	uint32_t word = __atomic_load_n(
-		&c->tickets.started[ticket & (q->slots - 1)], __ATOMIC_ACQUIRE);
-	uint64_t last =
-		atomic_load_explicit(&c->tickets.last, memory_order_acquire);
-
-	return mark_is_set(q, ticket, word, last);
+	return is_marked(c, c->tickets.started, ticket);
 }
 
 void comm_record_done(struct cohort_comm *c, uint64_t ticket, uint64_t now_ns)
