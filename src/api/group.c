@@ -22,6 +22,7 @@
 #include "base/hash.h"
 #include "base/list.h"
 #include "base/process.h"
+#include "base/scoped_lock.h"
 #include "base/status.h"
 #include "base/thread.h"
 #include "core/launch_lock.h"
@@ -57,9 +58,8 @@ static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void add_open(struct cohort_group *g)
 {
-	pthread_mutex_lock(&open_lock);
+	SCOPED_LOCK(&open_lock);
 	list_add(open_groups, g, next_open);
-	pthread_mutex_unlock(&open_lock);
 }
 
 static int open_check(const struct cohort_group *g)
@@ -77,9 +77,8 @@ static int open_check(const struct cohort_group *g)
 
 static void remove_open(struct cohort_group *g)
 {
-	pthread_mutex_lock(&open_lock);
+	SCOPED_LOCK(&open_lock);
 	list_remove(open_groups, g, next_open);
-	pthread_mutex_unlock(&open_lock);
 }
 
 /* ---- opening ---------------------------------------------------------- */

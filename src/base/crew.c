@@ -259,10 +259,9 @@ int crew_get(void)
 
 void crew_put(void)
 {
-	pthread_mutex_lock(&life_lock);
+	SCOPED_LOCK(&life_lock);
 	if (!--users)
 		stop();
-	pthread_mutex_unlock(&life_lock);
 }
 
 void crew_run(struct job *job, bool (*fn)(void *arg), void *arg,
@@ -270,7 +269,7 @@ void crew_run(struct job *job, bool (*fn)(void *arg), void *arg,
 {
 	va_list args;
 
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	job->rerun = job->state == JOB_RUNS;
 	if (job->state == JOB_DONE) {
 		job->fn = fn;
@@ -281,7 +280,6 @@ void crew_run(struct job *job, bool (*fn)(void *arg), void *arg,
 		thread_sanitize_name(job->name);
 		queue_locked(job);
 	}
-	pthread_mutex_unlock(&lock);
 }
 
 bool crew_cancel(struct job *job)

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/list.h"
+#include "base/scoped_lock.h"
 
 void *pages_alloc(size_t bytes)
 {
@@ -113,10 +114,9 @@ void pages_release(void *pages, size_t bytes)
 	}
 	bytes = whole_pages(bytes);
 	pages_forget(pages, bytes);
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	*g = (struct released){ released, bytes };
 	released = g;
-	pthread_mutex_unlock(&lock);
 }
 
 void pages_abandon(void *pages, size_t bytes)

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/pages.h"
+#include "base/scoped_lock.h"
 #include "base/status.h"
 
 /* Word that @original points to until process_watch() is called, or always if
@@ -81,15 +82,12 @@ uint64_t process_number(void)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	static uint64_t number; /* guarded by lock */
-	uint64_t drawn;
 
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	if (!number &&
 	    getrandom(&number, sizeof(number), 0) != (ssize_t)sizeof(number))
 		number = 0;
-	drawn = number;
-	pthread_mutex_unlock(&lock);
-	return drawn;
+	return number;
 }
 
 static int check(bool is_child)

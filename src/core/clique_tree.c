@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "base/list.h"
+#include "base/scoped_lock.h"
 #include "core/clique.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -14,9 +15,8 @@ static struct clique *all;
 
 void clique_tree_enter(struct clique *q)
 {
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	list_add(all, q, next_entered);
-	pthread_mutex_unlock(&lock);
 }
 
 /* Retain the cause of a split clique in the root clique's ranks, because a call
@@ -44,12 +44,11 @@ void clique_tree_leave(struct clique *q)
 {
 	const struct clique *found;
 
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	list_find(found, all, next_entered, found == q);
 	list_remove(all, found, next_entered);
 	if (found)
 		retain_cause(q);
-	pthread_mutex_unlock(&lock);
 }
 
 static bool share_a_device(const struct clique *a, const struct clique *b)
@@ -89,20 +88,18 @@ void clique_tree_visit(const struct clique *q,
 {
 	const struct clique *other;
 
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	for (other = all; other; other = other->next_entered)
 		if (other != q && other->platform == q->platform &&
 		    share_a_device(q, other))
 			fn(other, arg);
-	pthread_mutex_unlock(&lock);
 }
 
 void clique_tree_call_all(void (*fn)(const struct clique *first, void *arg),
                           void *arg)
 {
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	fn(all, arg);
-	pthread_mutex_unlock(&lock);
 }
 
 /* End @child with the cause of its parent.  Ranks are numbered as in @child. */
@@ -135,32 +132,29 @@ void clique_tree_end(struct clique *q)
 {
 	struct clique *child;
 
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	for (child = q->children; child; child = child->next_child)
 		end_child(q, child);
-	pthread_mutex_unlock(&lock);
 }
 
 void clique_tree_adopt(struct clique *parent, struct clique *child)
 {
 	clique_get(parent);
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	child->parent = parent;
 	list_add(parent->children, child, next_child);
 	/* If the parent's reaper walked the list before the child was added,
 	 * the parent's cause was set even earlier, so this thread sees it. */
 	if (clique_cause(parent))
 		end_child(parent, child);
-	pthread_mutex_unlock(&lock);
 }
 
 void clique_tree_detach(struct clique *child)
 {
 	if (!child->parent)
 		return;
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	list_remove(child->parent->children, child, next_child);
-	pthread_mutex_unlock(&lock);
 }
 
 static bool is_at_locked(const struct clique *q, int state)
@@ -210,12 +204,8 @@ static int get_all_locked(struct clique *q, struct clique **out, int n,
 
 int clique_tree_get_all(struct clique *q, struct clique **out, int most)
 {
-	int n;
-
-	pthread_mutex_lock(&lock);
-	n = get_all_locked(q, out, 0, most);
-	pthread_mutex_unlock(&lock);
-	return n;
+	SCOPED_LOCK(&lock);
+	return get_all_locked(q, out, 0, most);
 }
 
 bool clique_tree_call(struct clique *q, void (*fn)(struct clique *q, void *arg),
@@ -245,12 +235,8 @@ static bool has_locked(const struct clique *q, const struct cohort_abort *end)
 
 bool clique_tree_has(const struct clique *q, const struct cohort_abort *end)
 {
-	bool has;
-
-	pthread_mutex_lock(&lock);
-	has = has_locked(q, end);
-	pthread_mutex_unlock(&lock);
-	return has;
+	SCOPED_LOCK(&lock);
+	return has_locked(q, end);
 }
 
 struct clique *clique_tree_first(const struct clique *parent)

@@ -14,6 +14,7 @@
  * of ranks, so each rank also sends an empty message to every other rank.
  */
 
+#include "base/scoped_lock.h"
 #include "base/thread.h"
 #include "base/util.h"
 #include "core/call.h"
@@ -225,9 +226,8 @@ static int connect_each(struct connection *c)
  * it. */
 static void mark_in_nccl(struct connection *c)
 {
-	pthread_mutex_lock(&c->lock);
+	SCOPED_LOCK(&c->lock);
 	c->abortable = true;
-	pthread_mutex_unlock(&c->lock);
 }
 
 /* Mark the thread as no longer in NCCL.  Return true if the communicators were

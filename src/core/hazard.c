@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/list.h"
+#include "base/scoped_lock.h"
 
 struct hazard {
 	/* Atomic; the announced communicator.  The store is a release and the
@@ -59,9 +60,8 @@ static void list_own(void)
 		atomic_store(&is_incomplete, true);
 		return;
 	}
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	list_add(all, &own, next);
-	pthread_mutex_unlock(&lock);
 }
 
 void hazard_announce(const struct cohort_comm *comm)

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/list.h"
 #include "base/process.h"
+#include "base/scoped_lock.h"
 #include "base/status.h"
 #include "base/thread.h"
 #include "base/util.h"
@@ -81,22 +82,17 @@ unsigned launch_lock_waiting(void)
 	const struct clique *q;
 	unsigned n;
 
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	n = launches->waiting + memory->waiting + connections->waiting;
 	for (q = turns; q; q = q->next_turn)
 		n += !q->has_turn;
-	pthread_mutex_unlock(&lock);
 	return n;
 }
 
 unsigned launch_lock_sections(void)
 {
-	unsigned n;
-
-	pthread_mutex_lock(&lock);
-	n = memory->inside;
-	pthread_mutex_unlock(&lock);
-	return n;
+	SCOPED_LOCK(&lock);
+	return memory->inside;
 }
 
 /* ---- with the lock held ----------------------------------------------- */
@@ -208,12 +204,11 @@ static void expire_stays(const struct side *s)
 	const uint64_t limit = atomic_load(&launch_lock_limit_ns);
 	struct side *occupied;
 
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	occupied = occupied_locked();
 	if (s->waiting && occupied && (occupied != s || s == connections) &&
 	    clock_now() >= clock_after(occupied->entered_ns, limit))
 		expire_locked(occupied);
-	pthread_mutex_unlock(&lock);
 }
 
 static bool is_admitted(const struct side *s, uint64_t admitted)
@@ -225,14 +220,11 @@ static bool is_admitted(const struct side *s, uint64_t admitted)
 /* Stop waiting.  Return false if the thread was admitted first. */
 static bool stop_waiting(struct side *s, uint64_t admitted)
 {
-	bool gave_up;
-
-	pthread_mutex_lock(&lock);
-	gave_up = !is_admitted(s, admitted);
-	if (gave_up)
-		stop_waiting_locked(s);
-	pthread_mutex_unlock(&lock);
-	return gave_up;
+	SCOPED_LOCK(&lock);
+	if (is_admitted(s, admitted))
+		return false;
+	stop_waiting_locked(s);
+	return true;
 }
 
 /* Wait to be admitted.  Return false if @q gets a cause first. */
@@ -274,7 +266,7 @@ static bool begin_turn(struct clique *q, bool is_new)
 	struct clique **at = &turns;
 	bool is_first = true;
 
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	for (; *at && *at != q; at = &(*at)->next_turn)
 		is_first = is_first && !must_follow(q, *at);
 	if (is_new && !*at) {
@@ -282,9 +274,7 @@ static bool begin_turn(struct clique *q, bool is_new)
 		*at = q;
 	}
 	q->has_turn = *at && is_first;
-	is_first = q->has_turn;
-	pthread_mutex_unlock(&lock);
-	return is_first;
+	return q->has_turn;
 }
 
 static void end_turn(struct clique *q)
@@ -365,12 +355,8 @@ static void end_stays_at_exit(void)
  * The thread was admitted when the side's counter exceeded @admitted. */
 static unsigned number_of(const struct side *s, uint64_t admitted)
 {
-	unsigned number;
-
-	pthread_mutex_lock(&lock);
-	number = admitted < s->admitted_at_expiry ? EXPIRED : s->newest;
-	pthread_mutex_unlock(&lock);
-	return number;
+	SCOPED_LOCK(&lock);
+	return admitted < s->admitted_at_expiry ? EXPIRED : s->newest;
 }
 
 /* Enter a side.  Return the number of the stay, or 0 if @q gets a cause first.
@@ -476,9 +462,8 @@ unsigned launch_lock_begin_connection(void)
 
 void launch_lock_end(unsigned number)
 {
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	leave_locked(number);
-	pthread_mutex_unlock(&lock);
 }
 
 int memory_section_enter(struct clique *q)

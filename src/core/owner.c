@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "base/process.h"
+#include "base/scoped_lock.h"
 #include "base/status.h"
 #include "base/thread.h"
 #include "core/clique.h"
@@ -199,13 +200,12 @@ void owner_forget(const struct clique *q)
 {
 	struct cohort_comm **at = &owned;
 
-	pthread_mutex_lock(&lock);
+	SCOPED_LOCK(&lock);
 	while (*at)
 		if ((*at)->clique == q)
 			unlink_locked(at);
 		else
 			at = &(*at)->thread.next_owned;
-	pthread_mutex_unlock(&lock);
 }
 
 void owner_keep(struct clique *q)
