@@ -175,13 +175,13 @@ static int refuse_batch(const struct cohort_comm *c, const struct op *op)
 }
 
 /*
- * Run @op, a call with one tensor, on the communicator's own stream, and wait
- * for it.  A communicator runs one such call at a time.  After COHORT_TIMED_OUT
+ * Run @op on one tensor, on the communicator's own stream, and wait until it is
+ * done.  A communicator runs one such call at a time.  After COHORT_TIMED_OUT
  * the operation continues in the staging memory, and the next call that needs
  * this memory waits for it.
  */
 static int call_on_host(struct cohort_comm *c, struct op *op,
-                        uint64_t timeout_ns)
+                        const struct cohort_tensor *tensor, uint64_t timeout_ns)
 {
 	uint64_t ticket;
 	int rc = comm_check(c);
@@ -189,6 +189,7 @@ static int call_on_host(struct cohort_comm *c, struct op *op,
 	if (rc != COHORT_OK)
 		return rc;
 	op->from_host = true;
+	op->tensors = tensor;
 	op->n = 1;
 	op->stream = c->stream;
 	if (batch_is_open(c))
@@ -216,115 +217,87 @@ static int call_on_host(struct cohort_comm *c, struct op *op,
 int cohort_all_reduce_host(struct cohort_comm *comm, void *data, size_t count,
                            int type, int op, uint64_t timeout_ns)
 {
-	const struct cohort_tensor t = { data, data, count, type };
-
 	return call_on_host(comm,
-	                    &(struct op){ .kind = OP_ALL_REDUCE,
-	                                  .redop = op,
-	                                  .tensors = &t },
+	                    &(struct op){ .kind = OP_ALL_REDUCE, .redop = op },
+	                    &(struct cohort_tensor){ data, data, count, type },
 	                    timeout_ns);
 }
 
 int cohort_broadcast_host(struct cohort_comm *comm, void *data, size_t count,
                           int type, int root, uint64_t timeout_ns)
 {
-	const struct cohort_tensor t = { data, data, count, type };
-
 	return call_on_host(comm,
-	                    &(struct op){ .kind = OP_BROADCAST,
-	                                  .root = root,
-	                                  .tensors = &t },
+	                    &(struct op){ .kind = OP_BROADCAST, .root = root },
+	                    &(struct cohort_tensor){ data, data, count, type },
 	                    timeout_ns);
 }
 
 int cohort_reduce_host(struct cohort_comm *comm, void *data, size_t count,
                        int type, int op, int root, uint64_t timeout_ns)
 {
-	const struct cohort_tensor t = { data, data, count, type };
-
-	return call_on_host(comm,
-	                    &(struct op){ .kind = OP_REDUCE,
-	                                  .redop = op,
-	                                  .root = root,
-	                                  .tensors = &t },
-	                    timeout_ns);
+	return call_on_host(
+		comm,
+		&(struct op){ .kind = OP_REDUCE, .redop = op, .root = root },
+		&(struct cohort_tensor){ data, data, count, type }, timeout_ns);
 }
 
 int cohort_all_gather_host(struct cohort_comm *comm, const void *send,
                            void *recv, size_t count, int type,
                            uint64_t timeout_ns)
 {
-	const struct cohort_tensor t = { send, recv, count, type };
-
-	return call_on_host(
-		comm, &(struct op){ .kind = OP_ALL_GATHER, .tensors = &t },
-		timeout_ns);
+	return call_on_host(comm, &(struct op){ .kind = OP_ALL_GATHER },
+	                    &(struct cohort_tensor){ send, recv, count, type },
+	                    timeout_ns);
 }
 
 int cohort_reduce_scatter_host(struct cohort_comm *comm, const void *send,
                                void *recv, size_t count, int type, int op,
                                uint64_t timeout_ns)
 {
-	const struct cohort_tensor t = { send, recv, count, type };
-
-	return call_on_host(comm,
-	                    &(struct op){ .kind = OP_REDUCE_SCATTER,
-	                                  .redop = op,
-	                                  .tensors = &t },
-	                    timeout_ns);
+	return call_on_host(
+		comm, &(struct op){ .kind = OP_REDUCE_SCATTER, .redop = op },
+		&(struct cohort_tensor){ send, recv, count, type }, timeout_ns);
 }
 
 int cohort_gather_host(struct cohort_comm *comm, const void *send, void *recv,
                        size_t count, int type, int root, uint64_t timeout_ns)
 {
-	const struct cohort_tensor t = { send, recv, count, type };
-
-	return call_on_host(
-		comm,
-		&(struct op){ .kind = OP_GATHER, .root = root, .tensors = &t },
-		timeout_ns);
+	return call_on_host(comm,
+	                    &(struct op){ .kind = OP_GATHER, .root = root },
+	                    &(struct cohort_tensor){ send, recv, count, type },
+	                    timeout_ns);
 }
 
 int cohort_scatter_host(struct cohort_comm *comm, const void *send, void *recv,
                         size_t count, int type, int root, uint64_t timeout_ns)
 {
-	const struct cohort_tensor t = { send, recv, count, type };
-
-	return call_on_host(
-		comm,
-		&(struct op){ .kind = OP_SCATTER, .root = root, .tensors = &t },
-		timeout_ns);
+	return call_on_host(comm,
+	                    &(struct op){ .kind = OP_SCATTER, .root = root },
+	                    &(struct cohort_tensor){ send, recv, count, type },
+	                    timeout_ns);
 }
 
 int cohort_all_to_all_host(struct cohort_comm *comm, const void *send,
                            void *recv, size_t count, int type,
                            uint64_t timeout_ns)
 {
-	const struct cohort_tensor t = { send, recv, count, type };
-
-	return call_on_host(
-		comm, &(struct op){ .kind = OP_ALL_TO_ALL, .tensors = &t },
-		timeout_ns);
+	return call_on_host(comm, &(struct op){ .kind = OP_ALL_TO_ALL },
+	                    &(struct cohort_tensor){ send, recv, count, type },
+	                    timeout_ns);
 }
 
 int cohort_send_host(struct cohort_comm *comm, const void *send, size_t count,
                      int type, int peer, uint64_t timeout_ns)
 {
-	const struct cohort_tensor t = { send, NULL, count, type };
-
-	return call_on_host(
-		comm,
-		&(struct op){ .kind = OP_SEND, .root = peer, .tensors = &t },
-		timeout_ns);
+	return call_on_host(comm, &(struct op){ .kind = OP_SEND, .root = peer },
+	                    &(struct cohort_tensor){ send, NULL, count, type },
+	                    timeout_ns);
 }
 
 int cohort_recv_host(struct cohort_comm *comm, void *recv, size_t count,
                      int type, int peer, uint64_t timeout_ns)
 {
-	const struct cohort_tensor t = { NULL, recv, count, type };
-
-	return call_on_host(
-		comm,
-		&(struct op){ .kind = OP_RECV, .root = peer, .tensors = &t },
-		timeout_ns);
+	return call_on_host(comm, &(struct op){ .kind = OP_RECV, .root = peer },
+	                    &(struct cohort_tensor){ NULL, recv, count, type },
+	                    timeout_ns);
 }
