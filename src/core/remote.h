@@ -101,7 +101,8 @@ struct remote_rank {
 
 	/* If the rank has called a collective of another communicator before
 	 * this one, or waits for it instead: that collective, and the ranks
-	 * that are in both communicators.  Otherwise .identity is 0. */
+	 * that are in both communicators.  If two threads of the rank have made
+	 * the two calls, only .identity is set.  Otherwise .identity is 0. */
 	struct missing before;
 	uint64_t members[COHORT_RANK_WORDS];
 

@@ -160,6 +160,26 @@ struct search {
 	const struct clique *q;
 };
 
+/* Return true if every rank that has not called the front collective had called
+ * in @other, or is blamed for the order.  A rank that had not called in @other
+ * does not wait because of the order. */
+static bool explains_absence(const struct snapshot *s,
+                             const struct clique *other,
+                             const struct cohort_cause *cause)
+{
+	const struct rank_snapshot *r;
+	const struct cohort_comm *c;
+
+	for (r = s->ranks; r < s->ranks + s->size; r++) {
+		c = r->joined ? NULL : comm_on_device(other, r->device);
+		if (!r->joined &&
+		    !(c && (rank_set_has(cause->joined, c->rank) ||
+		            rank_set_has(cause->missing, c->rank))))
+			return false;
+	}
+	return true;
+}
+
 /* Record a crossing that has ended the other group before this snapshot. */
 static void visit_ended(const struct search *find, const struct clique *other,
                         const struct cohort_cause *cause)
@@ -167,7 +187,8 @@ static void visit_ended(const struct search *find, const struct clique *other,
 	struct crossing *x = &find->s->crossing;
 
 	if (!is_crossing_end(other, cause) ||
-	    cause->time_ns < first_arrival(find->s))
+	    cause->time_ns < first_arrival(find->s) ||
+	    (cause->rank >= 0 && !explains_absence(find->s, other, cause)))
 		return;
 	x->exists = true;
 	if (cause->rank >= 0)
@@ -205,13 +226,15 @@ static void find_members(const struct clique *q, const struct clique *other,
 
 /* Return true if the rank has called the front collective of this communicator
  * before the other communicator's, or without it.  If @there is true, return
- * true for the opposite order. */
+ * true for the opposite order.  If two threads of the rank have made the two
+ * calls, neither thread waits for the other, so the rank has no order. */
 static bool is_ordered(const struct crossing_side *side, bool there)
 {
 	const uint64_t first = there ? side->there_ns : side->here_ns;
 	const uint64_t second = there ? side->here_ns : side->there_ns;
 
-	return side->there >= 0 && first && (!second || first < second);
+	return side->there >= 0 && first &&
+	       (!second || (side->is_one_thread && first < second));
 }
 
 static void find_order_here(struct snapshot *s, const struct clique *other)
@@ -267,7 +290,7 @@ static void visit(const struct clique *other, void *arg)
 		front = snapshot_front(other);
 	if (!front)
 		return;
-	all_joined = s->all_joined && all_have_called(other, front);
+	all_joined = snapshot_has_all(s) && all_have_called(other, front);
 	for (i = 0; i < s->size; i++) {
 		side = side_of(&s->ranks[i], other, front);
 		if (first.there < 0 && is_first(&side, all_joined))
@@ -310,7 +333,7 @@ static void take_reported(struct search *find)
 	struct crossing *x = &find->s->crossing;
 	int i;
 
-	while (r < end && !r->before.identity)
+	while (r < end && !r->before.number)
 		r++;
 	if (r == end)
 		return;
@@ -402,6 +425,10 @@ static void visit_hold(const struct clique *other, void *arg)
 
 	if (!h->exists && cause && !h->rank->joined)
 		visit_hold_ended(h, other, cause);
+	/* Two threads have called in both, so the rank counts on no side. */
+	if (h->rank->joined && side.there >= 0 && side.there_ns &&
+	    !side.is_one_thread && !h->out->before.identity)
+		h->out->before.identity = other->identity;
 	if (!is_ordered(&side, true) ||
 	    (!h->rank->joined && !side.is_held_there))
 		return;

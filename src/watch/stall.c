@@ -585,8 +585,9 @@ void stall_front(const struct snapshot *s, struct cohort_verdict *v)
 		add_others(s, v);
 	if (stall_is_minority(s, v))
 		blame_nobody(v);
-	else if (!is_found && !s->all_joined)
-		is_found = blame_gone(s, v) || blame_lock_holder(s, v);
+	else if (!s->all_joined)
+		is_found |= blame_gone(s, v) ||
+		            (!is_found && blame_lock_holder(s, v));
 	if (!is_found && !blame_order(s, v))
 		stall_blame_culprits(s, v);
 	if (v->rank >= 0 && v->world_rank < 0)

@@ -412,6 +412,169 @@ Test(waits, ranks_blamed_in_a_split_are_missing_in_its_group)
 	cr_assert_eq(cause.missing[0], 10, "%s", cause.text);
 }
 
+/* ---- orders that are not the cause -------------------------------------- */
+
+/* Split a communicator from @c without a deadline. */
+static struct cohort_comm *split_patiently(struct cohort_comm *c)
+{
+	const struct cohort_deadlines patient = { .join_ns = RANKS_SOON,
+		                                  .exec_ns = RANKS_SOON };
+	struct cohort_comm *child;
+
+	ranks_must(cohort_deadline_push(c, &patient), "push");
+	ranks_must(cohort_comm_split(c, 0, 0, &child), "split");
+	ranks_must(cohort_deadline_pop(c), "pop");
+	ranks_must(cohort_deadline_push(child, &patient), "push");
+	return child;
+}
+
+/* Make no call until the group has ended. */
+static int hang(struct cohort_comm *c)
+{
+	struct cohort_abort *handle = cohort_comm_abort_handle(c);
+
+	while (!cohort_abort_fired(handle))
+		sched_yield();
+	cohort_abort_put(handle);
+	return 0;
+}
+
+static int until_stalled(struct cohort_comm *c)
+{
+	return cohort_synchronize(c, RANKS_SOON) == COHORT_STALLED ? 0 : 1;
+}
+
+/* Rank 1 queues its two calls in another order, on two streams, so it would not
+ * wait.  The last rank hangs. */
+static int queued_but_last_hangs(struct cohort_comm *c, void *user)
+{
+	const int rank = cohort_comm_rank(c);
+	struct cohort_comm *other = split_patiently(c);
+
+	(void)user;
+	if (rank == 4)
+		return hang(c);
+	ranks_sum(rank == 1 ? other : c, &values[rank]);
+	ranks_sum(rank == 1 ? c : other, &more[rank]);
+	return until_stalled(c);
+}
+
+Test(waits, rank_that_hangs_is_named_although_queued_orders_differ)
+{
+	ranks_launch_ahead();
+	stall(5, queued_but_last_hangs, NULL);
+	cr_assert_eq(cause.kind, COHORT_VERDICT_OUTSIDE, "%s", cause.text);
+	cr_assert_eq(cause.rank, 4, "%s", cause.text);
+	cr_assert_eq(cause.missing[0], 16, "%s", cause.text);
+}
+
+/* Ranks 1 and 2 call first in the other communicator, and the last rank leaves
+ * without a call. */
+static int last_leaves(struct cohort_comm *c, void *user)
+{
+	const int rank = cohort_comm_rank(c);
+	struct cohort_comm *other = split_patiently(c);
+
+	(void)user;
+	if (rank == 1 || rank == 2)
+		c = other;
+	if (rank < 4)
+		ranks_sum(c, &values[rank]);
+	spread_wait(&have_called, 5);
+	return rank < 4 ? until_stalled(c) : 0;
+}
+
+Test(waits, rank_that_has_left_is_named_although_orders_differ)
+{
+	ranks_launch_ahead();
+	stall(5, last_leaves, NULL);
+	cr_assert_eq(cause.kind, COHORT_VERDICT_LEFT, "%s", cause.text);
+	cr_assert_eq(cause.rank, 4, "%s", cause.text);
+	cr_assert_eq(cause.missing[0], 16, "%s", cause.text);
+}
+
+/* Rank 1 has recovered from the end of a communicator that it used in another
+ * order, and waits with ranks 0, 2 and 3 for the last rank, which hangs. */
+static int recovered_but_last_hangs(struct cohort_comm *c, void *user)
+{
+	const struct cohort_deadlines soon = { .join_ns = SHORT },
+				      later = { .join_ns = 4 * SHORT };
+	const int rank = cohort_comm_rank(c);
+	struct cohort_comm *first = split_patiently(c);
+	struct cohort_comm *second = split_patiently(c);
+
+	(void)user;
+	if (rank == 4)
+		return hang(c);
+	ranks_must(cohort_deadline_push(c, &later), "push");
+	ranks_sum(c, &values[rank]);
+	if (rank == 1)
+		first = second;
+	ranks_must(cohort_deadline_push(first, &soon), "push");
+	ranks_sum(first, &more[rank]);
+	if (cohort_synchronize(first, RANKS_SOON) != COHORT_STALLED)
+		return 1;
+	return until_stalled(c);
+}
+
+Test(waits, rank_that_hangs_is_named_although_a_split_ended_by_an_order)
+{
+	ranks_launch_ahead();
+	stall(5, recovered_but_last_hangs, NULL);
+	cr_assert_eq(cause.kind, COHORT_VERDICT_OUTSIDE, "%s", cause.text);
+	cr_assert_eq(cause.rank, 4, "%s", cause.text);
+	cr_assert_eq(cause.missing[0], 16, "%s", cause.text);
+}
+
+struct second_thread {
+	struct cohort_comm *c;
+	atomic_bool has_called;
+};
+
+static void *sum_elsewhere(void *arg)
+{
+	struct second_thread *t = arg;
+
+	ranks_sum(t->c, &more[1]);
+	atomic_store(&t->has_called, true);
+	cohort_synchronize(t->c, RANKS_SOON);
+	return NULL;
+}
+
+/* Rank 3 calls only in the other communicator.  Two threads of rank 1 call in
+ * both, first in the other one.  All other ranks call only in @c. */
+static int two_threads_call(struct cohort_comm *c, void *user)
+{
+	const int rank = cohort_comm_rank(c);
+	struct second_thread second = { .c = split_patiently(c) };
+	pthread_t thread;
+	int rc;
+
+	(void)user;
+	if (rank == 1) {
+		cr_assert_eq(pthread_create(&thread, NULL, sum_elsewhere,
+		                            &second),
+		             0);
+		while (!atomic_load(&second.has_called))
+			sched_yield();
+	}
+	if (rank == 3)
+		c = second.c;
+	ranks_sum(c, &values[rank]);
+	rc = until_stalled(c);
+	if (rank == 1)
+		pthread_join(thread, NULL);
+	return rc;
+}
+
+Test(waits, rank_whose_threads_call_in_two_communicators_has_no_order)
+{
+	ranks_launch_ahead();
+	stall(5, two_threads_call, NULL);
+	cr_assert_eq(cause.rank, 3, "%s", cause.text);
+	cr_assert_eq(cause.missing[0], 8, "%s", cause.text);
+}
+
 /* ---- chains ------------------------------------------------------------- */
 
 /* Rank 0 waits for rank 1 in a child communicator. Rank 1 waits for a message
