@@ -160,23 +160,33 @@ struct search {
 	const struct clique *q;
 };
 
-/* Return true if every rank that has not called the front collective had called
- * in @other, or is blamed for the order.  A rank that had not called in @other
+/* Return true if the rank on @device had called the collective of @other with
+ * which @cause is concerned, or is blamed for the order.  Otherwise, the rank
  * does not wait because of the order. */
+static bool is_concerned(const struct clique *other,
+                         const struct cohort_cause *cause, int device)
+{
+	const struct cohort_comm *c = comm_on_device(other, device);
+
+	return c && (agree_called(c) >= cause->collective ||
+	             rank_set_has(cause->missing, c->rank));
+}
+
+/* Return true if the order explains why ranks have not called the front
+ * collective. */
 static bool explains_absence(const struct snapshot *s,
                              const struct clique *other,
                              const struct cohort_cause *cause)
 {
 	const struct rank_snapshot *r;
-	const struct cohort_comm *c;
+	const struct remote_rank *x;
 
-	for (r = s->ranks; r < s->ranks + s->size; r++) {
-		c = r->joined ? NULL : comm_on_device(other, r->device);
-		if (!r->joined &&
-		    !(c && (rank_set_has(cause->joined, c->rank) ||
-		            rank_set_has(cause->missing, c->rank))))
+	for (r = s->ranks; r < s->ranks + s->size; r++)
+		if (!r->joined && !is_concerned(other, cause, r->device))
 			return false;
-	}
+	for (x = s->remote; x < s->remote + s->remote_count; x++)
+		if (!x->joined && !x->waits && x->kind != COHORT_VERDICT_ORDER)
+			return false;
 	return true;
 }
 
@@ -188,7 +198,8 @@ static void visit_ended(const struct search *find, const struct clique *other,
 
 	if (!is_crossing_end(other, cause) ||
 	    cause->time_ns < first_arrival(find->s) ||
-	    (cause->rank >= 0 && !explains_absence(find->s, other, cause)))
+	    ((cause->rank >= 0 || find->s->all_joined) &&
+	     !explains_absence(find->s, other, cause)))
 		return;
 	x->exists = true;
 	if (cause->rank >= 0)
@@ -272,19 +283,32 @@ static void find_order_elsewhere(struct snapshot *s)
 	}
 }
 
+/* Return true if most of the ranks that are in both communicators use them in
+ * the same order. */
+static bool has_majority(const struct crossing *x)
+{
+	const int n = rank_set_count(x->members);
+
+	return 2 * rank_set_count(x->here_first) > n ||
+	       2 * rank_set_count(x->there_first) > n;
+}
+
+/* Record a crossing with @other.  If several communicators cross, prefer one
+ * whose ranks have an order of the majority. */
 static void visit(const struct clique *other, void *arg)
 {
 	const struct search *find = arg;
 	struct snapshot *s = find->s;
 	struct crossing *x = &s->crossing;
+	const struct crossing old = *x;
 	uint64_t front = 0;
 	struct crossing_side side, first = { .there = -1 }, second = first;
 	bool all_joined;
 	int i;
 
-	if (x->exists)
+	if (x->exists && (*x->ended || has_majority(x)))
 		return;
-	if (clique_cause(other))
+	if (!x->exists && clique_cause(other))
 		visit_ended(find, other, clique_cause(other));
 	else if (!cause_or_closing(other->end))
 		front = snapshot_front(other);
@@ -300,14 +324,19 @@ static void visit(const struct clique *other, void *arg)
 	}
 	if (first.there < 0 || second.there < 0)
 		return;
-	x->exists = true;
-	x->identity = other->identity;
-	x->collective = front;
-	x->first = first;
-	x->second = second;
+	*x = (struct crossing){
+		.exists = true,
+		.identity = other->identity,
+		.collective = front,
+		.first = first,
+		.second = second,
+	};
 	snprintf(x->group, sizeof(x->group), "%s", other->name);
 	find_members(find->q, other, x->members);
 	find_order_here(s, other);
+	find_order_elsewhere(s);
+	if (old.exists && !has_majority(x))
+		*x = old;
 }
 
 /* Add what this process knows of the communicator that ranks of other processes
@@ -344,6 +373,7 @@ static void take_reported(struct search *find)
 		if (find->s->ranks[i].joined)
 			rank_set_add(x->here_first, find->s->ranks[i].rank);
 	clique_tree_visit(find->q, visit_reported, find);
+	find_order_elsewhere(find->s);
 }
 
 void crossing_take(struct snapshot *s, const struct clique *q)
@@ -356,8 +386,6 @@ void crossing_take(struct snapshot *s, const struct clique *q)
 	clique_tree_visit(q, visit, &find);
 	if (!s->crossing.exists)
 		take_reported(&find);
-	if (s->crossing.identity)
-		find_order_elsewhere(s);
 }
 
 struct hold {
@@ -397,7 +425,8 @@ static void visit_hold_ended(struct hold *h, const struct clique *other,
 	struct rank_snapshot r;
 	int i;
 
-	if (!is_crossing_end(other, cause))
+	if (!is_crossing_end(other, cause) ||
+	    !is_concerned(other, cause, h->rank->device))
 		return;
 	for (i = 0; i < h->here->size && !h->exists; i++) {
 		snapshot_part(&r, &h->here->comms[i], h->collective);
