@@ -354,26 +354,32 @@ static void visit_reported(const struct clique *other, void *arg)
 }
 
 /* If a rank of another process has called in another communicator first, record
- * this communicator, and the orders of all ranks. */
+ * this communicator, and the orders of all ranks.  If there are several, prefer
+ * one in which most ranks have the same order. */
 static void take_reported(struct search *find)
 {
-	const struct remote_rank *r = find->s->remote;
-	const struct remote_rank *end = r + find->s->remote_count;
-	struct crossing *x = &find->s->crossing;
+	const struct snapshot *s = find->s;
+	const struct remote_rank *r = s->remote, *end = r + s->remote_count;
+	struct crossing *x = &find->s->crossing, old;
 	int i;
 
-	while (r < end && !r->before.number)
-		r++;
-	if (r == end)
-		return;
-	x->identity = r->before.identity;
-	x->collective = r->before.number;
-	memcpy(x->members, r->members, sizeof(x->members));
-	for (i = 0; i < find->s->size; i++)
-		if (find->s->ranks[i].joined)
-			rank_set_add(x->here_first, find->s->ranks[i].rank);
-	clique_tree_visit(find->q, visit_reported, find);
-	find_order_elsewhere(find->s);
+	for (; r < end && !(x->identity && has_majority(x)); r++) {
+		if (!r->before.number || r->before.identity == x->identity)
+			continue;
+		old = *x;
+		*x = (struct crossing){
+			.identity = r->before.identity,
+			.collective = r->before.number,
+		};
+		memcpy(x->members, r->members, sizeof(x->members));
+		for (i = 0; i < s->size; i++)
+			if (s->ranks[i].joined)
+				rank_set_add(x->here_first, s->ranks[i].rank);
+		clique_tree_visit(find->q, visit_reported, find);
+		find_order_elsewhere(find->s);
+		if (old.identity && !has_majority(x))
+			*x = old;
+	}
 }
 
 void crossing_take(struct snapshot *s, const struct clique *q)

@@ -290,9 +290,6 @@ struct waits {
 	int link_count; /* 0 if none of the awaited ranks waits for another */
 	struct wait_link links[WAITS_LINKS];
 	bool is_cycle; /* the links form a cycle */
-	/* True if the cycle consists of a collective in this communicator and
-	 * one in another. */
-	bool is_crossing;
 };
 
 /* A chain of waits that is followed through other processes.  It starts at an

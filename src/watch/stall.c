@@ -530,13 +530,13 @@ const struct remote_rank *stall_remote_process(const struct snapshot *s,
 
 /* ---- the front collective ----------------------------------------------- */
 
-/* If ranks in other processes use this communicator and another one in a
- * different order from most ranks, blame them and return true. */
+/* If ranks wait in a cycle, and some use this communicator and another one in a
+ * different order from most ranks, blame these and return true. */
 static bool blame_order(const struct snapshot *s, struct cohort_verdict *v)
 {
 	struct cohort_verdict odd = *v;
 
-	if (!s->waits.is_crossing || !s->all_joined || !blame_odd(s, &odd))
+	if (!s->waits.is_cycle || !s->all_joined || !blame_odd(s, &odd))
 		return false;
 	*v = odd;
 	return true;
@@ -585,7 +585,7 @@ void stall_front(const struct snapshot *s, struct cohort_verdict *v)
 		add_others(s, v);
 	if (stall_is_minority(s, v))
 		blame_nobody(v);
-	else if (!s->all_joined)
+	else if (!s->all_joined || is_found)
 		is_found |= blame_gone(s, v) ||
 		            (!is_found && blame_lock_holder(s, v));
 	if (!is_found && !blame_order(s, v))

@@ -291,9 +291,6 @@ static void end_in_cycle(struct walk *k, int i)
 	waits_fill(w, m, world);
 	w->is_cycle = true;
 	k->t->returns = !i;
-	w->is_crossing = !i && k->n == 2 && !m->is_transfer &&
-	                 !k->steps[1].m.is_transfer &&
-	                 m->identity != k->steps[1].m.identity;
 }
 
 /* Record the operation that the trail has reached.  Return false if the trail

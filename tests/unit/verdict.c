@@ -1785,7 +1785,7 @@ Test(verdict, verdict_blames_a_remote_rank_that_uses_another_order)
 {
 	rank_3_waits_for(0);
 	s.waits.culprit_count = 0;
-	s.waits.is_cycle = s.waits.is_crossing = true;
+	s.waits.is_cycle = true;
 	order_of_rank_3_differs();
 	stalled();
 	cr_assert_eq(out.v.kind, COHORT_VERDICT_ORDER);
@@ -1801,6 +1801,21 @@ Test(verdict, verdict_blames_a_remote_rank_that_uses_another_order)
 	cr_assert_eq(out.v.kind, COHORT_VERDICT_CYCLE);
 	cr_assert_eq(out.v.rank, -1);
 	cr_assert_eq(out.v.missing[0], 0);
+}
+
+/* The order of the other ranks may be a consequence. */
+Test(verdict, verdict_blames_a_remote_rank_that_left_before_an_order)
+{
+	given_remote(3);
+	order_of_rank_3_differs();
+	s.crossing.exists = true;
+	s.others_miss = true;
+	remote[0].joined = 0;
+	remote[0].kind = COHORT_VERDICT_LEFT;
+	stalled();
+	cr_assert_eq(out.v.kind, COHORT_VERDICT_LEFT, "%s", out.text);
+	cr_assert_eq(out.v.rank, 2, "%s", out.text);
+	cr_assert_eq(out.v.missing[0], 4);
 }
 
 /* Another process has found that its ranks call in different orders. */
