@@ -67,9 +67,6 @@ static const struct small_format e5m2_format = {
 /* The exponent @e as a bit field of an f32. */
 #define F32_EXPONENT(e) ((127 + (e)) << 23)
 
-/* A level (see reduce_levels.h) whose CPU has instructions for these operations
- * defines the functions itself. */
-#ifndef LEVEL_LESSER
 INLINE i32v i32_lesser(i32v a, i32v b)
 {
 	return PICK(a < b, a, b);
@@ -79,7 +76,6 @@ INLINE i32v i32_greater(i32v a, i32v b)
 {
 	return PICK(a > b, a, b);
 }
-#endif
 
 /*
  * Widen @x, one code in each lane, to f32.  For a normal number, only the
@@ -128,6 +124,9 @@ INLINE u32v small_narrow(f32v x, struct small_format f)
 /*
  * Replace every NaN with the same quiet NaN.  Otherwise, the payload of a sum
  * of NaNs would depend on the order in which the compiler puts the operands.
+ *
+ * A level (see reduce_levels.h) whose CPU has instructions for these functions
+ * defines them itself.
  */
 #ifndef LEVEL_ONE_NAN
 INLINE f32v f32_one_nan(f32v x)

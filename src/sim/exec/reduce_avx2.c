@@ -26,18 +26,6 @@
 
 #include "sim/exec/vectors.h"
 
-#define LEVEL_LESSER
-
-INLINE i32v i32_lesser(i32v a, i32v b)
-{
-	return (i32v)_mm256_min_epi32((__m256i)a, (__m256i)b);
-}
-
-INLINE i32v i32_greater(i32v a, i32v b)
-{
-	return (i32v)_mm256_max_epi32((__m256i)a, (__m256i)b);
-}
-
 /* Replace NaNs only if there are any, because the check is cheaper than the
  * replacement. */
 #define LEVEL_ONE_NAN

@@ -13,13 +13,13 @@
 
 #ifdef __clang__
 #pragma clang attribute push(                                                  \
-	__attribute__((target(                                                 \
-		"avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512bf16"))), \
+	__attribute__((                                                        \
+		target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16"))),     \
 	apply_to = function)
 #elif defined(REDUCE_AVX512_BF16)
-#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512bf16")
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")
 #else
-#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi")
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl")
 #endif
 
 #define LEVEL reduce_avx512
@@ -51,18 +51,6 @@ INLINE f64v f64_one_nan(f64v x)
 
 	return (f64v)_mm512_fixupimm_pd(nan, (__m512d)x,
 	                                _mm512_set1_epi64(FIX_NANS), 0);
-}
-
-#define LEVEL_LESSER
-
-INLINE i32v i32_lesser(i32v a, i32v b)
-{
-	return (i32v)_mm512_min_epi32((__m512i)a, (__m512i)b);
-}
-
-INLINE i32v i32_greater(i32v a, i32v b)
-{
-	return (i32v)_mm512_max_epi32((__m512i)a, (__m512i)b);
 }
 
 #include "sim/exec/convert.h"
@@ -116,80 +104,6 @@ INLINE void part_store(char *to, const void *x, size_t size, size_t bytes)
 	}
 }
 #endif
-
-/*
- * Widen bytes by table lookup, with an instruction of AVX512_VBMI.  Every 8-bit
- * float is also a bf16 value: the tables hold the upper and lower bytes of the
- * bf16 values, indexed by the 8-bit float without its sign.
- */
-#define LEVEL_WIDEN_BYTES
-
-#define E4M3(c)                                                                \
-	((c) == 127 ? 0x7fc0                                                   \
-	 : (c) > 7  ? ((c) << 4) + (120 << 7)                                  \
-	 : (c) > 3  ? ((c) << 5) + (119 << 7)                                  \
-	 : (c) > 1  ? ((c) << 6) + (118 << 7)                                  \
-	            : (c) * (118 << 7))
-#define E5M2(c)                                                                \
-	((c) > 124    ? 0x7fc0                                                 \
-	 : (c) == 124 ? 0x7f80                                                 \
-	 : (c) > 3    ? ((c) << 5) + (112 << 7)                                \
-	 : (c) > 1    ? ((c) << 6) + (111 << 7)                                \
-	              : (c) * (111 << 7))
-
-#define LOW(format, c) (uint8_t)(format(c))
-#define HIGH(format, c) (uint8_t)(format(c) >> 8)
-#define X4(half, format, c)                                                    \
-	half(format, c), half(format, (c) + 1), half(format, (c) + 2),         \
-		half(format, (c) + 3)
-#define X16(half, format, c)                                                   \
-	X4(half, format, c), X4(half, format, (c) + 4),                        \
-		X4(half, format, (c) + 8), X4(half, format, (c) + 12)
-#define X64(half, format, c)                                                   \
-	X16(half, format, c), X16(half, format, (c) + 16),                     \
-		X16(half, format, (c) + 32), X16(half, format, (c) + 48)
-
-static const u8v e4m3_low[2] = { { X64(LOW, E4M3, 0) },
-	                         { X64(LOW, E4M3, 64) } };
-static const u8v e4m3_high[2] = { { X64(HIGH, E4M3, 0) },
-	                          { X64(HIGH, E4M3, 64) } };
-static const u8v e5m2_low[2] = { { X64(LOW, E5M2, 0) },
-	                         { X64(LOW, E5M2, 64) } };
-static const u8v e5m2_high[2] = { { X64(HIGH, E5M2, 0) },
-	                          { X64(HIGH, E5M2, 64) } };
-
-INLINE u16v look_up(const u8v table[2], u8v x)
-{
-	return (u16v)_mm512_permutex2var_epi8((__m512i)table[0], (__m512i)x,
-	                                      (__m512i)table[1]);
-}
-
-INLINE struct quad widen_by(const u8v low_table[2], const u8v high_table[2],
-                            u8v x)
-{
-	const u16v sign = (u16v)(x & 0x80);
-	const u16v low = look_up(low_table, x);
-	const u16v high = look_up(high_table, x) | sign;
-	const u32v even = (u32v)(high << 8 | (low & 0xff));
-	const u32v odd = (u32v)((high & 0xff00) | low >> 8);
-
-	return (struct quad){
-		(f32v)(even << 16),
-		(f32v)(odd << 16),
-		(f32v)(even & 0xffff0000),
-		(f32v)(odd & 0xffff0000),
-	};
-}
-
-INLINE struct quad e4m3_widen(u8v x)
-{
-	return widen_by(e4m3_low, e4m3_high, x);
-}
-
-INLINE struct quad e5m2_widen(u8v x)
-{
-	return widen_by(e5m2_low, e5m2_high, x);
-}
 
 #include "sim/exec/reduce_loops.h"
 

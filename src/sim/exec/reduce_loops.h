@@ -52,7 +52,6 @@ INLINE u16v f16_narrow(struct pair x)
 }
 #endif
 
-#ifndef LEVEL_WIDEN_BYTES
 #define DEFINE_WIDEN_BYTES(name)                                               \
 	INLINE struct quad name##_widen(u8v x)                                 \
 	{                                                                      \
@@ -68,7 +67,6 @@ INLINE u16v f16_narrow(struct pair x)
 
 DEFINE_WIDEN_BYTES(e4m3)
 DEFINE_WIDEN_BYTES(e5m2)
-#endif
 
 #define DEFINE_NARROW_BYTES(name)                                              \
 	INLINE u8v name##_narrow(struct quad x)                                \
