@@ -141,12 +141,7 @@ static void *poller_main(void *arg)
 
 static void init_wake(void)
 {
-	pthread_condattr_t monotonic;
-
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&wake, &monotonic);
-	pthread_condattr_destroy(&monotonic);
+	clock_cond_init(&wake);
 }
 
 static bool start(void)

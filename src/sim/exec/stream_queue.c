@@ -54,17 +54,6 @@ bool stream_has_blocking(int device)
 	return load_acquire(&blocking_streams[device]);
 }
 
-static void stream_init(struct stream *s)
-{
-	pthread_condattr_t attr;
-
-	lock_init(&s->lock);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&s->wake, &attr);
-	pthread_condattr_destroy(&attr);
-}
-
 static struct stream *stream_create_locked(int device, bool blocking,
                                            bool is_legacy)
 {
@@ -76,7 +65,8 @@ static struct stream *stream_create_locked(int device, bool blocking,
 		s = calloc(1, sizeof(*s));
 		if (!s)
 			return NULL;
-		stream_init(s);
+		lock_init(&s->lock);
+		clock_cond_init(&s->wake);
 		s->next = all;
 		all = s;
 	}
