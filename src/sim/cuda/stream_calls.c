@@ -183,36 +183,21 @@ static cudaError_t stream_fact(cudaStream_t stream, const void *out,
 	return cudaSuccess;
 }
 
-cudaError_t host_cudaStreamGetFlags(cudaStream_t stream, unsigned int *flags)
-{
-	struct stream *s;
-	cudaError_t error = stream_fact(stream, flags, &s);
+#define STREAM_FACT(function, type, value)                                     \
+	cudaError_t host_##function(cudaStream_t stream, type *out)            \
+	{                                                                      \
+		struct stream *s;                                              \
+		cudaError_t error = stream_fact(stream, out, &s);              \
+                                                                               \
+		if (error == cudaSuccess)                                      \
+			*out = (value);                                        \
+		return error;                                                  \
+	}
 
-	if (error == cudaSuccess)
-		*flags =
-			s->blocking ? cudaStreamDefault : cudaStreamNonBlocking;
-	return error;
-}
-
-cudaError_t host_cudaStreamGetPriority(cudaStream_t stream, int *priority)
-{
-	struct stream *s;
-	cudaError_t error = stream_fact(stream, priority, &s);
-
-	if (error == cudaSuccess)
-		*priority = s->priority;
-	return error;
-}
-
-cudaError_t host_cudaStreamGetId(cudaStream_t stream, unsigned long long *id)
-{
-	struct stream *s;
-	cudaError_t error = stream_fact(stream, id, &s);
-
-	if (error == cudaSuccess)
-		*id = s->id;
-	return error;
-}
+STREAM_FACT(cudaStreamGetFlags, unsigned int,
+            s->blocking ? cudaStreamDefault : cudaStreamNonBlocking)
+STREAM_FACT(cudaStreamGetPriority, int, s->priority)
+STREAM_FACT(cudaStreamGetId, unsigned long long, s->id)
 
 /* As in CUDA, a query during a capture invalidates the capture. */
 cudaError_t host_cudaStreamGetDevice(cudaStream_t stream, int *device)
