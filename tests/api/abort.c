@@ -38,7 +38,7 @@ TestSuite(handle, .init = open_two, .fini = close_two, .timeout = 60);
 static void in_turn(void)
 {
 	close_two();
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 	group = ranks_ahead(2, NULL, comms);
 	handle = cohort_comm_abort_handle(comms[1]);
 }
@@ -62,7 +62,7 @@ Test(handle, firing_an_abort_handle_ends_operations_in_flight, .init = in_turn)
 		"aborted: the supervisor says so; when the group ended: rank "
 		"0 in all_reduce of 1 int32, sum (collective 1); rank "
 		"1 without a call so far");
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(handle, abort_handle_can_be_fired_only_once)
@@ -70,7 +70,7 @@ Test(handle, abort_handle_can_be_fired_only_once)
 	cr_assert_eq(cohort_abort_fire(handle, "first"), COHORT_OK);
 	cr_assert_eq(cohort_abort_fire(handle, "second"), COHORT_ALREADY);
 	cr_assert_eq(cohort_group_abort(group, "third"), COHORT_ALREADY);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(handle, abort_handle_reports_an_abort_by_another_call)
@@ -78,12 +78,12 @@ Test(handle, abort_handle_reports_an_abort_by_another_call)
 	cr_assert_eq(cohort_group_abort(group, NULL), COHORT_OK);
 	cr_assert_eq(cohort_abort_fired(handle), 1);
 	cr_assert_eq(cohort_abort_fire(handle, NULL), COHORT_ALREADY);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(handle, abort_handle_outlives_its_group)
 {
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 	cr_assert_eq(cohort_abort_fired(handle), 0);
 	cr_assert_eq(cohort_abort_fire(handle, "too late"), COHORT_ALREADY);
 	cr_assert_eq(cohort_abort_fired(handle), 0);
@@ -94,7 +94,7 @@ Test(handle, abort_handle_of_a_closed_communicator_still_fires)
 	cr_assert_eq(cohort_comm_close(comms[1]), COHORT_OK);
 	cr_assert_eq(cohort_abort_fire(handle, NULL), COHORT_OK);
 	cr_assert_eq(cohort_barrier(comms[0], NULL, NULL), COHORT_ABORTED);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(handle, abort_reason_is_cut_to_200_bytes)
@@ -108,7 +108,7 @@ Test(handle, abort_reason_is_cut_to_200_bytes)
 	cohort_group_cause(group, &cause);
 	cr_assert_eq(strspn(cause.text + strlen("aborted: "), "x"), 197);
 	expect_ending(cause.text + strlen("aborted: ") + 197, "...");
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(handle, abort_handle_calls_tolerate_null)
@@ -118,7 +118,7 @@ Test(handle, abort_handle_calls_tolerate_null)
 	cr_assert_eq(cohort_abort_fire(NULL, NULL), COHORT_INVALID);
 	cr_assert_eq(cohort_abort_fired(NULL), 0);
 	cohort_abort_put(NULL);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 static void on_signal(int number)
@@ -147,7 +147,7 @@ Test(handle, signal_handler_can_abort_the_call_that_it_interrupts)
 	pthread_kill(thread, SIGUSR1);
 	pthread_join(thread, NULL);
 	cr_assert_eq(rc, COHORT_ABORTED);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(handle, abort_copies_the_reason)
@@ -159,7 +159,7 @@ Test(handle, abort_copies_the_reason)
 	memset(reason, '-', sizeof(reason) - 1);
 	cohort_group_cause(group, &cause);
 	expect_ending(cause.text, "aborted: mine");
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 /* ---- a rank that gives up --------------------------------------------- */
@@ -185,7 +185,7 @@ Test(handle, comm_fail_ends_the_group_and_names_rank_and_reason,
 	cr_assert_eq(cohort_comm_fail(comms[0], 3, NULL), COHORT_ALREADY);
 	cohort_comm_cause(comms[0], &cause);
 	cr_assert_eq(cause.worker, -7);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(handle, comm_fail_refuses_code_0_and_a_null_communicator)
@@ -194,7 +194,7 @@ Test(handle, comm_fail_refuses_code_0_and_a_null_communicator)
 	       "code is 0");
 	expect(cohort_comm_fail(NULL, 1, NULL), COHORT_INVALID, "comm is NULL");
 	cr_assert_eq(cohort_abort_fired(handle), 0);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(handle, comm_fail_text_may_be_null_or_long)
@@ -213,7 +213,7 @@ Test(handle, comm_fail_text_may_be_null_or_long)
 	cr_assert_eq(cohort_comm_fail(comms[0], 6, NULL), COHORT_OK);
 	cohort_group_cause(group, &cause);
 	expect_ending(cause.text, "rank 0 gave up with code 6");
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 static void *give_up_elsewhere(void *comm)
@@ -240,7 +240,7 @@ Test(handle, any_thread_may_fail_a_bound_rank_that_is_inside_a_call)
 	give_up_from_another_thread(comms[0]);
 	cr_assert_eq(cohort_comm_native_leave(comms[0]), COHORT_OK);
 	cr_assert_eq(cohort_barrier(comms[1], NULL, NULL), COHORT_WORKER);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(handle, comm_fail_of_a_closed_communicator_ends_the_group)
@@ -248,7 +248,7 @@ Test(handle, comm_fail_of_a_closed_communicator_ends_the_group)
 	cr_assert_eq(cohort_comm_close(comms[1]), COHORT_OK);
 	give_up_from_another_thread(comms[1]);
 	cr_assert_eq(cohort_barrier(comms[0], NULL, NULL), COHORT_WORKER);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 struct split {
@@ -279,7 +279,7 @@ Test(handle, comm_fail_in_a_child_leaves_its_parent_alone)
 	cr_assert_eq(cohort_abort_fired(of_child), 1);
 	cr_assert_eq(cohort_abort_fired(handle), 0);
 	cohort_abort_put(of_child);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 /* ---- handles that are created before the group --------------------------- */
@@ -325,7 +325,7 @@ Test(early_handle, options_abort_handle_ends_the_group)
 	ranks_must(cohort_group_cause(group, &cause), "cause");
 	cr_assert_eq(cause.status, COHORT_ABORTED);
 	cr_assert_not_null(strstr(cause.text, "aborted: enough"));
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(early_handle, options_abort_handle_reports_an_abort_by_another_call)
@@ -334,13 +334,13 @@ Test(early_handle, options_abort_handle_reports_an_abort_by_another_call)
 	ranks_must(cohort_group_abort(group, "enough"), "abort");
 	cr_assert_eq(cohort_abort_fired(handle), 1);
 	cr_assert_eq(cohort_abort_fire(handle, "again"), COHORT_ALREADY);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(early_handle, options_abort_handle_may_be_fired_after_the_close)
 {
 	cr_assert_eq(open_group(), COHORT_OK, "%s", cohort_last_error());
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 	cr_assert_eq(cohort_abort_fire(handle, NULL), COHORT_ALREADY);
 	cr_assert_eq(cohort_abort_fired(handle), 0);
 }
@@ -350,7 +350,7 @@ Test(early_handle, options_abort_handle_may_be_released_before_the_close)
 	cr_assert_eq(open_group(), COHORT_OK, "%s", cohort_last_error());
 	cohort_abort_put(handle);
 	handle = NULL;
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(early_handle, options_abort_handle_does_not_end_a_respawned_group)
@@ -359,7 +359,7 @@ Test(early_handle, options_abort_handle_does_not_end_a_respawned_group)
 	cr_assert_eq(cohort_abort_fire(handle, "enough"), COHORT_OK);
 	ranks_must(cohort_group_respawn(group, NULL, 0), "respawn");
 	cr_assert_eq(cohort_abort_fire(handle, "again"), COHORT_ALREADY);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(early_handle, options_abort_handle_serves_only_one_group)
@@ -372,7 +372,7 @@ Test(early_handle, options_abort_handle_serves_only_one_group)
 	       "options->abort is already the abort handle of another group: "
 	       "create one for each group");
 	cr_assert_null(group);
-	cr_assert_eq(cohort_group_close(first), COHORT_OK);
+	expect_close(first);
 }
 
 Test(early_handle, options_abort_handle_can_be_reused_after_a_failed_open)
@@ -381,7 +381,7 @@ Test(early_handle, options_abort_handle_can_be_reused_after_a_failed_open)
 	cr_assert_eq(cohort_group_open(NULL, 9999, &o, &group), COHORT_INVALID);
 	cr_assert_eq(open_group(), COHORT_OK, "%s", cohort_last_error());
 	cr_assert_eq(cohort_abort_fire(handle, NULL), COHORT_OK);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(early_handle, open_refuses_the_abort_handle_of_a_communicator)
@@ -394,7 +394,7 @@ Test(early_handle, open_refuses_the_abort_handle_of_a_communicator)
 	       "options->abort is the handle of a communicator: make one with "
 	       "cohort_abort_create()");
 	cohort_abort_put(o.abort);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 static void *open_main(void *rc_out)

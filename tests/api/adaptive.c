@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "support/clock.h"
+#include "support/expect.h"
 #include "support/ranks.h"
 #include "support/verdicts.h"
 
@@ -75,12 +76,6 @@ static void open_warm(int n)
 	warm(n, WARM);
 }
 
-static void close_group(void)
-{
-	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
-	             cohort_last_error());
-}
-
 static uint64_t cpu_time(void)
 {
 	struct timespec t;
@@ -127,17 +122,9 @@ static void open_seen(void)
 {
 	open_warm(2);
 	while (!call_until_seen()) {
-		close_group();
+		expect_close(group);
 		open_warm(2);
 	}
-}
-
-static struct cohort_cause cause_now(void)
-{
-	struct cohort_cause cause;
-
-	cohort_group_cause(group, &cause);
-	return cause;
 }
 
 /* Start a sum only on rank 0, and return the cause that ends the group. */
@@ -147,7 +134,7 @@ static struct cohort_cause stall(void)
 	uint64_t t = ranks_sum(comms[0], &values[0]);
 
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
-	cause = cause_now();
+	cause = ranks_cause(group);
 	cr_assert_geq(cause.deadline_ns, FLOOR);
 	cr_assert_geq(cause.time_ns, cause.since_ns + cause.deadline_ns);
 	cr_assert_not_null(strstr(cause.details, " (4 x "), "%s",
@@ -168,7 +155,7 @@ static void call_late(void)
 	uint64_t t = ranks_sum(comms[0], &values[0]);
 
 	cr_assert_eq(cohort_wait(comms[0], t, LONG), COHORT_TIMED_OUT, "%s",
-	             cause_now().text);
+	             ranks_cause(group).text);
 	ranks_sum(comms[1], &values[1]);
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_OK);
 	ranks_must(cohort_synchronize(comms[1], RANKS_SOON), "sum");
@@ -180,7 +167,7 @@ Test(adaptive, adaptive_limit_finds_a_missing_rank_before_the_deadline)
 {
 	open_warm(2);
 	cr_assert_eq(stall().rank, 1);
-	close_group();
+	expect_close(group);
 }
 
 Test(adaptive, adaptive_limit_finds_an_unfinished_operation)
@@ -193,11 +180,11 @@ Test(adaptive, adaptive_limit_finds_an_unfinished_operation)
 	t = ranks_sum(comms[0], &values[0]);
 	ranks_sum(comms[1], &values[1]);
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
-	cause = cause_now();
+	cause = ranks_cause(group);
 	cr_assert_eq(cause.joined[0], 3);
 	cr_assert_not_null(strstr(cause.details, ", observed over "), "%s",
 	                   cause.details);
-	close_group();
+	expect_close(group);
 }
 
 Test(adaptive, adaptive_limit_needs_no_flight_records)
@@ -205,7 +192,7 @@ Test(adaptive, adaptive_limit_needs_no_flight_records)
 	o.recorder_slots = 16;
 	open_seen();
 	cr_assert_eq(stall().rank, 1);
-	close_group();
+	expect_close(group);
 }
 
 /* ---- slow ranks that do not hang --------------------------------------- */
@@ -215,7 +202,7 @@ Test(adaptive, deadlines_do_not_adapt_by_default)
 	o.adaptive_factor = 0;
 	open_warm(2);
 	call_late();
-	close_group();
+	expect_close(group);
 }
 
 Test(adaptive, no_adaptive_limit_applies_during_the_warm_up)
@@ -223,7 +210,7 @@ Test(adaptive, no_adaptive_limit_applies_during_the_warm_up)
 	o.adaptive_warmup = WARM + 10;
 	open_warm(2);
 	call_late();
-	close_group();
+	expect_close(group);
 }
 
 Test(adaptive, no_adaptive_limit_applies_to_a_call_of_a_new_size)
@@ -239,11 +226,11 @@ Test(adaptive, no_adaptive_limit_applies_to_a_call_of_a_new_size)
 	cohort_all_reduce(comms[1], large[1], large[1], LARGE, COHORT_I32,
 	                  COHORT_SUM, cohort_comm_stream(comms[1]), NULL);
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_OK, "%s",
-	             cause_now().text);
+	             ranks_cause(group).text);
 	ranks_must(cohort_synchronize(comms[1], RANKS_SOON), "large");
 	/* Calls of the usual size still have the same adaptive limit. */
 	cr_assert_eq(stall().rank, 1);
-	close_group();
+	expect_close(group);
 }
 
 Test(adaptive, no_adaptive_limit_applies_to_a_call_of_a_new_kind)
@@ -257,7 +244,7 @@ Test(adaptive, no_adaptive_limit_applies_to_a_call_of_a_new_kind)
 	ranks_must(cohort_barrier(comms[1], cohort_comm_stream(comms[1]), NULL),
 	           "barrier");
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_OK);
-	close_group();
+	expect_close(group);
 }
 
 /* One call is late during the warm-up. A later call is twice as late. */
@@ -273,8 +260,8 @@ Test(adaptive, late_call_in_the_warm_up_widens_the_adaptive_limit)
 	ranks_sum(comms[0], &values[0]);
 	ranks_sum(comms[1], &values[1]);
 	cr_assert_eq(cohort_synchronize(comms[0], RANKS_SOON), COHORT_STALLED);
-	cr_assert_geq(cause_now().deadline_ns, FACTOR * late);
-	close_group();
+	cr_assert_geq(ranks_cause(group).deadline_ns, FACTOR * late);
+	expect_close(group);
 }
 
 /* Rank 1 calls only after the first report. */
@@ -298,7 +285,7 @@ Test(adaptive, call_that_finishes_after_a_report_widens_the_limit)
 	while (v->collective <= WARM + 1);
 	cr_assert_geq(v->deadline_ns, FACTOR * first);
 	ranks_must(cohort_group_abort(group, NULL), "abort");
-	close_group();
+	expect_close(group);
 }
 
 /* If ranks launch ahead, a call that is queued after others has not started. */
@@ -316,9 +303,9 @@ Test(adaptive, clock_of_a_queued_call_starts_after_the_calls_before_it)
 	for (i = 0; i < 20; i++)
 		ranks_sum(comms[1], &values[1]);
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_OK, "%s",
-	             cause_now().text);
+	             ranks_cause(group).text);
 	ranks_must(cohort_synchronize(comms[1], RANKS_SOON), "sum");
-	close_group();
+	expect_close(group);
 }
 
 Test(adaptive, respawned_group_learns_its_adaptive_limits_anew)
@@ -329,14 +316,14 @@ Test(adaptive, respawned_group_learns_its_adaptive_limits_anew)
 	ranks_sum(comms[0], &values[0]);
 	ranks_sum(comms[1], &values[1]);
 	cr_assert_eq(cohort_synchronize(comms[0], RANKS_SOON), COHORT_STALLED);
-	cr_assert_eq(cause_now().rank, 2);
+	cr_assert_eq(ranks_cause(group).rank, 2);
 	ranks_must(cohort_group_respawn(group, &lost, 1), "respawn");
 	ranks_must(cohort_group_split(group, comms), "split");
 	sum_of_all(2);
 	call_late();
 	warm(2, WARM);
 	cr_assert_eq(stall().rank, 1);
-	close_group();
+	expect_close(group);
 }
 
 /* ---- pauses and pushed deadlines -------------------------------------- */
@@ -360,7 +347,7 @@ static void expect_back(void)
 	call_late();
 	warm(2, WARM);
 	cr_assert_eq(stall().rank, 1);
-	close_group();
+	expect_close(group);
 }
 
 Test(adaptive, pushed_deadline_replaces_the_adaptive_limit_until_popped)
@@ -397,7 +384,7 @@ Test(adaptive, call_made_under_pushed_deadlines_may_be_late_after_the_pop)
 	ranks_must(cohort_synchronize(comms[1], RANKS_SOON), "sum");
 	warm(2, WARM);
 	cr_assert_eq(stall().rank, 1);
-	close_group();
+	expect_close(group);
 }
 
 Test(adaptive, adaptive_limit_returns_only_after_the_last_pop)
@@ -420,9 +407,9 @@ Test(adaptive, pushed_deadline_may_be_shorter_than_the_adaptive_limit)
 	push(0, FLOOR / 2);
 	t = ranks_sum(comms[0], &values[0]);
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
-	cr_assert_eq(cause_now().deadline_ns, FLOOR / 2);
-	cr_assert_null(strstr(cause_now().text, "observed over"));
-	close_group();
+	cr_assert_eq(ranks_cause(group).deadline_ns, FLOOR / 2);
+	cr_assert_null(strstr(ranks_cause(group).text, "observed over"));
+	expect_close(group);
 }
 
 Test(adaptive, paused_rank_is_not_late_and_neither_is_its_next_call)
@@ -444,12 +431,12 @@ Test(adaptive, adaptive_limit_never_exceeds_the_configured_deadline)
 	o.deadlines.exec_ns = RANKS_SOON;
 	group = ranks_ahead(1, &o, comms);
 	warm(1, WARM);
-	close_group();
+	expect_close(group);
 	group = ranks_ahead(2, &o, comms);
 	t = ranks_sum(comms[0], &values[0]);
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
-	cr_assert_eq(cause_now().deadline_ns, FLOOR / 2);
-	close_group();
+	cr_assert_eq(ranks_cause(group).deadline_ns, FLOOR / 2);
+	expect_close(group);
 }
 
 static void refused(const char *text)

@@ -128,7 +128,7 @@ static void run_mismatch(struct scene *s)
 		             s->results[r]);
 	}
 	cr_assert_eq(s->cause.status, COHORT_MISMATCH);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 /* Have rank 2 of 4 call @other. The error must describe the call as @says. */
@@ -298,7 +298,7 @@ Test(mismatch, mismatch_in_the_50th_list_call_names_the_differing_tensor)
 	cr_assert_not_null(strstr(cause.text, "tensors[17] is 1 float32 on "
 	                                      "rank 0, 1 uint32 on rank 3"),
 	                   "%s", cause.text);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(mismatch, mismatch_with_a_count_of_0_names_the_rank_that_differs)
@@ -371,7 +371,7 @@ Test(mismatch, mismatch_is_reported_before_all_ranks_have_called)
 	cohort_group_cause(group, &cause);
 	cr_assert_eq(cause.rank, -1, "%s", cause.text);
 	cr_assert_eq(a, 1, "it was launched");
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 /*
@@ -414,9 +414,8 @@ static void run_long(unsigned slots, int calls)
 	cohort_group_options_init(&o);
 	o.recorder_slots = slots;
 	group = ranks_open(2, &o);
-	cr_assert_eq(cohort_group_run(group, agree_long, &calls, NULL),
-	             COHORT_OK, "%s", cohort_last_error());
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_run_in(group, agree_long, &calls);
+	expect_close(group);
 }
 
 Test(mismatch, calls_that_agree_never_mismatch)
@@ -441,5 +440,5 @@ Test(mismatch, mismatch_is_found_if_a_rank_runs_far_ahead)
 	             COHORT_MISMATCH, "%s", cause.text);
 	cr_assert_not_null(strstr(cause.text, "collective 151 differs"), "%s",
 	                   cause.text);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }

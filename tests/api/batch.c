@@ -25,8 +25,7 @@ static void open_all(void)
 
 static void close_all(void)
 {
-	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
-	             cohort_last_error());
+	expect_close(group);
 }
 
 TestSuite(batch, .init = open_all, .fini = close_all, .timeout = 60);
@@ -126,8 +125,7 @@ static int many_sums(struct cohort_comm *comm, void *user)
 
 Test(batch, batch_takes_hundreds_of_calls)
 {
-	cr_assert_eq(cohort_group_run(group, many_sums, NULL, NULL), COHORT_OK,
-	             "%s", cohort_last_error());
+	expect_run_in(group, many_sums, NULL);
 }
 
 /* ---- refused calls ------------------------------------------------------ */
@@ -343,10 +341,8 @@ Test(batch, open_batch_is_discarded_if_its_worker_returns)
 {
 	int exits = 1;
 
-	cr_assert_eq(cohort_group_run(group, leave_open, NULL, NULL),
-	             COHORT_OK);
-	cr_assert_eq(cohort_group_run(group, barrier_main, NULL, NULL),
-	             COHORT_OK);
+	expect_run_in(group, leave_open, NULL);
+	expect_run_in(group, barrier_main, NULL);
 	cr_assert_eq(cohort_group_run(group, leave_open, &exits, NULL),
 	             COHORT_THREAD_EXITED);
 }
@@ -357,8 +353,7 @@ Test(batch, run_is_refused_while_a_rank_has_an_open_batch)
 	expect(cohort_group_run(group, barrier_main, NULL, NULL), COHORT_STATE,
 	       "rank 1 is in an open batch");
 	cr_assert_eq(cohort_batch_end(c[1], NULL, NULL), COHORT_OK);
-	cr_assert_eq(cohort_group_run(group, barrier_main, NULL, NULL),
-	             COHORT_OK);
+	expect_run_in(group, barrier_main, NULL);
 }
 
 /* ---- differences ------------------------------------------------------ */
@@ -466,7 +461,7 @@ static void fail_at(const char *function, unsigned long n, const char *says)
 	 * buffers. */
 	if (!place_is_real() || !place_is_nvidia())
 		cr_assert_arr_eq(x[1], was[1], sizeof(x[1]));
-	cr_assert_eq(cohort_group_close(g), COHORT_OK);
+	expect_close(g);
 }
 
 Test(batch_failure, batch_makes_no_calls_if_one_of_them_fails)

@@ -20,6 +20,7 @@
 #include <cohort/reducer.h>
 
 #include "support/clock.h"
+#include "support/expect.h"
 #include "support/place.h"
 #include "support/ranks.h"
 #include "support/spread.h"
@@ -47,12 +48,6 @@ static void run(int ranks, cohort_worker_fn worker, void *user, int status)
 	group = ranks_open(ranks, &o);
 	cr_assert_eq(cohort_group_run(group, worker, user, &cause), status,
 	             "%s", cohort_last_error());
-}
-
-static void close_group(void)
-{
-	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
-	             cohort_last_error());
 }
 
 static void says(const char *text)
@@ -153,7 +148,7 @@ Test(blame, worker_that_returns_its_own_timeout_is_not_blamed)
 	says("; ranks 0-2 wait; rank ");
 	says(" gave up first (its worker returned COHORT_TIMED_OUT)");
 	expect_lost(3);
-	close_group();
+	expect_close(group);
 }
 
 static int rank_3_hangs_and_rank_1_polls(struct cohort_comm *c, void *user)
@@ -185,7 +180,7 @@ Test(blame, worker_that_gives_up_polling_is_not_blamed)
 	expect_blame(3);
 	says("rank 1 gave up first (its worker returned COHORT_TIMED_OUT)");
 	expect_lost(3);
-	close_group();
+	expect_close(group);
 }
 
 static int rank_3_hangs_and_rank_1_fails(struct cohort_comm *c, void *user)
@@ -202,7 +197,7 @@ Test(blame, worker_that_returns_its_own_code_is_blamed)
 	cr_assert_eq(cause.rank, 1, "%s", cause.text);
 	cr_assert_eq(cause.worker, 5);
 	expect_lost(1);
-	close_group();
+	expect_close(group);
 }
 
 static void *give_up(void *comm)
@@ -224,7 +219,7 @@ Test(blame, thread_that_exits_after_its_own_timeout_is_not_blamed)
 	cr_assert_eq(cause.status, COHORT_STALLED);
 	expect_blame(1);
 	says("; rank 0 gave up first (its thread exited)");
-	close_group();
+	expect_close(group);
 }
 
 static void *exit_at_once(void *comm)
@@ -244,7 +239,7 @@ Test(blame, thread_that_exits_without_a_timeout_is_blamed)
 	ranks_must(cohort_group_cause(group, &cause), "cause");
 	cr_assert_eq(cause.status, COHORT_THREAD_EXITED);
 	cr_assert_eq(cause.rank, 0, "%s", cause.text);
-	close_group();
+	expect_close(group);
 }
 
 static int rank_3_hangs_and_rank_1_exits(struct cohort_comm *c, void *user)
@@ -266,7 +261,7 @@ Test(blame, worker_that_exits_after_its_own_timeout_is_not_blamed)
 	expect_blame(3);
 	says("; rank 1 gave up first (its thread exited)");
 	expect_lost(3);
-	close_group();
+	expect_close(group);
 }
 
 static atomic_bool has_polled;
@@ -303,7 +298,7 @@ Test(blame, thread_that_exits_after_a_later_success_is_blamed)
 	ranks_must(cohort_group_cause(group, &cause), "cause");
 	cr_assert_eq(cause.status, COHORT_THREAD_EXITED);
 	cr_assert_eq(cause.rank, 0, "%s", cause.text);
-	close_group();
+	expect_close(group);
 }
 
 static struct cohort_comm *_Atomic bound_to_rank_1;
@@ -333,7 +328,7 @@ Test(blame, worker_that_returns_a_refusal_of_its_call_is_blamed)
 	cr_assert_eq(cause.worker, COHORT_OWNER);
 	says("the worker of rank 0 returned COHORT_OWNER: rank 1 is bound to ");
 	expect_lost(0);
-	close_group();
+	expect_close(group);
 }
 
 /* ---- several communicators --------------------------------------------- */
@@ -366,7 +361,7 @@ Test(blame, rank_that_hangs_in_a_split_communicator_is_blamed)
 	says("; ranks 1, 3 wait in all_reduce_host 1 of group \"world.0\" for "
 	     "rank 2");
 	expect_lost(2);
-	close_group();
+	expect_close(group);
 }
 
 /* Ranks 0 and 1 share one communicator, and ranks 1 and 2 share another. */
@@ -407,7 +402,7 @@ Test(blame, rank_that_waits_in_another_communicator_is_not_blamed)
 	cr_assert_eq(cause.world_rank, 2);
 	cr_assert_eq(cause.missing[0], 0);
 	says("; rank 1 waits in all_reduce_host 1 of group \"world.1\"");
-	close_group();
+	expect_close(group);
 }
 
 static int rank_3_hangs_in_pair(struct cohort_comm *c, void *user)
@@ -436,7 +431,7 @@ Test(blame, rank_that_returns_the_error_of_a_child_is_not_blamed)
 	                          "returned COHORT_STALLED)"));
 	cr_assert_leq(strlen(cause.text), 200);
 	expect_lost(3);
-	close_group();
+	expect_close(group);
 }
 
 /* Rank 3 hangs. Rank 2 waits for it in a communicator of the two, and ends with
@@ -493,7 +488,7 @@ static void run_own_threads(void *(*rank)(void *))
 	run_on_own_threads(rank);
 	expect_blame(3);
 	expect_lost(3);
-	close_group();
+	expect_close(group);
 }
 
 Test(blame, thread_that_exits_after_a_childs_error_is_not_blamed)
@@ -532,7 +527,7 @@ Test(blame, rank_that_returns_the_error_of_another_thread_is_not_blamed)
 	run(3, hung_beside_helpers, NULL, COHORT_STALLED);
 	expect_blame(1);
 	expect_lost(1);
-	close_group();
+	expect_close(group);
 }
 
 /* Rank 1 hangs in a child communicator, in which a second thread of rank 0
@@ -565,7 +560,7 @@ Test(blame, rank_that_joins_a_thread_that_waits_is_not_blamed)
 	says("rank 0 waits in all_reduce_host 1 of group \"world.0\" for rank "
 	     "1");
 	expect_lost(1);
-	close_group();
+	expect_close(group);
 }
 
 struct helped {
@@ -614,7 +609,7 @@ Test(blame, rank_that_hangs_while_another_thread_waits_is_blamed)
 	expect_blame(2);
 	says("rank 2 has not called ");
 	expect_lost(2);
-	close_group();
+	expect_close(group);
 }
 
 /* Rank 2 calls first in a child communicator, then in the group. The other
@@ -636,7 +631,7 @@ Test(blame, one_rank_with_another_order_of_communicators_is_blamed)
 	run(RANKS, in_another_order, NULL, COHORT_STALLED);
 	cr_assert_eq(cause.kind, COHORT_VERDICT_ORDER, "%s", cause.text);
 	expect_blame(2);
-	close_group();
+	expect_close(group);
 }
 
 static struct helped helped;
@@ -679,7 +674,7 @@ Test(blame, rank_that_waits_for_another_ranks_ticket_is_not_blamed)
 	run(RANKS, waits_for_another_ranks_ticket, NULL, COHORT_STALLED);
 	cr_assert_eq(cause.rank, 1, "%s", cause.text);
 	expect_lost(1);
-	close_group();
+	expect_close(group);
 }
 
 /* Rank 1's call differs from that of ranks 0 and 3, while rank 2 hangs. */
@@ -702,7 +697,7 @@ Test(blame, mismatch_takes_precedence_over_a_rank_that_hangs)
 	o.deadlines.join_ns = 800 * MS;
 	run(RANKS, differ_beside_a_hang, NULL, COHORT_MISMATCH);
 	says("rank 1 calls all_reduce");
-	close_group();
+	expect_close(group);
 }
 
 static sem_t is_quiet;
@@ -743,7 +738,7 @@ Test(blame, no_rank_is_blamed_if_a_quiet_section_blocks_all_ranks)
 	cr_assert_eq(cause.rank, -1, "%s", cause.text);
 	says("): a quiet section of thread ");
 	cr_assert_eq(cohort_group_lost(group, NULL, 0), 0);
-	close_group();
+	expect_close(group);
 }
 
 static int sum_in_a_child(struct cohort_comm *c, void *user)
@@ -806,7 +801,7 @@ Test(blame, rank_whose_second_thread_gets_an_error_is_not_blamed)
 	run(3, exited_beside_helpers, NULL, COHORT_THREAD_EXITED);
 	expect_blame(1);
 	expect_lost(1);
-	close_group();
+	expect_close(group);
 }
 
 static void *mark_ready(void *reducer)
@@ -850,7 +845,7 @@ Test(blame, exit_of_a_helper_thread_is_not_an_exit_of_its_rank)
 	expect_blame(1);
 	cr_assert_eq(cause.kind, COHORT_VERDICT_OUTSIDE, "%s", cause.text);
 	expect_lost(1);
-	close_group();
+	expect_close(group);
 }
 
 static void *time_out_on_a_thread(void *child)
@@ -881,7 +876,7 @@ Test(blame, rank_whose_second_thread_times_out_is_not_blamed)
 	run(3, timed_out_beside_helpers, NULL, COHORT_STALLED);
 	expect_blame(1);
 	expect_lost(1);
-	close_group();
+	expect_close(group);
 }
 
 static struct cohort_comm *others[RANKS]; /* ranks of another group */
@@ -911,8 +906,8 @@ Test(blame, rank_that_returns_the_error_of_another_group_is_not_blamed)
 	expect_blame(1);
 	says("rank 1 has not called all_reduce_host 2 of \"other\" (");
 	expect_lost(1);
-	close_group();
-	cr_assert_eq(cohort_group_close(other), COHORT_OK);
+	expect_close(group);
+	expect_close(other);
 }
 
 /* Rank r of the group is rank (r + 1) % 3 of the other group. */
@@ -935,8 +930,8 @@ Test(blame, text_of_another_group_says_which_rank_is_meant)
 	says("rank 2 has not called all_reduce_host 2 of \"other\" (");
 	says("; rank 2 of \"other\" is rank 1 here; rank ");
 	expect_lost(1);
-	close_group();
-	cr_assert_eq(cohort_group_close(other), COHORT_OK);
+	expect_close(group);
+	expect_close(other);
 }
 
 /* Like sum_in_another_group(), but ranks 0 and 2 have a timeout.  If @user is
@@ -968,9 +963,9 @@ static void expect_blame_in_other(bool has_called, const char *text)
 	expect_lost(1);
 	/* At this point, a library thread still has to free memory of the
 	 * timed-out call. */
-	close_group();
+	expect_close(group);
 	cohort_group_abort(other, "test");
-	cr_assert_eq(cohort_group_close(other), COHORT_OK);
+	expect_close(other);
 }
 
 Test(blame, rank_that_times_out_in_another_group_is_not_blamed)
@@ -1042,7 +1037,7 @@ Test(blame, rank_that_a_sender_waits_for_in_another_pair_is_blamed)
 	        "\nwait   rank 0 waits in all_reduce_host 2 of group "
 	        "\"world.0\" for rank 1\n");
 	expect_lost(1);
-	close_group();
+	expect_close(group);
 }
 
 static int rank_0_hangs_in_pipeline(struct cohort_comm *c, void *user)
@@ -1070,7 +1065,7 @@ Test(blame, hang_of_the_first_pipeline_stage_blames_that_stage)
 	        "\nwait   rank 2 waits in recv from rank 1"
 	        "\nwait   rank 1 waits in recv from rank 0\n");
 	expect_lost(0);
-	close_group();
+	expect_close(group);
 }
 
 /* Rank 3 receives from rank 2, which waits for rank 1 in a child communicator.
@@ -1104,7 +1099,7 @@ static void expect_rank_1(void)
 	        "\nwait   rank 2 waits in all_reduce_host 2 of group "
 	        "\"world.0\" for rank 1\n");
 	expect_lost(1);
-	close_group();
+	expect_close(group);
 }
 
 Test(blame, rank_that_a_sender_waits_for_in_a_child_is_blamed)
@@ -1133,7 +1128,7 @@ Test(blame, verdict_line_is_short_and_printable_for_any_group_name)
 	says("; rank 2 gave up first (its worker returned COHORT_STALLED)");
 	cr_assert_leq(strlen(cause.text), 200, "%s", cause.text);
 	cr_assert_null(strchr(cause.details, '\033'), "%s", cause.details);
-	close_group();
+	expect_close(group);
 }
 
 /* Return true until the library has freed the child communicator. Until then, a
@@ -1195,7 +1190,7 @@ Test(blame, rank_that_returns_a_closed_childs_error_is_not_blamed)
 	says("rank 3 (2 in \"world.0\") has not called all_reduce_host 1 of ");
 	says(" gave up first (its worker returned COHORT_STALLED)");
 	expect_lost(3);
-	close_group();
+	expect_close(group);
 }
 
 /* Check that the cause's text is @text, which uses the ranks' numbers in the
@@ -1231,7 +1226,7 @@ Test(blame, mismatch_in_a_child_names_ranks_by_group_number)
 	                  "rank 2 (0 in \"world.1\") calls all_reduce_host of "
 	                  "1 int32, sum; rank 3 (1 in \"world.1\") calls "
 	                  "all_reduce_host of 2 int32, sum; rank ");
-	close_group();
+	expect_close(group);
 }
 
 static int rank_3_fails_in_pair(struct cohort_comm *c, void *user)
@@ -1258,7 +1253,7 @@ Test(blame, failure_in_a_child_names_the_rank_by_group_number)
 		"rank 3 (1 in \"world.1\") gave up with code 77: disk is "
 		"full; when \"world.1\" ended: rank");
 	says("; rank 2 gave up first (");
-	close_group();
+	expect_close(group);
 }
 
 /* Make sums until the group ends.  Return the last sum's status. */
@@ -1300,7 +1295,7 @@ Test(blame, rank_that_goes_on_after_a_childs_end_can_be_blamed)
 	cr_assert_eq(cause.rank, 2, "%s", cause.text);
 	says("rank 2 gave up with code -14: a bug");
 	expect_lost(2);
-	close_group();
+	expect_close(group);
 }
 
 /* Rank 3 does not call in its pair.  When the pair has ended, all ranks go on in
@@ -1332,7 +1327,7 @@ Test(blame, thread_that_goes_on_after_a_childs_end_can_be_blamed)
 	run_on_own_threads(exit_after_pair);
 	cr_assert_eq(cause.rank, 2, "%s", cause.text);
 	expect_lost(2);
-	close_group();
+	expect_close(group);
 }
 
 /* ---- pauses and pushed deadlines --------------------------------------- */
@@ -1368,14 +1363,14 @@ Test(blame, pause_of_a_parent_also_pauses_its_children)
 {
 	o.deadlines.join_ns = 100 * MS;
 	run(3, rank_0_is_late, &o, COHORT_OK);
-	close_group();
+	expect_close(group);
 }
 
 Test(blame, deadlines_pushed_on_a_parent_apply_to_its_children)
 {
 	o.deadlines.join_ns = 100 * MS;
 	run(3, rank_0_is_late, NULL, COHORT_OK);
-	close_group();
+	expect_close(group);
 }
 
 struct late {
@@ -1430,7 +1425,7 @@ Test(blame, ranks_that_continue_at_the_deadline_are_not_blamed)
 		                          &late, &cause) != COHORT_OK &&
 		         cause.rank > 0 &&
 		         cause.time_ns < late.called_ns + 6 * MS;
-		close_group();
+		expect_close(group);
 	}
 	cr_assert_leq(wrong, 5);
 }
@@ -1454,7 +1449,7 @@ Test(blame, worker_that_returns_0_while_ranks_wait_is_named_at_once)
 	/* How many ranks have called before the verdict depends on timing. */
 	says("wait");
 	says(" for it in all_reduce_host 1 of \"world\"");
-	close_group();
+	expect_close(group);
 }
 
 /* Time of rank 0's call, in ns */
@@ -1488,7 +1483,7 @@ Test(blame, rank_that_left_is_named_at_once_when_a_wait_begins)
 		cr_assert_eq(cause.kind, COHORT_VERDICT_LEFT);
 		ns = cause.time_ns - called_ns;
 		least = ns < least ? ns : least;
-		close_group();
+		expect_close(group);
 	}
 	cr_assert_lt(least, 500 * MS);
 }
@@ -1512,7 +1507,7 @@ Test(blame, worker_that_returns_0_while_a_child_waits_is_named)
 	expect_blame(1);
 	cr_assert_eq(cause.kind, COHORT_VERDICT_LEFT);
 	says("rank 1 has left: its worker returned 0 (");
-	close_group();
+	expect_close(group);
 }
 
 static int rank_1_does_not_split(struct cohort_comm *c, void *user)
@@ -1531,7 +1526,7 @@ Test(blame, worker_that_returns_0_while_ranks_split_is_named_at_once)
 	expect_blame(1);
 	cr_assert_eq(cause.kind, COHORT_VERDICT_LEFT);
 	says(" for it in comm_split 1 of \"world\"");
-	close_group();
+	expect_close(group);
 }
 
 static int rank_1_closes_child(struct cohort_comm *c, void *user)
@@ -1556,7 +1551,7 @@ Test(blame, rank_that_closes_a_child_in_which_ranks_wait_is_named)
 	run(RANKS, rank_1_closes_child, &barrier, COHORT_STALLED);
 	expect_blame(1);
 	says("rank 1 has left: its communicator was closed (");
-	close_group();
+	expect_close(group);
 }
 
 static int rank_1_closes_child_and_goes_on(struct cohort_comm *c, void *user)
@@ -1582,7 +1577,7 @@ Test(blame, rank_that_closed_a_child_is_named_even_while_it_waits)
 	expect_blame(1);
 	cr_assert_eq(cause.kind, COHORT_VERDICT_LEFT);
 	says("rank 1 has left: its communicator was closed (");
-	close_group();
+	expect_close(group);
 }
 
 static int all_return(struct cohort_comm *c, void *user)
@@ -1619,7 +1614,7 @@ Test(blame, majority_that_left_before_an_extra_call_is_not_blamed)
 	says("rank 2 alone waits in all_reduce_host 2 of \"world\"");
 	says("ranks 0-1, 3 have left");
 	cr_assert_eq(cohort_group_lost(group, lost, RANKS), 0);
-	close_group();
+	expect_close(group);
 }
 
 /* After a run, another thread can call for a rank.  So the rank has left only
@@ -1637,15 +1632,14 @@ Test(blame, rank_whose_run_is_over_is_blamed_only_at_the_deadline)
 	cr_assert_eq(cause.kind, COHORT_VERDICT_LEFT);
 	says("rank 1 has left: its worker returned 0 (");
 	says(", limit 200 ms); rank 0 waits");
-	close_group();
+	expect_close(group);
 }
 
 Test(blame, group_can_run_again_after_its_workers_returned)
 {
 	run(RANKS, all_return, NULL, COHORT_OK);
-	cr_assert_eq(cohort_group_run(group, all_return, NULL, NULL), COHORT_OK,
-	             "%s", cohort_last_error());
-	close_group();
+	expect_run_in(group, all_return, NULL);
+	expect_close(group);
 }
 
 /* ---- abandoned workers -------------------------------------------------- */
@@ -1698,9 +1692,8 @@ Test(blame, blamed_rank_is_lost_if_all_workers_are_abandoned)
 	expect_lost(3);
 	cr_assert_eq(cohort_group_respawn(group, (const int[]){ 3 }, 1),
 	             COHORT_OK, "%s", cohort_last_error());
-	cr_assert_eq(cohort_group_run(group, all_return, NULL, NULL), COHORT_OK,
-	             "%s", cohort_last_error());
-	close_group();
+	expect_run_in(group, all_return, NULL);
+	expect_close(group);
 	let_all_return();
 }
 
@@ -1709,7 +1702,7 @@ Test(blame, no_rank_is_lost_if_all_are_abandoned_and_none_is_blamed)
 	run_and_abandon_all(RANKS - 1);
 	cr_assert_eq(cause.rank, -1, "%s", cause.text);
 	cr_assert_eq(cohort_group_lost(group, NULL, 0), 0);
-	close_group();
+	expect_close(group);
 	let_all_return();
 }
 
@@ -1739,7 +1732,7 @@ Test(blame, no_rank_is_blamed_if_only_one_waits)
 	     "\"save_checkpoint\")");
 	says("; ranks 1-3 are between calls (tag \"step 60\")");
 	cr_assert_eq(cohort_group_lost(group, NULL, 0), 0);
-	close_group();
+	expect_close(group);
 }
 
 static int rank_0_has_other_tags(struct cohort_comm *c, void *user)
@@ -1759,5 +1752,5 @@ Test(blame, verdict_shows_tags_that_differed_before_the_hang)
 	run(RANKS, rank_0_has_other_tags, NULL, COHORT_STALLED);
 	says("; tags of collective 1 differ: \"save\" (rank 0), \"finish\" "
 	     "(ranks 1-3)");
-	close_group();
+	expect_close(group);
 }

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "support/cuda_calls.h"
+#include "support/expect.h"
 #include "support/place.h"
 #include "support/ranks.h"
 #include "support/spread.h"
@@ -64,12 +65,6 @@ static cudaStream_t own_stream(int rank)
 	return cohort_comm_stream(comms[rank]);
 }
 
-static void close_group(void)
-{
-	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
-	             cohort_last_error());
-}
-
 Test(capture, call_on_a_captured_stream_is_refused_and_harmless)
 {
 	int32_t value = 3;
@@ -104,7 +99,7 @@ Test(capture, call_on_a_captured_stream_is_refused_and_harmless)
 	graph = end(own_stream(0));
 	cr_assert_eq(cuda->cudaGraphDestroy(graph), cudaSuccess);
 	cr_assert_eq(ranks_sum_wait(comms[0], &value), COHORT_OK);
-	close_group();
+	expect_close(group);
 }
 
 /* Make a sum with host memory and a sum of a list. The first call of each kind
@@ -141,10 +136,9 @@ Test(capture, call_that_allocates_does_not_break_other_threads_captures)
 	                                             cudaStreamNonBlocking),
 	             cudaSuccess);
 	begin(other);
-	cr_assert_eq(cohort_group_run(group, sum_with_new_memory, NULL, NULL),
-	             COHORT_OK, "%s", cohort_last_error());
+	expect_run_in(group, sum_with_new_memory, NULL);
 	cr_assert_eq(cuda->cudaGraphDestroy(end(other)), cudaSuccess);
-	close_group();
+	expect_close(group);
 	cr_assert_eq(table.cudaStreamDestroy(other), cudaSuccess);
 }
 
@@ -166,7 +160,7 @@ Test(capture, capture_cannot_wait_for_a_ticket)
 	begin(other);
 	refused(cohort_stream_after(comms[0], ticket, other), "stream_after");
 	cr_assert_eq(cuda->cudaGraphDestroy(end(other)), cudaSuccess);
-	close_group();
+	expect_close(group);
 	cr_assert_eq(table.cudaStreamDestroy(other), cudaSuccess);
 }
 
@@ -224,7 +218,7 @@ Test(capture, call_becomes_part_of_a_graph_if_options_allow_it)
 	ranks_sum(comms[0], &values[0]);
 	cr_assert_eq(ranks_sum_wait(comms[1], &values[1]), COHORT_OK);
 	cr_assert_eq(values[1], 48);
-	close_group();
+	expect_close(group);
 }
 
 /* ---- lists ------------------------------------------------------------ */
@@ -331,7 +325,7 @@ static void capture_lists(int way)
 	}
 	for (r = 0; r < RANKS; r++)
 		cr_assert_eq(cuda->cudaGraphExecDestroy(execs[r]), cudaSuccess);
-	close_group();
+	expect_close(group);
 }
 
 Test(capture, list_becomes_part_of_a_graph)
@@ -473,7 +467,7 @@ Test(capture, graph_does_not_use_the_buffer_for_packed_lists)
 		cr_assert_eq(cuda->cudaGraphExecDestroy(execs[r]), cudaSuccess);
 		cr_assert_eq(table.cudaStreamDestroy(streams[r]), cudaSuccess);
 	}
-	close_group();
+	expect_close(group);
 }
 
 /* ---- calls that are not captured --------------------------------------- */
@@ -506,7 +500,7 @@ Test(capture, captured_call_has_no_duration_in_dumps)
 	ranks_sum(comms[1], &values[1]);
 	cr_assert_eq(cohort_wait(comms[0], ticket, RANKS_SOON), COHORT_OK);
 	cr_assert_eq(cohort_synchronize(comms[1], RANKS_SOON), COHORT_OK);
-	close_group();
+	expect_close(group);
 }
 
 /* Disable strict mode, because these tests end a communicator while its graphs
@@ -603,9 +597,8 @@ Test(capture, messages_are_not_compared_after_one_is_captured)
 {
 	o.allow_capture = 1;
 	group = ranks_open(RANKS, &o);
-	cr_assert_eq(cohort_group_run(group, repeat_a_send, NULL, NULL),
-	             COHORT_OK, "%s", cohort_last_error());
-	close_group();
+	expect_run_in(group, repeat_a_send, NULL);
+	expect_close(group);
 }
 
 struct caller {
@@ -708,5 +701,5 @@ Test(capture, group_call_is_refused_if_any_stream_is_captured)
 	                                     COHORT_SUM, streams, &ticket),
 	             COHORT_OK);
 	cr_assert_eq(cohort_group_wait(group, ticket, RANKS_SOON), COHORT_OK);
-	close_group();
+	expect_close(group);
 }

@@ -27,7 +27,7 @@ static void open_two(void)
 
 static void close_two(void)
 {
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 TestSuite(comm, .init = open_two, .fini = close_two, .timeout = 30);
@@ -106,9 +106,7 @@ Test(comm, refused_calls_of_other_threads_do_not_delay_the_owner)
 
 	pthread_create(&thread, NULL, intrude, &stop);
 	for (i = 0; i < 20; i++)
-		cr_assert_eq(cohort_group_run(group, count_busy, &refused,
-		                              NULL),
-		             COHORT_OK, "%s", cohort_last_error());
+		expect_run_in(group, count_busy, &refused);
 	atomic_store(&stop, 1);
 	pthread_join(thread, NULL);
 	/* In each of the 20 runs, one call may return busy, because the
@@ -418,7 +416,7 @@ Test(leaving, comm_close_that_times_out_leaves_the_rank_open)
 	cr_assert_eq(cohort_synchronize(comms[0], RANKS_SOON), COHORT_OK);
 	cr_assert_eq(cohort_synchronize(comms[1], RANKS_SOON), COHORT_OK);
 	cr_assert_eq(cohort_comm_close(comms[0]), COHORT_OK);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(comm, comm_close_after_an_abort_still_closes)

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "support/expect.h"
 #include "support/ranks.h"
 #include "support/spread.h"
 
@@ -90,8 +91,7 @@ static int sum_of(struct cohort_comm *c, void *user)
 
 static void works(struct cohort_group *group)
 {
-	cr_assert_eq(cohort_group_run(group, sum_of, NULL, NULL), COHORT_OK,
-	             "%s", cohort_last_error());
+	expect_run_in(group, sum_of, NULL);
 }
 
 Test(config, open_without_a_config_opens_all_ranks_with_one_nccl_call)
@@ -104,7 +104,7 @@ Test(config, open_without_a_config_opens_all_ranks_with_one_nccl_call)
 	cr_assert_eq(inits, 0);
 	cr_assert_eq(all_inits, 1);
 	works(group);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(config, nccl_config_applies_to_all_ranks_and_after_a_respawn)
@@ -144,7 +144,7 @@ Test(config, nccl_config_applies_to_all_ranks_and_after_a_respawn)
 	cr_assert_str_eq(net_name, "Socket");
 	cr_assert_str_eq(comm_name, "trainer");
 	works(group);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(config, unset_fields_of_nccl_config_stay_undefined)
@@ -159,7 +159,7 @@ Test(config, unset_fields_of_nccl_config_stay_undefined)
 	cr_assert_eq(seen.cgaClusterSize, NCCL_CONFIG_UNDEF_INT);
 	cr_assert_eq(seen.trafficClass, NCCL_CONFIG_UNDEF_INT);
 	cr_assert_str_eq(net_name, "none");
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(config, nccl_config_applies_to_ranks_that_join)
@@ -228,7 +228,7 @@ Test(config, nccl_config_of_another_version_is_passed_on_unchanged)
 	cr_assert_eq(seen.size, offsetof(ncclConfig_t, netName));
 	cr_assert_eq(seen.version, 21700);
 	cr_assert_eq(seen.maxCTAs, 4);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 /*
@@ -245,7 +245,7 @@ Test(config, older_options_structure_has_no_nccl_config)
 	config.magic = 7;
 	ranks_must(cohort_group_open(NULL, 1, &o, &group), "open");
 	cr_assert_eq(inits, 0);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 /* Ranks that open before the failing one must not wait for others. */
@@ -265,7 +265,7 @@ Test(config, open_with_a_config_opens_no_rank_if_a_device_fails)
 	fail_device = -1;
 	ranks_must(cohort_group_open(NULL, 3, &o, &group), "open");
 	works(group);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(config, open_fails_if_nccl_refuses_the_config)
@@ -285,5 +285,5 @@ Test(config, open_fails_if_nccl_refuses_the_config)
 	config.maxCTAs = 2;
 	ranks_must(cohort_group_open(NULL, 2, &o, &group), "open");
 	works(group);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }

@@ -104,7 +104,7 @@ Test(connect, one_thread_may_call_for_all_ranks_after_an_open)
 		for (r = 0; r < RANKS; r++)
 			ranks_must(call(comms[r], kind, r), "a collective");
 	sum_in_turn(comms, RANKS);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 static int split_by_parity(struct cohort_comm *c, void *user)
@@ -131,7 +131,7 @@ Test(connect, one_thread_may_call_for_all_ranks_after_a_split)
 	odd[1] = children[3];
 	sum_in_turn(odd, 2);
 	sum_in_turn(even, 2);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(connect, one_thread_may_call_for_all_ranks_after_a_respawn)
@@ -147,7 +147,7 @@ Test(connect, one_thread_may_call_for_all_ranks_after_a_respawn)
 	ranks_must(cohort_group_respawn(group, lost, 1), "respawn");
 	ranks_must(cohort_group_split(group, comms), "split");
 	sum_in_turn(comms, RANKS - 1);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 struct joiner {
@@ -211,7 +211,7 @@ Test(connect, connecting_does_not_count_as_a_call_of_the_program)
 	                               COHORT_SUM, cohort_comm_stream(comms[0]),
 	                               NULL),
 	             COHORT_NCCL);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(connect, open_refuses_an_invalid_connect_option)
@@ -246,7 +246,6 @@ Test(connect, sends_of_two_ranks_that_both_send_first_return)
 {
 	struct cohort_group_options o;
 	struct cohort_group *group;
-	struct cohort_cause cause;
 
 	spread_not("the processes do not abort together");
 	/* Strict mode would report that both ranks wait for each other. */
@@ -255,10 +254,9 @@ Test(connect, sends_of_two_ranks_that_both_send_first_return)
 	cohort_group_options_init(&o);
 	end_soon(&o);
 	group = ranks_open(2, &o);
-	cr_assert_eq(cohort_group_run(group, just_send, NULL, &cause),
-	             COHORT_OK, "%s", cause.text);
+	expect_run_in(group, just_send, NULL);
 	cohort_group_abort(group, "enough");
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(connect, one_thread_may_send_then_receive_if_pairs_are_connected)
@@ -278,7 +276,7 @@ Test(connect, one_thread_may_send_then_receive_if_pairs_are_connected)
 	           "recv");
 	await_all(comms, 2);
 	cr_assert_eq(y, 7);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 /* ---- ranks that launch together ---------------------------------------- */
@@ -308,7 +306,7 @@ Test(connect, gather_that_times_out_continues_without_its_caller)
 	cr_assert_eq(all[0], 3);
 	cr_assert_eq(all[1], 4);
 	ranks_must(cohort_synchronize(comms[0], RANKS_SOON), "synchronize");
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 /* ---- first messages ---------------------------------------------------- */
@@ -359,16 +357,14 @@ Test(connect, no_rank_launches_a_scatter_while_others_connect)
 {
 	struct cohort_group_options o;
 	struct cohort_group *group;
-	struct cohort_cause cause = { .text = "" };
 
 	connect_late();
 	setenv("COHORT_HOST_SYNC", "memory", 1);
 	cohort_group_options_init(&o);
 	end_soon(&o);
 	group = ranks_open(RANKS, &o);
-	cr_assert_eq(cohort_group_run(group, gather_and_scatter, NULL, &cause),
-	             COHORT_OK, "%s", cause.text);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_run_in(group, gather_and_scatter, NULL);
+	expect_close(group);
 }
 
 Test(connect, first_send_without_its_receive_ends_as_a_stall)
@@ -385,7 +381,7 @@ Test(connect, first_send_without_its_receive_ends_as_a_stall)
 	expect(cohort_group_run(group, send_first, NULL, &cause),
 	       COHORT_STALLED, "send");
 	cr_assert_eq(cause.kind, COHORT_VERDICT_LEFT, "%s", cause.text);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 /* ---- duration of a call that connects ------------------------------------ */
@@ -438,7 +434,7 @@ static struct cohort_cause be_late(cohort_worker_fn worker, int connect)
 	cr_assert_eq(cohort_group_run(group, worker, NULL, &cause),
 	             COHORT_STALLED, "%s", cohort_last_error());
 	cr_assert_eq(cause.deadline_ns, 100 * MS, "%s", cause.text);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 	return cause;
 }
 
@@ -577,8 +573,7 @@ Test(connect, split_that_hangs_while_connecting_ends_its_parent)
 	table.ncclGroupSimulateEnd = simulate_until_aborted;
 	expect(cohort_group_run(group, split_all, NULL, &cause),
 	       COHORT_INIT_TIMEOUT, stuck);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
-	             cohort_last_error());
+	expect_close(group);
 	cr_assert_eq(aborts, 2 * RANKS, "the children were not aborted");
 	await_count(&ends, 1);
 }
@@ -639,5 +634,5 @@ Test(connect, connecting_all_pairs_waits_for_a_quiet_section)
 	ranks_must(cohort_quiet_end(), "quiet_end");
 	pthread_join(thread, NULL);
 	cr_assert_gt(sends, 0);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }

@@ -164,8 +164,7 @@ static void expect_none_on_0(void)
 
 static void close_group(void)
 {
-	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
-	             cohort_last_error());
+	expect_close(group);
 	expect_none_on_0();
 }
 

@@ -33,6 +33,7 @@
 
 #include <cohort/cohort.h>
 
+#include "support/expect.h"
 #include "support/fill.h"
 #include "support/ranks.h"
 #include "support/reference.h"
@@ -336,7 +337,7 @@ static int call(const struct config *c, struct cohort_comm *comm, char *send,
 
 /* Compute the results of all ranks. They are stored in rank order if the ranks
  * get different blocks. */
-static void expect(struct bench *b, const struct config *c)
+static void expect_results(struct bench *b, const struct config *c)
 {
 	const void *in[MAX_RANKS];
 	int r;
@@ -466,7 +467,7 @@ static void work_config(const struct config *c, void *user)
 	       recv_count(c) * reference_size(c->type));
 	run_once(w, c);
 	if (w->rank == 0)
-		expect(b, c);
+		expect_results(b, c);
 	spread_wait(b->all, b->n);
 	compare(b, c, w->rank);
 	spread_wait(b->all, b->n);
@@ -525,7 +526,7 @@ static void group_config(const struct config *c, void *user)
 		memcpy(b->memory[r].first, recv_buffer(b, c, r),
 		       recv_count(c) * reference_size(c->type));
 	group_run_once(b, c);
-	expect(b, c);
+	expect_results(b, c);
 	for (r = 0; r < c->n; r++)
 		compare(b, c, r);
 }
@@ -570,8 +571,7 @@ static void bench_close(struct bench *b)
 {
 	int r;
 
-	cr_assert_eq(cohort_group_close(b->group), COHORT_OK, "%s",
-	             cohort_last_error());
+	expect_close(b->group);
 	for (r = 0; r < b->n; r++) {
 		spread_free(b->memory[r].send_block);
 		spread_free(b->memory[r].recv_block);
@@ -584,12 +584,10 @@ static void bench_close(struct bench *b)
 
 static void run_workers(int kind, int n)
 {
-	struct cohort_cause cause;
 	struct bench b;
 
 	bench_open(&b, kind, n);
-	cr_assert_eq(cohort_group_run(b.group, work, &b, &cause), COHORT_OK,
-	             "%s", cause.text);
+	expect_run_in(b.group, work, &b);
 	bench_close(&b);
 }
 

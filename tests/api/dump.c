@@ -199,12 +199,6 @@ static void sum_all(int n)
 		ranks_must(cohort_synchronize(comms[r], RANKS_SOON), "sum");
 }
 
-static void close_group(void)
-{
-	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
-	             cohort_last_error());
-}
-
 /* ---- dumps by a call -------------------------------------------------- */
 
 Test(dump, dump_has_completed_calls_and_calls_in_flight)
@@ -227,7 +221,7 @@ Test(dump, dump_has_completed_calls_and_calls_in_flight)
 	cr_assert_eq(count("fr_dp_g1_chrome.json", "\"arrival\""), 4);
 	cr_assert_geq(count("fr_dp_g1_chrome.json", "\"waiting\""), 1);
 	cohort_group_abort(group, NULL);
-	close_group();
+	expect_close(group);
 }
 
 Test(dump, dump_counts_lost_records)
@@ -242,7 +236,7 @@ Test(dump, dump_counts_lost_records)
 	has("fr_dp_g1_rank_0.json", "\"recorded\":16,\"lost\":24");
 	has("fr_dp_g1_rank_0.json", "\"record_id\":25");
 	has("fr_dp_g1_rank_0.json", "\"record_id\":40");
-	close_group();
+	expect_close(group);
 }
 
 static void *sum_on_rank_1(void *arg)
@@ -278,7 +272,7 @@ Test(dump, dump_marks_the_end_of_an_unobserved_call_as_upper_bound)
 	             0);
 	cr_assert_eq(count("fr_dp_g1_rank_1.json", "\"state\":\"completed\""),
 	             1);
-	close_group();
+	expect_close(group);
 }
 
 Test(dump, dump_waits_for_no_thread_inside_a_native_call)
@@ -299,19 +293,19 @@ Test(dump, dump_waits_for_no_thread_inside_a_native_call)
 	/* The other rank does not call, so end the group. */
 	cohort_group_abort(group, NULL);
 	pthread_join(thread, NULL);
-	close_group();
+	expect_close(group);
 }
 
 Test(dump, dump_uses_the_directory_of_the_options_by_default)
 {
 	group = ranks_split(1, &o, comms);
 	cr_assert_eq(cohort_dump(group, NULL), COHORT_INVALID);
-	close_group();
+	expect_close(group);
 	o.dump_directory = folder;
 	group = ranks_split(1, &o, comms);
 	cr_assert_eq(cohort_dump(group, NULL), COHORT_OK);
 	cr_assert(is_there("fr_dp_g1_merged.json"));
-	close_group();
+	expect_close(group);
 }
 
 Test(dump, dump_error_names_the_file_that_cannot_be_written)
@@ -322,7 +316,7 @@ Test(dump, dump_error_names_the_file_that_cannot_be_written)
 	cr_assert_not_null(strstr(cohort_last_error(), "/dev/null/x"));
 	cr_assert_eq(cohort_dump(group, ""), COHORT_INVALID);
 	cr_assert_not_null(strstr(cohort_last_error(), "directory is \"\""));
-	close_group();
+	expect_close(group);
 }
 
 /*
@@ -346,7 +340,7 @@ Test(dump, dump_that_exceeds_the_file_limit_fails_without_a_signal)
 	sigpending(&pending);
 	cr_assert_not(sigismember(&pending, SIGXFSZ));
 	cr_assert_eq(cohort_dump(group, folder), COHORT_OK);
-	close_group();
+	expect_close(group);
 }
 
 Test(dump, dump_file_names_are_portable_for_any_group_name)
@@ -355,7 +349,7 @@ Test(dump, dump_file_names_are_portable_for_any_group_name)
 	group = ranks_split(1, &o, comms);
 	cr_assert_eq(cohort_dump(group, folder), COHORT_OK);
 	has("fr_a_.._b_c_g1_rank_0.json", "\"group\":\"a/../b c\"");
-	close_group();
+	expect_close(group);
 }
 
 static void is_utf8(const char *name)
@@ -391,7 +385,7 @@ Test(dump, dump_is_valid_utf8_for_any_bytes_in_names)
 	/* The tag is truncated between two characters. */
 	has("fr_____g1_rank_0.json",
 	    "word:\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac...\"");
-	close_group();
+	expect_close(group);
 }
 
 /* The open must find the error, because only the open can return it. */
@@ -413,7 +407,7 @@ Test(dump, open_refuses_a_dump_directory_that_is_not_writable)
 	group = ranks_split(1, &o, comms);
 	cr_assert_eq(rmdir(deep), 0, "something is left in it");
 	cr_assert_eq(cohort_dump(group, NULL), COHORT_OK);
-	close_group();
+	expect_close(group);
 	snprintf(path, sizeof(path), "rm -r %s/a", folder);
 	cr_assert_eq(system(path), 0);
 }
@@ -433,7 +427,7 @@ Test(dump, dump_writes_other_files_if_one_cannot_be_written)
 	cr_assert_eq(count("fr_dp_g1_rank_1.json", "\"record_id\""), 1);
 	cr_assert_eq(count("fr_dp_g1_merged.json", "\"record_id\""), 2);
 	cr_assert_eq(rmdir(path), 0);
-	close_group();
+	expect_close(group);
 }
 
 /*
@@ -452,12 +446,12 @@ Test(dump, groups_with_equal_names_do_not_overwrite_each_others_dumps)
 	other = ranks_split(1, &o, &comm);
 	cr_assert_eq(cohort_dump(group, folder), COHORT_OK);
 	cr_assert_eq(cohort_dump(other, folder), COHORT_OK);
-	close_group();
-	cr_assert_eq(cohort_group_close(other), COHORT_OK);
+	expect_close(group);
+	expect_close(other);
 	group = ranks_split(1, &o, comms);
 	cr_assert_eq(cohort_dump(group, folder), COHORT_OK);
 	cr_assert_eq(cohort_dump(group, folder), COHORT_OK);
-	close_group();
+	expect_close(group);
 	snprintf(pattern, sizeof(pattern), "%s/fr_dp_g1_*_rank_0.json", folder);
 	cr_assert_eq(glob(pattern, 0, NULL, &found), 0);
 	cr_assert_eq(found.gl_pathc, 3);
@@ -500,7 +494,7 @@ Test(dump, dump_includes_split_communicators)
 	has("fr_dp.0_g1_rank_1.json", "\"group\":\"dp.0\"");
 	has("fr_dp.1_g1_rank_0.json", "\"profiling_name\":\"nccl:all_reduce\"");
 	has("fr_dp.1_g1_merged.json", "\"trigger\":\"call\"");
-	close_group();
+	expect_close(group);
 }
 
 /* ---- files of dead processes ------------------------------------------ */
@@ -552,7 +546,7 @@ Test(dump, dump_removes_the_files_of_dead_processes)
 	close(fd);
 	cr_assert_eq(cohort_dump(group, folder), COHORT_OK);
 	cr_assert_neq(access(held, F_OK), 0);
-	close_group();
+	expect_close(group);
 }
 
 /* ---- dumps by a verdict ----------------------------------------------- */
@@ -569,7 +563,7 @@ Test(dump, verdict_writes_a_dump)
 	t = ranks_sum(comms[0], &values[0]);
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
 	cohort_group_cause(group, &cause);
-	close_group();
+	expect_close(group);
 	has("fr_dp_g1_merged.json", "\"trigger\":\"verdict\"");
 	has("fr_dp_g1_merged.json",
 	    "\"verdict\":{\"kind\":\"busy in the program\",\"stage\":\"ended\","
@@ -615,7 +609,7 @@ Test(dump, dump_on_demand_does_not_replace_a_verdicts_dump)
 	close(fd);
 	await_text(asked, "\"trigger\":\"fifo\"");
 	has(merged, "\"missing\":[1]");
-	close_group();
+	expect_close(group);
 }
 
 /*
@@ -638,7 +632,7 @@ Test(dump, second_verdict_does_not_replace_the_first_ones_dump)
 	for (i = 0; i < 3; i++)
 		before = await_later(merged, before);
 	cohort_group_abort(group, "enough");
-	close_group();
+	expect_close(group);
 	has(merged, "\"missing\":[1]");
 	has(merged, "\"stage\":\"expired\"");
 	has("fr_dp_g1_1_v2_merged.json", "\"stage\":\"ended\"");
@@ -683,7 +677,7 @@ static void stall(void)
 Test(dump, dump_is_written_before_on_verdict_is_called)
 {
 	stall();
-	close_group();
+	expect_close(group);
 	cr_assert_eq(atomic_load(&recorded_verdicts), 1);
 	cr_assert_eq(atomic_load(&found), 1);
 }
@@ -710,7 +704,7 @@ Test(dump, dump_to_a_disk_that_hangs_does_not_delay_on_verdict)
 	cr_assert_eq(atomic_load(&recorded_verdicts), 1);
 	cr_assert_eq(atomic_load(&found), 0);
 	atomic_store(&disk_hangs, false);
-	close_group();
+	expect_close(group);
 	cr_assert(is_dumped());
 }
 
@@ -719,7 +713,7 @@ Test(dump, orderly_close_writes_no_dump)
 	o.dump_directory = folder;
 	group = ranks_ahead(2, &o, comms);
 	sum_all(2);
-	close_group();
+	expect_close(group);
 	cr_assert_not(is_there("fr_dp_g1_merged.json"));
 }
 
@@ -728,7 +722,7 @@ Test(dump, environment_can_set_the_dump_directory)
 	setenv("COHORT_DUMP_DIR", folder, 1);
 	group = ranks_split(1, &o, comms);
 	cohort_group_abort(group, "enough");
-	close_group();
+	expect_close(group);
 	unsetenv("COHORT_DUMP_DIR");
 	has("fr_dp_g1_merged.json", "\"kind\":\"abort requested\"");
 	has("fr_dp_g1_merged.json", "enough");
@@ -753,7 +747,7 @@ Test(dump, dump_is_written_at_a_signal)
 	raise(SIGUSR2);
 	cr_assert_not_null(await_file("fr_dp_g1_rank_0.json"));
 	has("fr_dp_g1_rank_0.json", "\"trigger\":\"signal\"");
-	close_group();
+	expect_close(group);
 	cr_assert(is_default(SIGUSR2));
 }
 
@@ -770,7 +764,7 @@ Test(dump, dump_signal_works_on_an_alternate_stack)
 	sigaction(SIGUSR2, NULL, &now);
 	cr_assert(now.sa_flags & SA_ONSTACK);
 	cr_assert(now.sa_flags & SA_RESTART);
-	close_group();
+	expect_close(group);
 }
 
 /* The dumper writes all requested dumps before it ends. So if there is no dump
@@ -789,7 +783,7 @@ Test(dump, dump_signal_to_a_forked_child_is_ignored)
 	}
 	cr_assert_gt(child, 0);
 	cr_assert_eq(waitpid(child, NULL, 0), child);
-	close_group();
+	expect_close(group);
 	cr_assert_not(is_there("fr_dp_g1_rank_0.json"));
 }
 
@@ -863,9 +857,9 @@ Test(dump, write_to_a_dump_fifo_makes_all_its_groups_dump)
 	cr_assert_not_null(await_file("fr_dp_g1_rank_0.json"));
 	cr_assert_not_null(await_file("fr_other_g1_rank_0.json"));
 	has("fr_dp_g1_rank_0.json", "\"trigger\":\"fifo\"");
-	close_group();
+	expect_close(group);
 	cr_assert(is_there("fifo"));
-	cr_assert_eq(cohort_group_close(other), COHORT_OK);
+	expect_close(other);
 	cr_assert_not(is_there("fifo"));
 }
 
@@ -904,10 +898,10 @@ Test(dump, dump_fifo_that_hangs_does_not_delay_other_groups_dumps)
 		test_nap();
 	group = ranks_split(1, &o, comms);
 	cr_assert_eq(cohort_dump(group, folder), COHORT_OK);
-	close_group();
+	expect_close(group);
 	atomic_store(&is_hanging, false);
 	pthread_join(thread, NULL);
-	cr_assert_eq(cohort_group_close(hung), COHORT_OK);
+	expect_close(hung);
 	cr_assert_not(is_there("fifo"));
 }
 
@@ -937,7 +931,7 @@ Test(dump, group_can_close_although_its_dump_fifo_is_never_empty)
 	fd = open(fifo, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
 	cr_assert_eq(write(fd, "x", 1), 1);
 	cr_assert_not_null(await_file("fr_dp_g1_merged.json"));
-	close_group();
+	expect_close(group);
 	close(fd);
 }
 
@@ -989,12 +983,12 @@ Test(dump, library_keeps_no_file_open_except_the_dump_fifos)
 	group = ranks_ahead(2, &o, comms);
 	sum_all(2);
 	cr_assert(keeps(0, before));
-	close_group();
+	expect_close(group);
 	o.dump_fifo = fifo;
 	group = ranks_ahead(2, &o, comms);
 	sum_all(2);
 	cr_assert(keeps(1, before));
-	close_group();
+	expect_close(group);
 	cr_assert(keeps(0, before));
 }
 
@@ -1157,7 +1151,7 @@ Test(dump, close_removes_only_the_dump_fifo_that_its_group_created)
 	f = fopen(fifo, "we");
 	cr_assert_not_null(f);
 	fclose(f);
-	close_group();
+	expect_close(group);
 	cr_assert(is_there("fifo"));
 }
 
@@ -1229,9 +1223,8 @@ Test(dump, end_of_a_group_dumps_its_split_communicators)
 {
 	o.dump_directory = folder;
 	group = ranks_open(2, &o);
-	cr_assert_eq(cohort_group_run(group, split_and_abort, NULL, NULL),
-	             COHORT_OK);
-	close_group();
+	expect_run_in(group, split_and_abort, NULL);
+	expect_close(group);
 	has("fr_dp.7_g1_merged.json", "enough");
 	cr_assert_not(is_there("fr_dp_g1_merged.json"));
 }

@@ -29,7 +29,7 @@ Test(group, open_with_n_uses_the_first_n_devices)
 	cr_assert_eq(cohort_group_platform(group), place_platform());
 	cr_assert_eq(cohort_group_devices(group, devices), COHORT_OK);
 	cr_assert_arr_eq(devices, ((int[]){ 0, 1, 2 }), sizeof(devices));
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(group, open_with_n_0_uses_all_devices)
@@ -37,7 +37,7 @@ Test(group, open_with_n_0_uses_all_devices)
 	struct cohort_group *group = ranks_open(0, NULL);
 
 	cr_assert_eq(cohort_group_size(group), place_devices());
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(group, open_with_a_device_list_keeps_its_order)
@@ -60,7 +60,7 @@ Test(group, open_with_a_device_list_keeps_its_order)
 		cr_assert_eq(cohort_comm_size(comms[r]), 3);
 		cr_assert_eq(cohort_comm_device(comms[r]), list[r]);
 	}
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 static int open_list(const int *devices, int n)
@@ -104,7 +104,7 @@ Test(group, open_works_after_a_refused_open)
 	open_list((int[]){ 4, 4 }, 2);
 	group = ranks_split(1, NULL, &comm);
 	cr_assert_eq(ranks_sum_wait(comm, &value), COHORT_OK);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(group, group_calls_refuse_null_outputs)
@@ -120,7 +120,7 @@ Test(group, group_calls_refuse_null_outputs)
 	expect(cohort_group_cause(NULL, NULL), COHORT_INVALID, "group");
 	cr_assert_eq(cohort_group_size(NULL), -1);
 	cr_assert_eq(cohort_group_platform(NULL), -1);
-	cr_assert_eq(cohort_group_close(NULL), COHORT_OK);
+	expect_close(NULL);
 }
 
 /* ---- options ---------------------------------------------------------- */
@@ -137,7 +137,7 @@ Test(group, open_accepts_options_of_an_older_version)
 	o.recorder_slots = 64;
 	o.deadlines.close_ns = 1; /* beyond the fields that this caller knows */
 	cr_assert_eq(cohort_group_open(NULL, 2, &o, &group), COHORT_OK);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(group, open_accepts_newer_options_if_the_new_fields_are_0)
@@ -155,7 +155,7 @@ Test(group, open_accepts_newer_options_if_the_new_fields_are_0)
 	newer.o.platform = place_platform();
 	newer.o.size = sizeof(newer);
 	cr_assert_eq(cohort_group_open(NULL, 1, &newer.o, &group), COHORT_OK);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 	newer.later = 1;
 	snprintf(text, sizeof(text),
 	         "options->reserved[%zu] is 1, not 0: version ", words);
@@ -200,7 +200,7 @@ static int open_with_slots(unsigned slots)
 	o.platform = place_platform();
 	o.recorder_slots = slots;
 	rc = cohort_group_open(NULL, 1, &o, &group);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 	return rc;
 }
 
@@ -282,7 +282,7 @@ Test(group, refused_fault_list_scripts_no_fault)
 	unsetenv("COHORT_FAULTS");
 	group = ranks_split(1, NULL, &comm);
 	cr_assert_eq(ranks_sum_wait(comm, &value), COHORT_OK);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 /* ---- split ------------------------------------------------------------ */
@@ -295,7 +295,7 @@ Test(group, group_can_be_split_only_once)
 	expect(cohort_group_split(group, again), COHORT_STATE,
 	       "was already called on the group");
 	cr_assert_null(again[0]);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(group, group_level_calls_are_refused_after_the_split)
@@ -310,7 +310,7 @@ Test(group, group_level_calls_are_refused_after_the_split)
 	                               COHORT_SUM, NULL, NULL),
 	       COHORT_STATE, "was split");
 	cr_assert_eq(a, 1);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(group, group_cannot_be_split_after_an_abort)
@@ -321,7 +321,7 @@ Test(group, group_cannot_be_split_after_an_abort)
 	spread_not("the processes do not abort together");
 	cr_assert_eq(cohort_group_abort(group, "enough"), COHORT_OK);
 	expect(cohort_group_split(group, comms), COHORT_STATE, "enough");
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 /* ---- all ranks from one thread ---------------------------------------- */
@@ -348,7 +348,7 @@ Test(group, one_thread_can_all_reduce_and_broadcast_for_all_ranks)
 	cr_assert_eq(value[2], 60);
 	expect(cohort_group_wait(group, second + 1, 0), COHORT_INVALID,
 	       "ticket is");
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(group, group_call_with_one_invalid_argument_queues_nothing)
@@ -370,7 +370,7 @@ Test(group, group_call_with_one_invalid_argument_queues_nothing)
 	             COHORT_OK);
 	cr_assert_eq(cohort_group_wait(group, ticket, RANKS_SOON), COHORT_OK);
 	cr_assert_eq(value[0], 3);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(group, ticket_numbers_continue_after_the_split)
@@ -395,7 +395,7 @@ Test(group, ticket_numbers_continue_after_the_split)
 	cr_assert_eq(cohort_wait(comms[0], after, RANKS_SOON), COHORT_OK);
 	cr_assert_eq(cohort_wait(comms[0], before, 0), COHORT_OK);
 	cr_assert_eq(value[0], 6);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 /* ---- close and abort -------------------------------------------------- */
@@ -407,7 +407,7 @@ Test(group, close_of_a_closed_group_is_refused)
 
 	snprintf(closed, sizeof(closed),
 	         "group %p is not open (was it closed?)", (void *)group);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 	expect(cohort_group_close(group), COHORT_INVALID, closed);
 }
 
@@ -420,7 +420,7 @@ Test(group, close_waits_for_operations_in_flight)
 	ranks_fault(1, 0, COHORT_FAULT_DELAY, 20 * 1000 * 1000);
 	ranks_sum(comms[0], &a);
 	ranks_sum(comms[1], &b);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 	cr_assert_eq(a, 3);
 	cr_assert_eq(b, 3);
 }
@@ -456,7 +456,7 @@ Test(group, group_abort_succeeds_once_and_keeps_its_reason)
 	cr_assert_str_eq(cause.text,
 	                 "aborted: first; when the group ended: ranks 0-1 "
 	                 "without a call so far");
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 struct holder {
@@ -498,7 +498,7 @@ Test(group, close_is_refused_while_a_thread_is_inside_a_call)
 	cr_assert_eq(cohort_group_abort(group, "release"), COHORT_OK);
 	pthread_join(thread, NULL);
 	cr_assert_eq(h.rc, COHORT_ABORTED);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(group, group_can_be_opened_and_closed_a_hundred_times)
@@ -509,6 +509,6 @@ Test(group, group_can_be_opened_and_closed_a_hundred_times)
 
 	for (i = 0; i < place_times(100); i++) {
 		group = ranks_split(4, NULL, comms);
-		cr_assert_eq(cohort_group_close(group), COHORT_OK);
+		expect_close(group);
 	}
 }

@@ -84,7 +84,7 @@ Test(group_calls, group_level_calls_keep_the_callers_device_current)
 		expect_device(d, "respawn");
 		cr_assert_eq(sum(group, NULL, NULL), COHORT_OK);
 		expect_device(d, "all_reduce of fewer");
-		cr_assert_eq(cohort_group_close(group), COHORT_OK);
+		expect_close(group);
 		expect_device(d, "close");
 	}
 }
@@ -247,7 +247,7 @@ Test(group_calls, group_copy_moves_data_to_all_ranks_and_back)
 	for (r = 0; r < RANKS; r++)
 		cr_assert_null(memory[r]);
 	ranks_must(cohort_group_free(group, memory), "free of nothing");
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(group_calls, group_memory_calls_name_the_invalid_argument)
@@ -280,7 +280,7 @@ Test(group_calls, group_memory_calls_name_the_invalid_argument)
 	from[1] = in[1];
 	expect(cohort_group_copy(group, memory, from, 1, NULL, NULL),
 	       COHORT_STATE, "was split");
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(group_calls, group_alloc_allocates_on_all_ranks_or_none)
@@ -305,7 +305,7 @@ Test(group_calls, group_alloc_allocates_on_all_ranks_or_none)
 	cr_assert_null(memory[0]);
 	cr_assert_not_null(memory[1]);
 	ranks_must(cohort_group_free(group, memory), "the rest");
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 static int free_own(struct cohort_comm *comm, void *user)
@@ -340,7 +340,7 @@ Test(group_calls, group_memory_outlives_a_split_an_abort_and_a_respawn)
 	expect_round_trip(group, first, RANKS - 1, NULL);
 	ranks_must(cohort_group_free(group, first), "free");
 	ranks_must(cohort_group_free(group, lost), "free what is lost");
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(group_calls, group_copy_that_copies_nothing_leaves_the_group_unchanged)
@@ -357,7 +357,7 @@ Test(group_calls, group_copy_that_copies_nothing_leaves_the_group_unchanged)
 	expect(copy_in(group, memory, NULL), COHORT_CUDA, "cudaMemcpyAsync");
 	expect_round_trip(group, memory, RANKS, NULL);
 	ranks_must(cohort_group_free(group, memory), "free");
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(group_calls, group_copy_that_fails_on_a_later_rank_ends_the_group)
@@ -386,6 +386,6 @@ Test(group_calls, group_copy_that_fails_on_a_later_rank_ends_the_group)
 		cr_assert_eq(cause.cuda, cudaErrorInvalidValue);
 		ranks_must(cohort_group_free(group, memory), "free");
 		expect_device(d, "free");
-		cr_assert_eq(cohort_group_close(group), COHORT_OK);
+		expect_close(group);
 	}
 }

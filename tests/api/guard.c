@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "support/clock.h"
+#include "support/expect.h"
 #include "support/failing.h"
 #include "support/native.h"
 #include "support/ranks.h"
@@ -175,7 +176,7 @@ Test(guard, calls_of_a_forked_child_are_refused_and_do_no_harm)
 	cr_assert_eq(a, 3);
 	cr_assert_eq(cohort_abort_fired(handle), 0);
 	cohort_abort_put(handle);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(guard, open_is_refused_in_a_child_forked_after_a_probe)
@@ -233,7 +234,7 @@ Test(guard, calls_of_a_cloned_child_are_refused)
 	cr_assert_eq(WEXITSTATUS(status), 0, "call number %d is let in",
 	             WEXITSTATUS(status));
 	cohort_abort_put(call.handle);
-	cr_assert_eq(cohort_group_close(call.group), COHORT_OK);
+	expect_close(call.group);
 }
 
 /*
@@ -288,7 +289,7 @@ Test(guard, child_that_shares_memory_cannot_end_the_group)
 	             WEXITSTATUS(status));
 	cr_assert_eq(cohort_abort_fired(call.handle), 0);
 	cohort_abort_put(call.handle);
-	cr_assert_eq(cohort_group_close(call.group), COHORT_OK);
+	expect_close(call.group);
 }
 
 static bool never_wipes;    /* simulates Linux before 4.14 */
@@ -316,7 +317,7 @@ static void every_child_is_refused(void)
 	for (i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
 		is_refused(ways[i], group, comms[0], handle);
 	cohort_abort_put(handle);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(guard, forked_child_is_refused_without_MADV_WIPEONFORK)
@@ -360,7 +361,7 @@ Test(guard, bound_thread_may_exit_in_a_forked_child)
 	waitpid(child, &status, 0);
 	cr_assert(WIFEXITED(status));
 	cr_assert_eq(cohort_comm_unbind(comms[0]), COHORT_OK);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 /* ---- a main() that ends by pthread_exit() ------------------------------ */
@@ -517,7 +518,7 @@ Test(guard, open_accepts_harmless_values_of_nccl_variables)
 	setenv("NCCL_LAUNCH_MODE", "PARALLEL", 1);
 	setenv("NCCL_COMM_SPLIT_SHARE_RESOURCES", "0", 1);
 	cr_assert_eq(cohort_group_open(NULL, 1, NULL, &group), COHORT_OK);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 /* ---- devices ---------------------------------------------------------- */
@@ -596,7 +597,7 @@ Test(guard, abort_does_not_wait_for_operations_on_a_lost_device)
 	cr_assert_eq(cause.kind, COHORT_VERDICT_DEVICE_LOST);
 	cr_assert_eq(cause.rank, 0, "%s", cause.text);
 	cr_assert_eq(cause.cuda, cudaErrorIllegalAddress);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 static atomic_int asked;
@@ -633,7 +634,7 @@ Test(guard, unloaded_runtime_is_not_mistaken_for_a_lost_device)
 	             cohort_last_error());
 	cr_assert_eq(cohort_wait(comms[0], ticket, RANKS_SOON), COHORT_OK);
 	cr_assert_eq(cohort_comm_cause(comms[0], &cause), COHORT_OK);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(guard, call_after_cuda_is_unloaded_fails_and_ends_no_group)
@@ -657,7 +658,7 @@ Test(guard, call_after_cuda_is_unloaded_fails_and_ends_no_group)
 	             failing_fired() ? COHORT_CUDA : COHORT_OK);
 	cr_assert_eq(cohort_comm_cause(comms[1], &cause), COHORT_OK);
 	ranks_must(cohort_group_abort(group, "enough"), "abort");
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 /* ---- opening ---------------------------------------------------------- */
@@ -682,7 +683,7 @@ Test(guard, open_names_the_rank_whose_memory_cannot_be_pinned)
 	}
 	cr_assert_eq(n, 3);
 	failing_at(NULL, 0, 0, 0);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 static const struct platform *real;
@@ -730,7 +731,7 @@ Test(guard, native_group_that_nccl_leaves_open_is_ended)
 	cr_assert_eq(atomic_load(&left_open), 0);
 	table = *real;
 	group = ranks_open(2, NULL);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 static cudaError_t refuse_device_1(int device)
@@ -817,7 +818,7 @@ Test(guard, group_level_calls_are_refused_if_launches_block)
 	ranks_sum(comms[0], &values[0]);
 	cr_assert_eq(ranks_sum_wait(comms[1], &values[1]), COHORT_OK);
 	cr_assert_eq(values[1], 3);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 /* ---- native calls ----------------------------------------------------- */
@@ -849,7 +850,7 @@ Test(guard, native_enter_admits_one_thread_at_a_time)
 	cr_assert_eq((intptr_t)rc, COHORT_OWNER);
 	cr_assert_eq(cohort_comm_native_leave(comms[0]), COHORT_OK);
 	cr_assert_eq(cohort_barrier(comms[0], NULL, NULL), COHORT_OK);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(guard, abort_waits_for_threads_in_native_calls)
@@ -868,7 +869,7 @@ Test(guard, abort_waits_for_threads_in_native_calls)
 	cr_assert_eq(cohort_wait(comms[1], t, RANKS_SOON), COHORT_ABORTED);
 	cr_assert_eq(cohort_comm_native_enter(comms[0], &native),
 	             COHORT_ABORTED);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 /* ---- threads that have exited ----------------------------------------- */
@@ -921,7 +922,7 @@ Test(guard, exit_of_a_bound_thread_ends_the_group_and_is_named)
 	               "int32, sum (collective 1); rank 0 in "
 	               "all_reduce of 1 int32, sum (collective "),
 		"%s", cause.text);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(guard, thread_may_exit_after_it_unbinds)
@@ -939,7 +940,7 @@ Test(guard, thread_may_exit_after_it_unbinds)
 	cr_assert_eq(a, 2);
 	cr_assert_eq(cohort_barrier(comms[1], NULL, NULL), COHORT_OK);
 	cohort_group_abort(group, NULL);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 static void *bind_until(void *arg)
@@ -963,7 +964,7 @@ Test(guard, thread_may_outlive_the_group_it_is_bound_to)
 	pthread_barrier_init(&barrier, NULL, 2);
 	pthread_create(&thread, NULL, bind_until, &m);
 	pthread_barrier_wait(&barrier);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 	pthread_barrier_wait(&barrier);
 	pthread_join(thread, NULL);
 }
@@ -983,9 +984,8 @@ Test(guard, bound_thread_may_exit_after_it_closes_its_rank)
 {
 	struct cohort_group *group = ranks_open(3, NULL);
 
-	cr_assert_eq(cohort_group_run(group, close_on_rank_1, NULL, NULL),
-	             COHORT_OK, "%s", cohort_last_error());
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_run_in(group, close_on_rank_1, NULL);
+	expect_close(group);
 }
 
 static int return_inside(struct cohort_comm *comm, void *user)
@@ -1002,15 +1002,14 @@ Test(guard, worker_may_return_without_cohort_comm_native_leave)
 	struct cohort_group *group = ranks_split(2, NULL, comms);
 	void *native;
 
-	cr_assert_eq(cohort_group_run(group, return_inside, NULL, NULL),
-	             COHORT_OK);
+	expect_run_in(group, return_inside, NULL);
 	cr_assert_eq(cohort_comm_native_enter(comms[0], &native), COHORT_OK);
 	cr_assert_eq(cohort_group_run(group, return_inside, NULL, NULL),
 	             COHORT_STATE);
 	cr_assert_not_null(
 		strstr(cohort_last_error(), "cohort_comm_native_enter()"));
 	cr_assert_eq(cohort_comm_native_leave(comms[0]), COHORT_OK);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 static int exit_on_rank_1(struct cohort_comm *comm, void *user)
@@ -1031,5 +1030,5 @@ Test(guard, run_names_the_rank_whose_worker_exits_its_thread)
 	cr_assert_eq(cohort_group_run(group, exit_on_rank_1, NULL, &cause),
 	             COHORT_THREAD_EXITED);
 	cr_assert_eq(cause.rank, 1, "%s", cause.text);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }

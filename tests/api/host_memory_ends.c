@@ -141,7 +141,7 @@ Test(host_memory_ends, host_memory_call_continues_after_its_timeout)
 		free(data);
 	}
 	check_both_ranks();
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 	free(late);
 }
 
@@ -159,7 +159,7 @@ Test(host_memory_ends, host_memory_calls_of_both_ranks_may_time_out)
 	cr_assert_eq(cohort_synchronize(comms[0], RANKS_SOON), COHORT_OK);
 	cr_assert_eq(cohort_synchronize(comms[1], RANKS_SOON), COHORT_OK);
 	check_both_ranks();
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(host_memory_ends, next_host_memory_call_is_refused_while_one_continues)
@@ -176,7 +176,7 @@ Test(host_memory_ends, next_host_memory_call_is_refused_while_one_continues)
 	/* The two refused calls had no effect. */
 	cr_assert_eq(sum(comms[1], data, RANKS_SOON), COHORT_OK);
 	check_both_ranks();
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 	free(data);
 }
 
@@ -200,7 +200,7 @@ Test(host_memory_ends, host_memory_timeout_includes_earlier_work_on_the_stream)
 	cr_assert_eq(cohort_synchronize(comms[0], RANKS_SOON), COHORT_OK);
 	cr_assert(is_all(data, 0x55555555));
 	check_both_ranks();
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 	free(late);
 	free(data);
 }
@@ -229,7 +229,7 @@ Test(host_memory_ends, root_may_leave_a_host_memory_call_before_others_arrive)
 	                              RANKS_SOON),
 	             COHORT_OK);
 	cr_assert(is_all(there, 8));
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 	free(there);
 }
 
@@ -246,7 +246,7 @@ static void is_aborted(uint64_t timeout)
 	cr_assert_eq(cohort_group_abort(group, "enough"), COHORT_OK);
 	cr_assert_eq(end(&t), COHORT_ABORTED);
 	free(data);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(host_memory_ends, abort_ends_a_host_memory_call)
@@ -271,7 +271,7 @@ Test(host_memory_ends, abort_ends_a_host_memory_call_after_its_timeout)
 	data = data_of(1);
 	cr_assert_eq(sum(comms[0], data, MOMENT), COHORT_ABORTED);
 	free(data);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 /*
@@ -295,7 +295,7 @@ Test(host_memory_ends, abort_ends_a_host_memory_call_between_chunks)
 	free(a);
 	cr_assert_eq(end(&t[1]), COHORT_ABORTED);
 	free(b);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(host_memory_ends, verdict_on_a_deadline_names_the_host_memory_call)
@@ -311,7 +311,7 @@ Test(host_memory_ends, verdict_on_a_deadline_names_the_host_memory_call)
 	cr_assert_not_null(strstr(cause.details,
 	                          "all_reduce_host of 10000 int32, sum"),
 	                   "%s", cause.details);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(host_memory_ends, host_memory_call_and_device_call_are_a_mismatch)
@@ -339,7 +339,7 @@ Test(host_memory_ends, host_memory_call_and_device_call_are_a_mismatch)
 	               "rank 0 calls all_reduce_host of 10000 int32, sum; rank "
 	               "1 calls all_reduce of 10000 int32, sum"),
 		"%s", cause.text);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 /* ---- refused calls ---------------------------------------------------- */
@@ -357,7 +357,7 @@ Test(host_memory_ends, second_host_memory_call_on_a_rank_returns_busy)
 	cr_assert_eq(sum(comms[1], b, RANKS_SOON), COHORT_OK);
 	cr_assert_eq(end(&t), COHORT_OK);
 	cr_assert(is_all(data, 3));
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 	free(data);
 	free(b);
 }
@@ -428,7 +428,7 @@ static void all_calls_get_busy_meanwhile(uint64_t timeout)
 	cr_assert(is_all(data, 3));
 	cr_assert_eq(cohort_tag(comms[0], "mine"), COHORT_OK);
 	check_both_ranks();
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 	free(data);
 	free(b);
 }
@@ -462,7 +462,7 @@ Test(host_memory_ends, close_is_refused_while_a_thread_is_in_a_host_memory_call)
 	       "a thread is in a call on the communicator of rank 0");
 	may_go_on = true;
 	cr_assert_eq(end(&t), COHORT_ABORTED);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 	free(data);
 }
 
@@ -490,7 +490,7 @@ Test(host_memory_ends, refused_host_memory_call_does_not_block_others)
 	pthread_create(&thread, NULL, tag_rank_0, NULL);
 	pthread_join(thread, NULL);
 	cr_assert_eq(sum(comms[1], data, RANKS_SOON), COHORT_OK);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 	free(data);
 }
 
@@ -527,7 +527,7 @@ Test(host_memory_ends, host_memory_call_names_the_invalid_argument)
 	expect(cohort_recv_host(c, d, 4, COHORT_I32, 5, 0), COHORT_INVALID,
 	       "recv_host: peer is 5, not 0 to 1");
 	check_both_ranks();
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(host_memory_ends, host_memory_call_is_refused_in_a_batch)
@@ -541,7 +541,7 @@ Test(host_memory_ends, host_memory_call_is_refused_in_a_batch)
 	       COHORT_STATE, "all_reduce_host: a batch is open on rank 0");
 	cr_assert_eq(cohort_batch_end(comms[0], NULL, NULL), COHORT_OK);
 	check_both_ranks();
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 /* ---- failures --------------------------------------------------------- */
@@ -557,7 +557,7 @@ Test(host_memory_ends, host_memory_call_that_cannot_allocate_changes_nothing)
 	       "cudaHostAlloc");
 	cr_assert(is_all(data, 3));
 	check_both_ranks();
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 	free(data);
 }
 
@@ -584,7 +584,7 @@ static void fails_at(const char *what)
 		cr_assert_eq(end(&t), COHORT_CUDA);
 		memset(a, 1, COUNT * sizeof(*a));
 		memset(b, 1, COUNT * sizeof(*b));
-		cr_assert_eq(cohort_group_close(group), COHORT_OK);
+		expect_close(group);
 	}
 	free(a);
 	free(b);

@@ -216,7 +216,7 @@ static void set_up_ahead(void)
 {
 	place_need_no_sync("a rank that launches ahead loads its kernel behind "
 	                   "the copies of its first chunk");
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 	group = ranks_ahead(RANKS, NULL, comms);
 	atomic_store(&waits, 0);
 }
@@ -250,7 +250,7 @@ Test(host_memory_order,
 	cr_assert(seen[LOAD].stream != seen[WORK].stream &&
 	          seen[WORK].stream != seen[STORE].stream &&
 	          seen[STORE].stream != seen[LOAD].stream);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 /*
@@ -273,7 +273,7 @@ Test(host_memory_order,
 	cr_assert_eq(cohort_group_abort(group, "enough"), COHORT_OK);
 	cr_assert_eq(end(&c[0]), COHORT_ABORTED);
 	cr_assert_eq(end(&c[1]), COHORT_ABORTED);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(host_memory_order, pinned_memory_is_staged_only_if_the_call_has_a_timeout)
@@ -308,7 +308,7 @@ Test(host_memory_order, pinned_memory_is_staged_only_if_the_call_has_a_timeout)
 
 		cr_assert(from < (char *)a || from >= (char *)(a + COUNT));
 	}
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 	real->cudaFreeHost(pinned);
 }
 
@@ -327,7 +327,7 @@ Test(host_memory_order, staging_memory_is_allocated_only_once)
 			once = atomic_load(&allocations);
 	}
 	cr_assert_eq(atomic_load(&allocations), once);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(host_memory_order, host_memory_call_refuses_device_memory)
@@ -342,5 +342,5 @@ Test(host_memory_order, host_memory_call_refuses_device_memory)
 	                              0),
 	       COHORT_INVALID, ", which is device memory");
 	ranks_must(cohort_free(comms[0], data), "free");
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }

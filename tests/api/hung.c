@@ -132,8 +132,7 @@ static void close_while_it_hangs(void)
 {
 	open_with_one_hung();
 	cr_assert_eq(cohort_group_abort(group, "rank 1 hangs"), COHORT_OK);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
-	             cohort_last_error());
+	expect_close(group);
 	let_go_on();
 }
 
@@ -182,7 +181,7 @@ Test(hung, child_keeps_the_cause_of_its_aborted_group_after_close)
 		pthread_create(&hung.thread, NULL, keep_child, comms[0]);
 		await(&hung.is_away);
 		cohort_group_abort(group, "enough");
-		cr_assert_eq(cohort_group_close(group), COHORT_OK);
+		expect_close(group);
 		let_go_on();
 	}
 }
@@ -191,8 +190,7 @@ Test(hung, child_keeps_the_cause_of_its_aborted_group_after_close)
 Test(hung, calls_of_a_bound_thread_fail_after_an_orderly_close)
 {
 	open_with_one_hung();
-	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
-	             cohort_last_error());
+	expect_close(group);
 	let_go_on();
 }
 
@@ -215,7 +213,7 @@ Test(hung, thread_of_a_former_generation_may_outlive_the_close)
 	cr_assert_eq(cohort_comm_unbind(comms[1]), COHORT_OWNER);
 	cr_assert_eq(cohort_group_split(group, comms), COHORT_OK);
 	cr_assert_eq(ranks_sum_wait(comms[0], &value), COHORT_OK);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 	let_go_on();
 }
 
@@ -224,7 +222,7 @@ Test(hung, close_unbinds_communicators_of_the_closing_thread)
 	group = ranks_split(2, NULL, comms);
 	cr_assert_eq(cohort_comm_bind(comms[0]), COHORT_OK);
 	cr_assert_eq(cohort_comm_bind(comms[1]), COHORT_OK);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 static atomic_int
@@ -284,8 +282,7 @@ Test(hung, close_frees_children_that_the_closing_thread_has_bound)
 	pthread_create(&thread, NULL, close_children, NULL);
 	pthread_join(thread, NULL);
 	cr_assert_gt(atomic_load(&streams), 0);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
-	             cohort_last_error());
+	expect_close(group);
 	cr_assert_eq(atomic_load(&streams), 0);
 }
 
@@ -353,5 +350,5 @@ Test(hung, comm_close_unbinds_a_joined_rank)
 	cr_assert_eq(cohort_comm_bind(comms[1]), COHORT_OK);
 	cr_assert_eq(cohort_comm_close(comms[1]), COHORT_OK);
 	cr_assert_eq(cohort_comm_unbind(comms[1]), COHORT_ALREADY);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }

@@ -273,7 +273,6 @@ static void run_lists(int ranks, const struct cohort_group_options *options,
 {
 	struct scene s = { .ranks = ranks, .seed = seed };
 	struct cohort_group *group = ranks_open(ranks, options);
-	struct cohort_cause cause;
 	int r;
 
 	reference_begin();
@@ -286,9 +285,8 @@ static void run_lists(int ranks, const struct cohort_group_options *options,
 		cr_assert(s.input[r] && s.send[r] && s.recv[r] &&
 		          s.expected[r]);
 	}
-	cr_assert_eq(cohort_group_run(group, worker, &s, &cause), COHORT_OK,
-	             "%s", cause.text);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_run_in(group, worker, &s);
+	expect_close(group);
 	for (r = 0; r < ranks; r++) {
 		spread_free(s.input[r]);
 		spread_free(s.send[r]);
@@ -413,5 +411,5 @@ Test(list, error_names_the_invalid_tensor_of_any_list_call)
 	             COHORT_OK);
 	cr_assert_eq(cohort_synchronize(c[0], RANKS_SOON), COHORT_OK);
 	cr_assert_eq(cohort_synchronize(c[1], RANKS_SOON), COHORT_OK);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }

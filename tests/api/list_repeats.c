@@ -121,12 +121,6 @@ static void reductions(int at, int op)
 	check(at, op);
 }
 
-static void close_group(void)
-{
-	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
-	             cohort_last_error());
-}
-
 Test(list_repeats, repeated_list_may_alternate_with_many_others)
 {
 	int i, at;
@@ -135,7 +129,7 @@ Test(list_repeats, repeated_list_may_alternate_with_many_others)
 	for (i = 0; i < 2; i++)
 		for (at = 0; at < LISTS; at++)
 			reductions(at, COHORT_SUM);
-	close_group();
+	expect_close(group);
 }
 
 Test(list_repeats, repeated_list_may_change_in_any_way)
@@ -156,7 +150,7 @@ Test(list_repeats, repeated_list_may_change_in_any_way)
 	reductions(0, COHORT_MAX);
 	list[1][0][19].recv = data[1][1][1];
 	reductions(0, COHORT_MAX);
-	close_group();
+	expect_close(group);
 }
 
 Test(list_repeats, list_may_be_called_again_while_it_is_in_flight)
@@ -177,7 +171,7 @@ Test(list_repeats, list_may_be_called_again_while_it_is_in_flight)
 		await(tickets);
 		check(0, COHORT_SUM);
 	}
-	close_group();
+	expect_close(group);
 }
 
 Test(list_repeats, repeated_list_runs_on_the_stream_of_each_call)
@@ -208,7 +202,7 @@ Test(list_repeats, repeated_list_runs_on_the_stream_of_each_call)
 			             cudaSuccess);
 		check(0, COHORT_SUM);
 	}
-	close_group();
+	expect_close(group);
 	for (r = 0; r < RANKS; r++)
 		cr_assert_eq(p->cudaStreamDestroy(other[r]), cudaSuccess);
 }
@@ -231,7 +225,7 @@ Test(list_repeats, repeated_list_is_checked_again_if_it_has_changed)
 	       COHORT_INVALID, "tensors[5].recv is NULL");
 	set_list(0);
 	reductions(0, COHORT_SUM);
-	close_group();
+	expect_close(group);
 }
 
 /* Repeat the list until the ring of call shapes has wrapped several times. */
@@ -259,7 +253,7 @@ Test(list_repeats, mismatch_of_a_repeated_list_names_the_tensor)
 	                          "tensors[13] is 50 int32 on rank 0, 49 "
 	                          "int32 on rank 1"),
 	                   "%s", cause.text);
-	close_group();
+	expect_close(group);
 }
 
 /* Every tensor counts as an operation for scripted faults. */
@@ -278,7 +272,7 @@ Test(list_repeats, scripted_fault_strikes_the_right_tensor_of_a_list)
 	                                    COHORT_SUM,
 	                                    cohort_comm_stream(c[1]), &ticket),
 	             COHORT_NCCL, "%s", cohort_last_error());
-	close_group();
+	expect_close(group);
 }
 
 Test(list_repeats, repeated_list_on_one_rank_launches_nothing)
@@ -306,7 +300,7 @@ Test(list_repeats, repeated_list_on_one_rank_launches_nothing)
 	             COHORT_OK);
 	cr_assert_eq(cohort_wait(alone, ticket, RANKS_SOON), COHORT_OK);
 	cr_assert_eq(data[1][0][0][2], 3002);
-	close_group();
+	expect_close(group);
 }
 
 /*
@@ -332,7 +326,7 @@ Test(list_repeats, list_on_one_rank_is_done_in_stream_order)
 		native_gate_open(&gate);
 		cr_assert_eq(cohort_wait(alone, ticket, RANKS_SOON), COHORT_OK);
 	}
-	close_group();
+	expect_close(group);
 }
 
 /*
@@ -351,5 +345,5 @@ Test(list_repeats, list_is_checked_even_if_the_group_has_ended)
 	expect(cohort_all_reduce_many(c[0], list[0][0], TENSORS, COHORT_SUM,
 	                              cohort_comm_stream(c[0]), NULL),
 	       COHORT_ABORTED, "enough");
-	close_group();
+	expect_close(group);
 }

@@ -155,7 +155,7 @@ Test(list_ways, lists_are_launched_in_the_platforms_way_by_default)
 		comes_to(TENSORS, 0, 1, 2 * TENSORS);
 		comes_to(31, 1, 31, 0);
 	}
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(list_ways, list_can_be_launched_in_one_native_group)
@@ -163,7 +163,7 @@ Test(list_ways, list_can_be_launched_in_one_native_group)
 	o.many = COHORT_MANY_GROUP;
 	open_all();
 	comes_to(TENSORS, 1, TENSORS, 0);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(list_ways, list_can_be_launched_in_native_groups_of_limited_size)
@@ -173,7 +173,7 @@ Test(list_ways, list_can_be_launched_in_native_groups_of_limited_size)
 	comes_to(TENSORS, 4, TENSORS, 0);
 	comes_to(90, 3, 90, 0);
 	comes_to(30, 1, 30, 0);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(list_ways, list_can_be_packed_by_type)
@@ -196,7 +196,7 @@ Test(list_ways, list_can_be_packed_by_type)
 	reduce_both(TENSORS);
 	cr_assert_eq(data[0][49][0], 99);
 	cr_assert_eq(data[0][50][0], 50);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(list_ways, list_packing_includes_only_tensors_below_a_size)
@@ -214,7 +214,7 @@ Test(list_ways, list_packing_includes_only_tensors_below_a_size)
 		for (i = 10; i < 40; i++)
 			list[r][i].count = EACH;
 	comes_to(TENSORS, 1, TENSORS, 0);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 /* Lists are called on two streams in turn. Both streams use one buffer, which
@@ -252,7 +252,7 @@ Test(list_ways, lists_can_be_packed_on_any_stream)
 		cr_assert(i >= 67 || data[0][i][0] == data[1][i][0]);
 	for (r = 0; r < 2; r++)
 		table->cudaStreamDestroy(other[r]);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(list_ways, list_in_place_on_one_rank_launches_nothing)
@@ -274,7 +274,7 @@ Test(list_ways, list_in_place_on_one_rank_launches_nothing)
 		cr_assert_eq(cohort_synchronize(c[0], RANKS_SOON), COHORT_OK);
 		cr_assert_eq(*out, 7);
 		fill();
-		cr_assert_eq(cohort_group_close(group), COHORT_OK);
+		expect_close(group);
 	}
 }
 
@@ -302,7 +302,7 @@ Test(list_ways, list_is_refused_without_memory_for_packing)
 	expect(reduce(1, TENSORS, NULL, &ticket), COHORT_CUDA,
 	       "cudaEventCreateWithFlags");
 	comes_to(TENSORS, 0, 1, 2 * TENSORS);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 /*
@@ -332,8 +332,7 @@ static void ends_all(const char *function, unsigned long n, const char *says)
 	 */
 	cr_assert_neq(cohort_synchronize(c[0], RANKS_SOON), COHORT_TIMED_OUT);
 	memset(data, 0, sizeof(data));
-	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
-	             cohort_last_error());
+	expect_close(group);
 }
 
 Test(list_ways, failed_native_group_of_a_list_ends_the_group)
@@ -391,6 +390,6 @@ Test(list_ways, packed_list_does_not_touch_its_tensors_after_an_abort)
 			free((void *)(uintptr_t)mine[i].send);
 		}
 		free(mine);
-		cr_assert_eq(cohort_group_close(group), COHORT_OK);
+		expect_close(group);
 	}
 }

@@ -12,6 +12,7 @@
 
 #include <cohort/reducer.h>
 
+#include "support/expect.h"
 #include "support/ranks.h"
 #include "support/spread.h"
 
@@ -200,9 +201,8 @@ static void move_in_group(const struct cohort_group_options *options)
 {
 	struct cohort_group *group = ranks_open(RANKS, options);
 
-	cr_assert_eq(cohort_group_run(group, move_all, NULL, NULL), COHORT_OK,
-	             "%s", cohort_last_error());
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_run_in(group, move_all, NULL);
+	expect_close(group);
 }
 
 Test(moved, calls_that_only_copy_accept_types_without_arithmetic)
@@ -274,7 +274,7 @@ Test(moved, reductions_of_types_without_arithmetic_are_refused)
 		                                     &reducer),
 		               "parameters[0].type is");
 	}
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 /* ---- ranks that differ ------------------------------------------------ */
@@ -318,7 +318,7 @@ static void expect_mismatch(cohort_worker_fn worker, const char *one,
 	             COHORT_MISMATCH, "%s", cohort_last_error());
 	cr_assert_not_null(strstr(cause.text, one), "%s", cause.text);
 	cr_assert_not_null(strstr(cause.text, other), "%s", cause.text);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(moved, ranks_with_different_types_of_equal_size_are_a_mismatch)

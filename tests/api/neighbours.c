@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 
 #include "support/clock.h"
+#include "support/expect.h"
 #include "support/ranks.h"
 
 #define RANKS 2
@@ -50,7 +51,7 @@ Test(neighbours, groups_on_the_same_devices_work_side_by_side)
 	for (i = 0; i < GROUPS; i++)
 		pthread_join(threads[i], NULL);
 	for (i = 0; i < GROUPS; i++)
-		cr_assert_eq(cohort_group_close(groups[i]), COHORT_OK);
+		expect_close(groups[i]);
 }
 
 Test(neighbours, groups_on_the_same_devices_end_independently)
@@ -67,8 +68,8 @@ Test(neighbours, groups_on_the_same_devices_end_independently)
 	t = ranks_sum(b[1], &z);
 	cr_assert_eq(cohort_wait(b[1], t, RANKS_SOON), COHORT_OK);
 	cr_assert_eq(z, 5);
-	cr_assert_eq(cohort_group_close(second), COHORT_OK);
-	cr_assert_eq(cohort_group_close(first), COHORT_OK);
+	expect_close(second);
+	expect_close(first);
 }
 
 /* ---- the order of frees ----------------------------------------------- */
@@ -149,12 +150,11 @@ Test(neighbours, aborted_group_is_freed_after_its_neighbors_abort_flags_rise)
 	 * to free its memory by mistake.
 	 */
 	for (i = 0; i < 5; i++)
-		cr_assert_eq(cohort_group_close(ranks_open(RANKS, NULL)),
-		             COHORT_OK);
+		expect_close(ranks_open(RANKS, NULL));
 	cr_assert_eq(freed, 0);
 	may_go = true;
-	cr_assert_eq(cohort_group_close(second), COHORT_OK);
-	cr_assert_eq(cohort_group_close(first), COHORT_OK);
+	expect_close(second);
+	expect_close(first);
 	cr_assert_eq(freed, 2);
 }
 
@@ -174,8 +174,7 @@ Test(neighbours, group_whose_abort_hangs_does_not_block_its_neighbors)
 	await(&is_waiting);
 	cohort_group_abort(second, "second");
 	cr_assert_eq(cohort_group_close(first), COHORT_WEDGED);
-	cr_assert_eq(cohort_group_close(second), COHORT_OK, "%s",
-	             cohort_last_error());
+	expect_close(second);
 	may_go = true;
 }
 
@@ -222,8 +221,7 @@ Test(neighbours, close_does_not_wait_for_kernels_of_a_neighbor)
 	first = ranks_ahead(RANKS, &o, a);
 	second = ranks_ahead(RANKS, NULL, b);
 	ranks_sum(b[0], &x);
-	cr_assert_eq(cohort_group_close(first), COHORT_OK, "%s",
-	             cohort_last_error());
+	expect_close(first);
 	cr_assert_eq(destroyed, 0);
 	t = ranks_sum(b[1], &y);
 	cr_assert_eq(cohort_wait(b[1], t, RANKS_SOON), COHORT_OK);
@@ -231,7 +229,7 @@ Test(neighbours, close_does_not_wait_for_kernels_of_a_neighbor)
 	neighbour_is_done = true;
 	while (!destroyed)
 		test_nap();
-	cr_assert_eq(cohort_group_close(second), COHORT_OK);
+	expect_close(second);
 }
 
 /* ---- aborting all ranks together --------------------------------------- */
@@ -287,5 +285,5 @@ Test(neighbours, all_ranks_of_a_group_are_aborted_together)
 	              COHORT_OK);
 	cr_assert_eq(late_calls, 0);
 	cr_assert_eq(y, 2);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }

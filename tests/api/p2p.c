@@ -22,16 +22,6 @@
 
 TestSuite(p2p, .timeout = 60);
 
-static void run(cohort_worker_fn worker, void *user)
-{
-	struct cohort_group *group = ranks_open(RANKS, NULL);
-
-	cr_assert_eq(cohort_group_run(group, worker, user, NULL), COHORT_OK,
-	             "%s", cohort_last_error());
-	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
-	             cohort_last_error());
-}
-
 static void await(struct cohort_comm *c)
 {
 	ranks_must(cohort_synchronize(c, RANKS_SOON), "synchronize");
@@ -115,7 +105,7 @@ static int spread(struct cohort_comm *c, void *user)
 
 Test(p2p, gather_scatter_and_all_to_all_deliver_the_right_blocks)
 {
-	run(spread, NULL);
+	expect_run(RANKS, spread, NULL);
 }
 
 /* Gather and scatter in place. Blocks in the root's buffer are in rank
@@ -148,7 +138,7 @@ static int in_place(struct cohort_comm *c, void *user)
 
 Test(p2p, gather_and_scatter_work_in_place)
 {
-	run(in_place, NULL);
+	expect_run(RANKS, in_place, NULL);
 }
 
 /* Hide ncclGather, ncclScatter and ncclAlltoAll, which older versions of NCCL
@@ -195,14 +185,14 @@ static int spread_in_a_batch(struct cohort_comm *c, void *user)
 Test(p2p, gather_scatter_and_all_to_all_work_without_nccls_functions)
 {
 	without_spreading();
-	run(spread, NULL);
-	run(in_place, NULL);
-	run(spread_in_a_batch, NULL);
+	expect_run(RANKS, spread, NULL);
+	expect_run(RANKS, in_place, NULL);
+	expect_run(RANKS, spread_in_a_batch, NULL);
 }
 
 Test(p2p, gather_scatter_and_all_to_all_work_in_a_batch)
 {
-	run(spread_in_a_batch, NULL);
+	expect_run(RANKS, spread_in_a_batch, NULL);
 }
 
 /*
@@ -236,9 +226,9 @@ static int send_beside_spread(struct cohort_comm *c, void *user)
 
 Test(p2p, all_to_all_does_not_receive_messages_of_its_batch)
 {
-	run(send_beside_spread, NULL);
+	expect_run(RANKS, send_beside_spread, NULL);
 	without_spreading();
-	run(send_beside_spread, NULL);
+	expect_run(RANKS, send_beside_spread, NULL);
 }
 
 /* Send around a ring in one batch. Then make two transfers, which must be
@@ -286,7 +276,7 @@ static int ring(struct cohort_comm *c, void *user)
 
 Test(p2p, sends_and_receives_match_in_order)
 {
-	run(ring, NULL);
+	expect_run(RANKS, ring, NULL);
 }
 
 static int to_itself(struct cohort_comm *c, void *user)
@@ -315,7 +305,7 @@ static int to_itself(struct cohort_comm *c, void *user)
 
 Test(p2p, rank_may_send_to_itself_in_a_batch)
 {
-	run(to_itself, NULL);
+	expect_run(RANKS, to_itself, NULL);
 }
 
 Test(p2p, send_of_count_0_waits_for_its_receive)
@@ -335,7 +325,7 @@ Test(p2p, send_of_count_0_waits_for_its_receive)
 	                       cohort_comm_stream(c[1]), NULL),
 	           "recv");
 	cr_assert_eq(cohort_wait(c[0], ticket, RANKS_SOON), COHORT_OK);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 /* ---- arguments -------------------------------------------------------- */
@@ -371,7 +361,7 @@ Test(p2p, message_calls_name_the_invalid_argument_and_its_value)
 	cr_assert_eq(ticket, 77);
 	ranks_must(cohort_barrier(c[0], NULL, NULL), "barrier");
 	ranks_must(cohort_barrier(c[1], NULL, NULL), "barrier");
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 /* ---- ranks that make different calls ------------------------------------- */
@@ -406,7 +396,7 @@ static void differ(int what, const char *text)
 	             COHORT_MISMATCH, "%s", cohort_last_error());
 	cr_assert_eq(cause.rank, 1, "%s", cause.text);
 	cr_assert_not_null(strstr(cause.text, text), "%s", cause.text);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(p2p, mismatch_of_gather_and_all_to_all_calls_is_found)
@@ -533,8 +523,7 @@ static void misfit(struct misfit *m, const char *text)
 	cr_assert_eq(m->cause.rank, -1);
 	cr_assert_eq(m->cause.joined[0], 3);
 	cr_assert_eq(m->cause.missing[0], 0);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
-	             cohort_last_error());
+	expect_close(group);
 }
 
 /* Run one message that rank 0 passes as @send and rank 1 as @recv, in both
@@ -728,7 +717,7 @@ Test(p2p, all_to_all_of_mismatched_messages_is_a_mismatch,
 		"calls send of 6 int32 to rank 2 (ticket 1, a batch of "
 		"8 calls); rank 2 calls recv of 7 int32 from rank 1 "
 		"(ticket 1, a batch of 8 calls)");
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 /* Make a native send in place of a send of the library. Then the library's call
@@ -763,9 +752,8 @@ Test(p2p, messages_are_not_compared_after_native_calls)
 {
 	struct cohort_group *group = ranks_open(PAIR, NULL);
 
-	cr_assert_eq(cohort_group_run(group, native_first, NULL, NULL),
-	             COHORT_OK, "%s", cohort_last_error());
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_run_in(group, native_first, NULL);
+	expect_close(group);
 }
 
 /* ---- transfers that do not finish --------------------------------------- */
@@ -828,8 +816,7 @@ static void stall(cohort_worker_fn worker, void *user,
 	group = ranks_open(2, &o);
 	cr_assert_eq(cohort_group_run(group, worker, user, &cause),
 	             COHORT_STALLED, "%s", cohort_last_error());
-	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
-	             cohort_last_error());
+	expect_close(group);
 }
 
 static void says_at_length(const char *text)
@@ -978,7 +965,7 @@ Test(p2p, missing_receive_of_a_batch_is_named)
 	             COHORT_STALLED, "%s", cohort_last_error());
 	cr_assert_eq(cause.rank, 2, "%s", cause.text);
 	says("rank 2 has not called recv 1 from rank 0 of ");
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 /*
@@ -1161,6 +1148,6 @@ Test(p2p, abort_ends_every_kind_of_message_call)
 		 * done. */
 		cr_assert(rc == COHORT_ABORTED ||
 		          (rc == COHORT_OK && place_is_nvidia()));
-		cr_assert_eq(cohort_group_close(group), COHORT_OK);
+		expect_close(group);
 	}
 }

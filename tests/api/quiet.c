@@ -7,6 +7,7 @@
 #include <criterion/criterion.h>
 
 #include "support/clock.h"
+#include "support/expect.h"
 #include "support/ranks.h"
 #include "support/spread.h"
 #include "support/witness.h"
@@ -59,5 +60,5 @@ Test(quiet, library_threads_make_no_native_call_before_one_is_overdue)
 	calls = witness_calls(&last) - before;
 	cr_assert_leq(calls, allowed, "%lu calls, the last of %s; %lu allowed",
 	              calls, last, allowed);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }

@@ -22,8 +22,7 @@ static void open_all(void)
 
 static void close_all(void)
 {
-	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
-	             cohort_last_error());
+	expect_close(group);
 }
 
 TestSuite(redop, .init = open_all, .fini = close_all, .timeout = 60);
@@ -196,7 +195,7 @@ Test(redop, premul_sum_of_8_bit_floats_is_refused_on_one_rank)
 	                                COHORT_SCALAR_HOST, &op),
 	       COHORT_UNSUPPORTED, "type is float8e5m2");
 	cr_assert_eq(op, 77);
-	cr_assert_eq(cohort_group_close(one), COHORT_OK);
+	expect_close(one);
 }
 
 /* NCCL refuses averages of 8-bit floats. On one rank, the library copies the
@@ -223,7 +222,7 @@ Test(redop, average_of_8_bit_floats_on_one_rank_is_a_copy)
 		           "reduce_scatter_host");
 		cr_assert_arr_eq(in, out, sizeof(in));
 	}
-	cr_assert_eq(cohort_group_close(one), COHORT_OK);
+	expect_close(one);
 }
 
 static const struct platform *whole;
@@ -297,7 +296,7 @@ Test(redop, reduction_on_one_rank_processes_every_element)
 		expect_all(alone, in, out, counts[i], op);
 		expect_all(alone, in, out, counts[i], COHORT_AVG);
 	}
-	cr_assert_eq(cohort_group_close(one), COHORT_OK);
+	expect_close(one);
 }
 
 Test(redop, premul_sum_is_refused_after_an_abort)

@@ -392,7 +392,7 @@ Test(reducer, helpers_launch_is_refused_with_per_thread_streams)
 	cr_assert_eq(cohort_reducer_ready(r, 0), COHORT_OK);
 	cr_assert_eq(cohort_reducer_finish(r, RANKS_SOON), COHORT_OK);
 	cr_assert_eq(cohort_reducer_free(r), COHORT_OK);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(reducer, helper_threads_can_launch_for_a_bound_owner)
@@ -449,7 +449,7 @@ Test(reducer, helper_may_mark_gradients_after_the_groups_close)
 	expect(cohort_after_stream(owner.comm, NULL), COHORT_OWNER,
 	       "bound to thread ");
 	cr_assert_eq(cohort_group_abort(group, "a test"), COHORT_OK);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 	expect(cohort_reducer_ready(owner.reducer, 0), COHORT_STALE, "closed");
 	sem_post(&owner.may_go);
 	pthread_join(thread, NULL);
@@ -512,7 +512,7 @@ Test(reducer, reducer_create_names_the_invalid_argument)
 	p[1].name = "model.encoder.日本語日本語.日本語日本語.weight";
 	refuse(p, 2, &o0, COHORT_INVALID,
 	       "parameters[1] 'model.encoder.日本語日本語.日...': count");
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 #define MANY 12
@@ -611,7 +611,7 @@ Test(reducer, reducer_create_refuses_counts_whose_sum_is_too_large)
 	}
 	for (k = 0; k < 3; k++)
 		cr_assert_gt(reported[k], 9, "%d: %d", k, reported[k]);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 /* ---- callers of other versions ---------------------------------------- */
@@ -688,7 +688,7 @@ Test(reducer, reducer_accepts_options_of_other_versions)
 	u = options_up_to(offsetof(struct cohort_reducer_options, weighted));
 	u.o.op = COHORT_MAX;
 	expect(create(&u, &r), COHORT_INVALID, "options->op is 2");
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(reducer, reducer_calls_out_of_order_are_refused)
@@ -734,5 +734,5 @@ Test(reducer, reducer_calls_out_of_order_are_refused)
 	cr_assert_eq(cohort_reducer_free(r), COHORT_OK);
 	cr_assert_eq(cohort_reducer_free(other), COHORT_OK);
 	cr_assert_eq(cohort_reducer_free(NULL), COHORT_OK);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }

@@ -47,8 +47,7 @@ static void close_all(void)
 	for (r = 0; r < RANKS; r++)
 		cr_assert_eq(model_close(&ranks[r]), COHORT_OK, "%s",
 		             cohort_last_error());
-	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
-	             cohort_last_error());
+	expect_close(group);
 }
 
 static struct cohort_reducer *reducer(int r)

@@ -76,8 +76,7 @@ static void close_all(void)
 	for (r = 0; r < RANKS; r++)
 		cr_assert_eq(model_close(&ranks[r]), COHORT_OK, "%s",
 		             cohort_last_error());
-	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
-	             cohort_last_error());
+	expect_close(group);
 }
 
 /*
@@ -492,7 +491,7 @@ Test(reducer_ends, reducer_can_be_freed_if_a_gradient_is_not_ready)
 	cr_assert_not_null(strstr(cause.text,
 	                          "1 of 2 gradients are not ready: 'a'"),
 	                   "%s", cause.text);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(reducer_ends, abort_ends_a_step_that_exchanges_weights)
@@ -538,7 +537,7 @@ Test(reducer_ends, reducers_with_different_parameters_are_a_mismatch)
 		             cohort_last_error());
 		cr_assert_eq(cohort_reducer_free(r[k]), COHORT_OK);
 	}
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 /* ---- other threads in the communicator -------------------------------- */

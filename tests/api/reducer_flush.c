@@ -14,6 +14,7 @@
 
 #include <cohort/reducer.h>
 
+#include "support/expect.h"
 #include "support/ranks.h"
 #include "support/spread.h"
 
@@ -115,12 +116,9 @@ static int worker(struct cohort_comm *comm, void *user)
 static int count_flushes(struct trainer t)
 {
 	struct cohort_group *group = ranks_open(RANKS, NULL);
-	struct cohort_cause cause;
 
-	cr_assert_eq(cohort_group_run(group, worker, &t, &cause), COHORT_OK,
-	             "%s", cause.text);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
-	             cohort_last_error());
+	expect_run_in(group, worker, &t);
+	expect_close(group);
 	return flushes;
 }
 

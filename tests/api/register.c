@@ -78,8 +78,7 @@ static void open_all(void)
 
 static void close_all(void)
 {
-	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
-	             cohort_last_error());
+	expect_close(group);
 	cr_assert_eq(allocated, 0);
 	cr_assert_eq(registered, 0);
 }
@@ -226,9 +225,8 @@ Test(registered_really, registered_memory_can_be_reduced_and_freed)
 {
 	struct cohort_group *g = ranks_open(RANKS, NULL);
 
-	cr_assert_eq(cohort_group_run(g, sum_registered, NULL, NULL), COHORT_OK,
-	             "%s", cohort_last_error());
-	cr_assert_eq(cohort_group_close(g), COHORT_OK);
+	expect_run_in(g, sum_registered, NULL);
+	expect_close(g);
 }
 
 Test(registered_really, registered_memory_can_be_freed_after_an_abort)
@@ -241,7 +239,7 @@ Test(registered_really, registered_memory_can_be_freed_after_an_abort)
 	cohort_group_abort(g, "enough");
 	cr_assert_eq(cohort_free(comm[0], memory), COHORT_OK, "%s",
 	             cohort_last_error());
-	cr_assert_eq(cohort_group_close(g), COHORT_OK);
+	expect_close(g);
 }
 
 /* ---- registrations that a collective has used ---------------------------- */
@@ -290,8 +288,7 @@ static struct cohort_group *use_registered(void)
 Test(registered_used, close_deregisters_memory_that_a_collective_used,
      .timeout = 60)
 {
-	cr_assert_eq(cohort_group_close(use_registered()), COHORT_OK, "%s",
-	             cohort_last_error());
+	expect_close(use_registered());
 }
 
 Test(registered_used, abort_deregisters_memory_that_a_collective_used,
@@ -301,6 +298,5 @@ Test(registered_used, abort_deregisters_memory_that_a_collective_used,
 
 	cohort_group_abort(g, "enough");
 	ranks_must(cohort_deregister(c[0], registration), "deregister");
-	cr_assert_eq(cohort_group_close(g), COHORT_OK, "%s",
-	             cohort_last_error());
+	expect_close(g);
 }

@@ -51,20 +51,6 @@ static void respawn_without(int lost)
 	ranks_must(cohort_group_respawn(group, &lost, 1), "respawn");
 }
 
-static void close_group(void)
-{
-	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
-	             cohort_last_error());
-}
-
-static struct cohort_cause cause_now(void)
-{
-	struct cohort_cause cause;
-
-	cohort_group_cause(group, &cause);
-	return cause;
-}
-
 /* Split the new generation into @comms, and check a sum. */
 static void check_sum_of_split(void)
 {
@@ -98,7 +84,7 @@ Test(respawn, respawn_renumbers_the_remaining_ranks)
 	respawn_without(1);
 	cr_assert_eq(cohort_group_generation(group), 2);
 	cr_assert_eq(cohort_group_size(group), 3);
-	cr_assert_eq(cause_now().status, COHORT_OK);
+	cr_assert_eq(ranks_cause(group).status, COHORT_OK);
 	cohort_group_devices(group, now);
 	check_sum_of_split();
 	for (r = 0; r < 3; r++) {
@@ -109,7 +95,7 @@ Test(respawn, respawn_renumbers_the_remaining_ranks)
 		cr_assert_eq(now[r], devices[r ? r + 1 : 0]);
 		cr_assert_eq(cohort_comm_device(comms[r]), now[r]);
 	}
-	close_group();
+	expect_close(group);
 }
 
 Test(respawn, respawn_may_keep_all_ranks)
@@ -118,7 +104,7 @@ Test(respawn, respawn_may_keep_all_ranks)
 	cr_assert_eq(cohort_group_respawn(group, NULL, 0), COHORT_OK);
 	cr_assert_eq(cohort_group_size(group), 2);
 	check_sum_of_split();
-	close_group();
+	expect_close(group);
 }
 
 Test(respawn, origin_is_the_rank_in_the_first_generation)
@@ -132,7 +118,7 @@ Test(respawn, origin_is_the_rank_in_the_first_generation)
 	cr_assert_eq(cohort_comm_origin(comms[0]), 0);
 	cr_assert_eq(cohort_comm_origin(comms[1]), 3);
 	cr_assert_eq(cohort_comm_device(comms[1]), 3);
-	close_group();
+	expect_close(group);
 }
 
 Test(respawn, each_generation_can_be_split_once)
@@ -142,7 +128,7 @@ Test(respawn, each_generation_can_be_split_once)
 	respawn_without(0);
 	cr_assert_eq(cohort_group_split(group, comms), COHORT_OK);
 	cr_assert_eq(cohort_group_split(group, comms), COHORT_STATE);
-	close_group();
+	expect_close(group);
 }
 
 Test(respawn, respawn_keeps_the_options)
@@ -167,7 +153,7 @@ Test(respawn, respawn_keeps_the_options)
 	cr_assert_eq(v->stage, COHORT_STAGE_ENDED);
 	cr_assert_str_eq(v->call, "all_reduce 1 of \"dp\"");
 	cr_assert_not_null(strstr(v->text, " of \"dp\" (generation 2)\n"));
-	close_group();
+	expect_close(group);
 }
 
 /* Return an error if rank 1 or 2 of the first generation is in the group. */
@@ -192,7 +178,7 @@ Test(respawn, supervisor_can_respawn_in_a_loop)
 		respawn_without(cause.rank);
 	cr_assert_eq(cohort_group_generation(group), 3);
 	cr_assert_eq(cohort_group_size(group), 2);
-	close_group();
+	expect_close(group);
 }
 
 /* ---- earlier generations ----------------------------------------------- */
@@ -221,7 +207,7 @@ Test(respawn, tickets_of_former_generations_keep_their_results)
 	expect_ending(cause.text, "aborted: enough");
 	cr_assert_eq(cohort_comm_generation(former[1]), 1);
 	cr_assert_eq(cohort_free(former[0], memory), COHORT_OK);
-	close_group();
+	expect_close(group);
 }
 
 Test(respawn, calls_on_former_communicators_return_stale)
@@ -242,7 +228,7 @@ Test(respawn, calls_on_former_communicators_return_stale)
 	             COHORT_STALE);
 	cr_assert_eq(cohort_after_stream(former[1], NULL), COHORT_STALE);
 	check_sum_of_split();
-	close_group();
+	expect_close(group);
 }
 
 Test(respawn, abort_handle_of_a_former_generation_does_nothing)
@@ -255,13 +241,13 @@ Test(respawn, abort_handle_of_a_former_generation_does_nothing)
 	respawn_without(0);
 	cr_assert_eq(cohort_abort_fire(former, NULL), COHORT_ALREADY);
 	cr_assert_eq(cohort_abort_fired(former), 1);
-	cr_assert_eq(cause_now().status, COHORT_OK);
+	cr_assert_eq(ranks_cause(group).status, COHORT_OK);
 	check_sum_of_split();
 	handle = cohort_comm_abort_handle(comms[0]);
 	cr_assert_eq(cohort_abort_fired(handle), 0);
 	cr_assert_eq(cohort_abort_fire(handle, "again"), COHORT_OK);
-	expect_ending(cause_now().text, "aborted: again");
-	close_group();
+	expect_ending(ranks_cause(group).text, "aborted: again");
+	expect_close(group);
 	cohort_abort_put(former);
 	cohort_abort_put(handle);
 }
@@ -292,7 +278,7 @@ Test(respawn, thread_bound_to_a_former_rank_may_exit)
 	sem_post(&go_home);
 	pthread_join(thread, NULL);
 	check_sum_of_split();
-	close_group();
+	expect_close(group);
 }
 
 /* ---- refused respawns ------------------------------------------------- */
@@ -311,7 +297,7 @@ Test(respawn, respawn_is_refused_while_the_group_lives)
 	               "the group has not ended: there is nothing to respawn");
 	ranks_sum(comms[0], &values[0]);
 	cr_assert_eq(ranks_sum_wait(comms[1], &values[1]), COHORT_OK);
-	close_group();
+	expect_close(group);
 }
 
 static int respawn_inside(struct cohort_comm *comm, void *unused)
@@ -327,9 +313,8 @@ static int respawn_inside(struct cohort_comm *comm, void *unused)
 Test(respawn, respawn_is_refused_inside_a_run)
 {
 	group = ranks_open(2, &o);
-	cr_assert_eq(cohort_group_run(group, respawn_inside, NULL, NULL),
-	             COHORT_OK);
-	close_group();
+	expect_run_in(group, respawn_inside, NULL);
+	expect_close(group);
 }
 
 Test(respawn, respawn_refuses_an_invalid_list_of_lost_ranks)
@@ -354,7 +339,7 @@ Test(respawn, respawn_refuses_an_invalid_list_of_lost_ranks)
 	cr_assert_eq(cohort_group_respawn(NULL, NULL, 0), COHORT_INVALID);
 	respawn_without(2);
 	check_sum_of_split();
-	close_group();
+	expect_close(group);
 }
 
 /* ---- failures --------------------------------------------------------- */
@@ -368,7 +353,7 @@ static void fails_at(const char *function, int nccl, int cuda, int rc)
 	cr_assert_str_eq(failing_fired(), function);
 	cr_assert_not_null(strstr(cohort_last_error(), function));
 	cr_assert_eq(cohort_group_generation(group), 1);
-	cr_assert_eq(cause_now().status, COHORT_ABORTED);
+	cr_assert_eq(ranks_cause(group).status, COHORT_ABORTED);
 	cr_assert_eq(cohort_barrier(comms[0], NULL, NULL), COHORT_ABORTED);
 }
 
@@ -383,7 +368,7 @@ Test(respawn, failed_respawn_leaves_the_group_unchanged)
 	fails_at("cudaStreamCreateWithFlags", 0, 999, COHORT_CUDA);
 	respawn_without(1);
 	check_sum_of_split();
-	close_group();
+	expect_close(group);
 }
 
 Test(respawn, respawn_that_times_out_leaves_the_group_unchanged)
@@ -400,7 +385,7 @@ Test(respawn, respawn_that_times_out_leaves_the_group_unchanged)
 		sched_yield();
 	cr_assert_eq(cohort_group_respawn(group, NULL, 0), COHORT_OK);
 	check_sum_of_split();
-	close_group();
+	expect_close(group);
 }
 
 /* ---- generations whose abort hangs --------------------------------------- */
@@ -511,13 +496,9 @@ static int split_and_wait(struct cohort_comm *c, void *user)
 
 static void live_and_die(int times)
 {
-	struct cohort_cause cause;
-
 	while (times--) {
 		fill_rings(group);
-		cr_assert_eq(cohort_group_run(group, split_and_wait, NULL,
-		                              &cause),
-		             COHORT_OK, "%s", cause.text);
+		expect_run_in(group, split_and_wait, NULL);
 		cr_assert_eq(cohort_group_abort(group, "again"), COHORT_OK);
 		ranks_must(cohort_group_respawn(group, NULL, 0), "respawn");
 	}
@@ -551,8 +532,8 @@ Test(respawn, memory_does_not_grow_with_the_number_of_respawns)
 	cr_assert_lt((ssize_t)kept, (ssize_t)(whole / 2),
 	             "%zd bytes in %d generations of %zu", (ssize_t)kept, TIMES,
 	             whole);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
-	cr_assert_eq(cohort_group_close(first), COHORT_OK);
+	expect_close(group);
+	expect_close(first);
 }
 
 static void respawn_again(int times)
@@ -595,7 +576,7 @@ Test(respawn, group_keeps_only_four_former_generations)
 	cr_assert_eq(cohort_comm_rank(of_first[1]), -1);
 	cr_assert_null(cohort_comm_stream(of_first[0]));
 	check_sum_of_split();
-	close_group();
+	expect_close(group);
 }
 
 Test(respawn, generation_whose_memory_is_in_use_is_kept)
@@ -636,7 +617,7 @@ Test(respawn, generation_whose_memory_is_in_use_is_kept)
 	ranks_must(cohort_deregister(of_first[0], registration), "deregister");
 	respawn_again(1);
 	cr_assert_eq(cohort_comm_rank(of_first[0]), -1);
-	close_group();
+	expect_close(group);
 }
 
 /* Communicators of the last 2 * KEPT generations. The group keeps only the
@@ -692,7 +673,7 @@ Test(respawn, former_communicator_is_not_freed_during_a_call)
 	atomic_store(&is_over, true);
 	for (i = 0; i < 2; i++)
 		pthread_join(threads[i], NULL);
-	close_group();
+	expect_close(group);
 }
 
 /* Make calls on a bound communicator after the group no longer keeps its
@@ -727,7 +708,7 @@ Test(respawn, thread_bound_to_a_freed_rank_may_call_and_exit)
 	pthread_join(thread, &rc);
 	cr_assert_eq((intptr_t)rc, COHORT_STALE);
 	check_sum_of_split();
-	close_group();
+	expect_close(group);
 }
 
 /* ---- threads ---------------------------------------------------------- */
@@ -830,6 +811,6 @@ Test(respawn, respawns_splits_and_groups_add_no_threads)
 	has_threads(with_all);
 	for (i = 0; i < 3; i++)
 		ranks_must(cohort_group_close(others[i]), "close");
-	close_group();
+	expect_close(group);
 	has_threads(none);
 }

@@ -74,7 +74,7 @@ Test(run, run_gives_each_rank_a_bound_named_thread_on_its_device)
 	}
 	if (spread_first(4) <= 2 && spread_end(4) > 2)
 		cr_assert_str_eq(s.names[2], "trainer/2");
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(run, group_can_run_many_times)
@@ -84,10 +84,9 @@ Test(run, group_can_run_many_times)
 	int i;
 
 	for (i = 0; i < 20; i++)
-		cr_assert_eq(cohort_group_run(group, report, &s, NULL),
-		             COHORT_OK);
+		expect_run_in(group, report, &s);
 	cr_assert_eq(s.calls, 20 * (spread_end(4) - spread_first(4)));
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(run, group_that_was_split_can_run)
@@ -96,8 +95,8 @@ Test(run, group_that_was_split_can_run)
 	struct shared s = { .fail_rank = -1 };
 	struct cohort_group *group = ranks_split(4, NULL, comms);
 
-	cr_assert_eq(cohort_group_run(group, report, &s, NULL), COHORT_OK);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_run_in(group, report, &s);
+	expect_close(group);
 }
 
 Test(run, run_of_a_group_counts_as_its_split)
@@ -106,9 +105,9 @@ Test(run, run_of_a_group_counts_as_its_split)
 	struct shared s = { .fail_rank = -1 };
 	struct cohort_group *group = ranks_open(4, NULL);
 
-	cr_assert_eq(cohort_group_run(group, report, &s, NULL), COHORT_OK);
+	expect_run_in(group, report, &s);
 	cr_assert_eq(cohort_group_split(group, comms), COHORT_STATE);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 /* Fail on one rank before a collective for which the other ranks wait. */
@@ -152,7 +151,7 @@ Test(run, failing_worker_ends_the_group_and_is_named)
 	expect_released(&s, COHORT_WORKER);
 	cr_assert_eq(cohort_group_run(group, fail_one, &s, &cause),
 	             spread_processes() > 1 ? COHORT_WORKER : COHORT_STATE);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(run, failing_worker_is_named_even_if_it_is_rank_0)
@@ -164,7 +163,7 @@ Test(run, failing_worker_is_named_even_if_it_is_rank_0)
 	cr_assert_eq(cohort_group_run(group, fail_one, &s, &cause),
 	             COHORT_WORKER, "%s", cause.text);
 	cr_assert_eq(cause.rank, 0, "%s", cause.text);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 /* ---- the cause if a worker returns an error ----------------------------- */
@@ -199,7 +198,7 @@ static void expect_cause(enum fault fault, const char *text)
 	             COHORT_WORKER, "%s", cause.text);
 	cr_assert_eq(cause.rank, 1, "%s", cause.text);
 	expect_ending(cause.text, text);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(run, cause_has_the_text_of_the_error_that_a_worker_returned)
@@ -258,7 +257,7 @@ Test(run, abort_by_another_thread_ends_the_run)
 	else
 		cr_assert_eq(rc, COHORT_ABORTED);
 	expect_ending(cause.text, "aborted: from outside");
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 static int run_inside(struct cohort_comm *comm, void *user)
@@ -274,16 +273,14 @@ Test(run, run_is_refused_inside_a_run_and_with_a_bound_rank)
 	struct cohort_comm *comms[2];
 	struct cohort_group *group = ranks_split(2, NULL, comms);
 
-	cr_assert_eq(cohort_group_run(group, run_inside, group, NULL),
-	             COHORT_OK);
+	expect_run_in(group, run_inside, group);
 	cohort_comm_bind(comms[1]);
 	cr_assert_eq(cohort_group_run(group, run_inside, group, NULL),
 	             COHORT_STATE);
 	cr_assert_not_null(strstr(cohort_last_error(), "rank 1 is bound"));
 	cohort_comm_unbind(comms[1]);
-	cr_assert_eq(cohort_group_run(group, run_inside, group, NULL),
-	             COHORT_OK);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_run_in(group, run_inside, group);
+	expect_close(group);
 }
 
 /* ---- workers that do not return --------------------------------------- */
@@ -398,8 +395,7 @@ Test(run, run_abandons_a_worker_that_does_not_return)
 	cr_assert_eq(away.answers[0], COHORT_STALE);
 	cr_assert_eq(cohort_group_run(group, fail_one, NULL, NULL),
 	             COHORT_STATE);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
-	             cohort_last_error());
+	expect_close(group);
 	let_it_end();
 }
 
@@ -433,7 +429,7 @@ Test(run, abandoned_worker_may_unbind_and_exit_after_the_close)
 	cr_assert_eq(cohort_group_run(group, bind_and_exit, NULL, NULL),
 	             COHORT_WORKER);
 	cr_assert_eq(cohort_group_abandoned(group, NULL, 0), 1);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 	sem_post(&away.may_go_on);
 	while (thread_lives(away.tid))
 		sched_yield();
@@ -478,11 +474,10 @@ Test(run, worker_that_exits_its_thread_is_no_longer_paused)
 	o.deadlines.join_ns = 50 * MS;
 	sem_init(&away.may_go_on, 0, 0);
 	group = ranks_open(2, &o);
-	cr_assert_eq(cohort_group_run(group, exit_paused, NULL, NULL),
-	             COHORT_OK);
+	expect_run_in(group, exit_paused, NULL);
 	cr_assert_eq(cohort_group_run(group, wait_for_the_other, NULL, NULL),
 	             COHORT_STALLED);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(run, abandoned_worker_may_return_before_the_close)
@@ -491,7 +486,7 @@ Test(run, abandoned_worker_may_return_before_the_close)
 
 	sem_post(&away.may_go_on);
 	let_it_end();
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 /*
@@ -532,8 +527,7 @@ Test(run, abandoned_worker_may_close_its_split_after_the_group_closed)
 	cr_assert_eq(cohort_group_run(group, close_child_late, NULL, NULL),
 	             COHORT_WORKER);
 	cr_assert_eq(cohort_group_abandoned(group, NULL, 0), 1);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
-	             cohort_last_error());
+	expect_close(group);
 	sem_post(&away.may_go_on);
 	while (thread_lives(away.tid))
 		sched_yield();
@@ -548,11 +542,11 @@ Test(run, group_can_respawn_without_an_abandoned_worker)
 	cr_assert_eq(cohort_group_respawn(group, (const int[]){ 1 }, 1),
 	             COHORT_OK);
 	cr_assert_eq(cohort_group_abandoned(group, NULL, 0), 0);
-	cr_assert_eq(cohort_group_run(group, report, &s, NULL), COHORT_OK);
+	expect_run_in(group, report, &s);
 	sem_post(&away.may_go_on);
 	await(&away.has_gone_on);
 	cr_assert_eq(away.answers[0], COHORT_STALE);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 	let_it_end();
 }
 
@@ -650,7 +644,7 @@ Test(run, worker_that_exits_its_thread_ends_the_group)
 	cr_assert_eq(cause.kind, COHORT_VERDICT_THREAD_EXITED);
 	expect_released(&s, COHORT_THREAD_EXITED);
 	cr_assert_eq(cohort_group_abandoned(group, NULL, 0), 0);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 /* ---- many ranks on few cores ------------------------------------------ */
@@ -684,7 +678,6 @@ Test(run, many_ranks_on_two_cores_meet_their_deadlines)
 {
 	struct cohort_group_options o;
 	struct cohort_group *group;
-	struct cohort_cause cause;
 	cpu_set_t own, two;
 	int i, n = 0;
 
@@ -704,8 +697,6 @@ Test(run, many_ranks_on_two_cores_meet_their_deadlines)
 	o.deadlines.init_ns = o.deadlines.join_ns = RANKS_SOON;
 	o.deadlines.exec_ns = o.deadlines.close_ns = RANKS_SOON;
 	group = ranks_open(MANY, &o);
-	cr_assert_eq(cohort_group_run(group, sum_in_halves, NULL, &cause),
-	             COHORT_OK, "%s", cause.text);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
-	             cohort_last_error());
+	expect_run_in(group, sum_in_halves, NULL);
+	expect_close(group);
 }

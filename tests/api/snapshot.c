@@ -45,12 +45,6 @@ static void says(int rank, const char *text)
 	                   "\"%s\" is not in %s", text, reports[rank].text);
 }
 
-static void close_group(void)
-{
-	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
-	             cohort_last_error());
-}
-
 Test(snapshot, snapshot_says_that_no_rank_has_called)
 {
 	int r;
@@ -66,7 +60,7 @@ Test(snapshot, snapshot_says_that_no_rank_has_called)
 		cr_assert_str_eq(reports[r].stack, "");
 		says(r, " has never called anything");
 	}
-	close_group();
+	expect_close(group);
 }
 
 static sem_t is_bound, may_go;
@@ -124,7 +118,7 @@ Test(snapshot, snapshot_names_ranks_that_have_called_and_their_threads,
 	        "all_reduce of 1 int32, sum (ticket 1, tag \"step 7\"), was ");
 	sem_post(&may_go);
 	pthread_join(thread, NULL);
-	close_group();
+	expect_close(group);
 }
 
 static void *sum_on_rank_1(void *unused)
@@ -155,7 +149,7 @@ Test(snapshot, snapshot_works_during_a_hang_and_after_a_cause,
 	take_snapshot();
 	cr_assert_eq(reports[1].inside, 0);
 	cr_assert_str_eq(reports[1].call, "all_reduce of 1 int32, sum");
-	close_group();
+	expect_close(group);
 }
 
 Test(snapshot, snapshot_shows_the_current_generation)
@@ -171,7 +165,7 @@ Test(snapshot, snapshot_shows_the_current_generation)
 		cr_assert_eq(reports[r].rank, r < 2 ? r : -1);
 	cr_assert_eq(reports[1].device, 2);
 	cr_assert_str_eq(reports[2].stack, "");
-	close_group();
+	expect_close(group);
 }
 
 /* Have rank 0 take a snapshot of a child communicator of ranks 0 and 2. */
@@ -192,14 +186,13 @@ Test(snapshot, snapshot_of_a_child_shows_only_its_ranks)
 {
 	spread_not("snapshots are of a process's own ranks");
 	group = ranks_open(RANKS, NULL);
-	cr_assert_eq(cohort_group_run(group, look_at_child, NULL, NULL),
-	             COHORT_OK);
+	expect_run_in(group, look_at_child, NULL);
 	cr_assert_eq(reports[0].rank, 0);
 	cr_assert_eq(reports[1].rank, 1);
 	cr_assert_eq(reports[1].device, 2);
 	says(1, "rank 2 (1 in \"cohort.0\", device 2, last seen in thread ");
 	cr_assert_eq(reports[2].rank, -1);
-	close_group();
+	expect_close(group);
 }
 
 /* Callers of other versions pass shorter or longer reports. */
@@ -228,7 +221,7 @@ Test(snapshot, snapshot_fills_no_more_than_the_callers_size)
 	           "shorter");
 	cr_assert_eq(second->rank, 1);
 	cr_assert_eq(shorter[RANKS * least], 0x55);
-	close_group();
+	expect_close(group);
 }
 
 Test(snapshot, snapshot_names_the_invalid_argument)
@@ -255,5 +248,5 @@ Test(snapshot, snapshot_names_the_invalid_argument)
 	expect(cohort_group_snapshot(group, reports, RANKS, 1 << 20),
 	       COHORT_INVALID, "rank_size is 1048576");
 	cr_assert_eq(memcmp(&before, &reports[0], SIZE), 0);
-	close_group();
+	expect_close(group);
 }

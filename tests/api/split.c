@@ -32,16 +32,6 @@ static int sum_origins(struct cohort_comm *c)
 	return value;
 }
 
-static void run(cohort_worker_fn worker, void *user)
-{
-	struct cohort_group *group = ranks_open(RANKS, NULL);
-
-	cr_assert_eq(cohort_group_run(group, worker, user, NULL), COHORT_OK,
-	             "%s", cohort_last_error());
-	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
-	             cohort_last_error());
-}
-
 /* ---- ranks of a child ------------------------------------------------- */
 
 static int by_parity(struct cohort_comm *c, void *user)
@@ -65,7 +55,7 @@ static int by_parity(struct cohort_comm *c, void *user)
 
 Test(split, split_groups_by_color_and_orders_by_key)
 {
-	run(by_parity, NULL);
+	expect_run(RANKS, by_parity, NULL);
 }
 
 static int without_one(struct cohort_comm *c, void *user)
@@ -89,7 +79,7 @@ static int without_one(struct cohort_comm *c, void *user)
 
 Test(split, split_gives_ranks_without_a_color_no_child)
 {
-	run(without_one, NULL);
+	expect_run(RANKS, without_one, NULL);
 }
 
 static int to_the_last(struct cohort_comm *c, void *user)
@@ -112,7 +102,7 @@ static int to_the_last(struct cohort_comm *c, void *user)
 
 Test(split, child_communicator_can_be_split)
 {
-	run(to_the_last, NULL);
+	expect_run(RANKS, to_the_last, NULL);
 }
 
 static int again_and_again(struct cohort_comm *c, void *user)
@@ -131,7 +121,7 @@ static int again_and_again(struct cohort_comm *c, void *user)
 
 Test(split, split_can_be_repeated_after_the_child_is_closed)
 {
-	run(again_and_again, NULL);
+	expect_run(RANKS, again_and_again, NULL);
 }
 
 static int behind_work(struct cohort_comm *c, void *user)
@@ -151,7 +141,7 @@ static int behind_work(struct cohort_comm *c, void *user)
 Test(split, split_waits_for_operations_in_flight)
 {
 	ranks_fault(2, 0, COHORT_FAULT_DELAY, 20 * 1000 * 1000);
-	run(behind_work, NULL);
+	expect_run(RANKS, behind_work, NULL);
 }
 
 /* ---- arguments -------------------------------------------------------- */
@@ -179,7 +169,7 @@ Test(split, split_names_the_invalid_argument_and_its_value)
 	cohort_group_abort(group, "over");
 	expect(cohort_comm_split(c[0], 0, 0, &child), COHORT_ABORTED, "over");
 	cr_assert_null(child);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 /* ---- ends ------------------------------------------------------------- */
@@ -208,7 +198,7 @@ static int abort_child(struct cohort_comm *c, void *user)
 
 Test(split, abort_of_a_child_leaves_its_parent_alone)
 {
-	run(abort_child, NULL);
+	expect_run(RANKS, abort_child, NULL);
 }
 
 SPREAD_SHARED static atomic_int have_come;
@@ -258,8 +248,7 @@ Test(split, end_of_a_group_ends_all_its_descendants)
 	spread_not("a process tells what ended its own communicators");
 	cr_assert_eq(cohort_group_run(group, hang_in_grandchild, group, NULL),
 	             COHORT_ABORTED, "%s", cohort_last_error());
-	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
-	             cohort_last_error());
+	expect_close(group);
 }
 
 static struct cohort_comm *children[RANKS];
@@ -281,8 +270,7 @@ Test(split, split_of_a_former_generation_is_refused)
 	int32_t x = 1;
 	int r;
 
-	cr_assert_eq(cohort_group_run(group, keep_child, NULL, NULL), COHORT_OK,
-	             "%s", cohort_last_error());
+	expect_run_in(group, keep_child, NULL);
 	spread_wait(&all_have_run, spread_processes());
 	cohort_group_abort(group, "again");
 	cr_assert_eq(cohort_group_respawn(group, NULL, 0), COHORT_OK, "%s",
@@ -291,9 +279,8 @@ Test(split, split_of_a_former_generation_is_refused)
 		expect(cohort_all_reduce(children[r], &x, &x, 1, COHORT_I32,
 		                         COHORT_SUM, NULL, NULL),
 		       COHORT_STALE, "was replaced by a respawn");
-	cr_assert_eq(cohort_group_run(group, by_parity, NULL, NULL), COHORT_OK,
-	             "%s", cohort_last_error());
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_run_in(group, by_parity, NULL);
+	expect_close(group);
 }
 
 Test(split, group_close_waits_for_operations_of_children)
@@ -307,7 +294,7 @@ Test(split, group_close_waits_for_operations_of_children)
 	ranks_must(cohort_group_run(group, keep_child, NULL, NULL), "run");
 	ranks_sum(children[0], &x[0]);
 	ranks_sum(children[1], &x[1]);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 	cr_assert_eq(x[0], 3);
 	cr_assert_eq(x[1], 3);
 }
@@ -384,7 +371,7 @@ Test(split, split_names_a_rank_that_never_calls)
 	cr_assert_not_null(strstr(cause.text,
 	                          "rank 3 has not called comm_split 2 "),
 	                   "%s", cause.text);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 static int rank_1_sums(struct cohort_comm *c, void *user)
@@ -407,7 +394,7 @@ Test(split, split_and_another_call_are_a_mismatch)
 	cr_assert_eq(cause.rank, 1, "%s", cause.text);
 	cr_assert_not_null(strstr(cause.text, "ranks 0, 2-3 call comm_split"),
 	                   "%s", cause.text);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 /* The watchdog must report the stall of the child communicator. */
@@ -450,9 +437,8 @@ Test(split, child_reports_its_stalls_by_its_own_name)
 	o.deadlines.join_ns = 100 * 1000 * 1000;
 	o.deadlines.exec_ns = COHORT_FOREVER;
 	group = ranks_open(RANKS, &o);
-	cr_assert_eq(cohort_group_run(group, child_stalls, NULL, NULL),
-	             COHORT_OK, "%s", cohort_last_error());
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_run_in(group, child_stalls, NULL);
+	expect_close(group);
 }
 
 /* ---- native failures -------------------------------------------------- */
@@ -487,8 +473,7 @@ static int fail_at(const char *function, unsigned long n, int status)
 	cr_assert_not_null(strstr(cause.text, "comm_split: "), "%s",
 	                   cause.text);
 	cr_assert_not_null(strstr(cause.text, function), "%s", cause.text);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
-	             cohort_last_error());
+	expect_close(group);
 	return cause.rank;
 }
 
@@ -568,8 +553,7 @@ Test(split, split_that_hangs_ends_in_time)
 		"returned within 2000 ms; NCCL does not say which of "
 		"them it waits for; when the group ended: ranks 0-3 in "
 		"comm_split (collective 1)");
-	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
-	             cohort_last_error());
+	expect_close(group);
 }
 
 /* ---- failed splits ---------------------------------------------------- */
@@ -647,8 +631,7 @@ Test(split, children_of_a_failed_split_are_aborted_after_the_parent)
 	             COHORT_NCCL, "%s", cohort_last_error());
 	for (r = 0; r < RANKS; r++)
 		cr_assert_eq(rcs[r], COHORT_NCCL);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
-	             cohort_last_error());
+	expect_close(group);
 	cr_assert_eq(left.parents_raised, RANKS);
 	cr_assert_eq(left.children_raised, RANKS, "a child was not aborted");
 	cr_assert_eq(left.in_vain, 0, "a child was aborted before its parent");
@@ -720,10 +703,9 @@ Test(split, split_may_take_longer_than_the_execution_deadline)
 	group = ranks_open(RANKS, &o);
 	stuck_at("ncclCommSplit", 2);
 	pthread_create(&thread, NULL, release_late, &o.deadlines.exec_ns);
-	cr_assert_eq(cohort_group_run(group, split_once, NULL, NULL), COHORT_OK,
-	             "%s", cohort_last_error());
+	expect_run_in(group, split_once, NULL);
 	pthread_join(thread, NULL);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 /* ---- joined ranks ----------------------------------------------------- */

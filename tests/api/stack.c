@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "support/altstack.h"
+#include "support/expect.h"
 #include "support/place.h"
 #include "support/ranks.h"
 #include "support/silent.h"
@@ -123,8 +124,7 @@ static void stall_once(void (*place)(void), int signal)
 	cr_assert_eq(cohort_group_run(group, worker, &place, &cause),
 	             COHORT_STALLED, "%s", cohort_last_error());
 	cr_assert_eq(cause.rank, 1, "%s", cause.details);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
-	             cohort_last_error());
+	expect_close(group);
 }
 
 static void stall(void (*place)(void), int signal)
@@ -467,9 +467,8 @@ static void stall_two(void)
 	o.stack_signal = SIGNAL;
 	o.on_verdict = keep_two;
 	group = ranks_open(3, &o);
-	cr_assert_eq(cohort_group_run(group, go_two, NULL, &cause), COHORT_OK,
-	             "%s", cause.text);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_run_in(group, go_two, NULL);
+	expect_close(group);
 }
 
 Test(stack, stacks_are_reported_even_if_one_thread_does_not_respond)
@@ -578,9 +577,8 @@ static void stall_in_turn(void)
 	o.on_verdict = keep_both;
 	o.slow_ns = 100 * MS;
 	group = ranks_open(2, &o);
-	cr_assert_eq(cohort_group_run(group, go_in_turn, NULL, &cause),
-	             COHORT_OK, "%s", cause.text);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_run_in(group, go_in_turn, NULL);
+	expect_close(group);
 }
 
 Test(stack, verdict_does_not_repeat_stacks_of_the_last_one)

@@ -59,7 +59,7 @@ Test(stats, stats_count_a_ranks_calls)
 	cr_assert_eq(s.bytes, 16);
 	cr_assert_eq(s.lost_records, 0);
 	cr_assert_eq(s.aborts, 0);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(stats, stats_count_lost_records)
@@ -73,7 +73,7 @@ Test(stats, stats_count_lost_records)
 	for (i = 0; i < 20; i++)
 		sum_of_both();
 	cr_assert_eq(stats_of(1).lost_records, 4);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(stats, stats_count_verdicts_by_kind)
@@ -93,7 +93,7 @@ Test(stats, stats_count_verdicts_by_kind)
 	cr_assert_eq(s.aborts, 1);
 	cr_assert_geq(stats_of(0).waits, 1);
 	cr_assert_eq(s.verdicts[COHORT_VERDICT_OUTSIDE], 1);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(stats, stats_fill_no_more_than_the_callers_size)
@@ -118,7 +118,7 @@ Test(stats, stats_fill_no_more_than_the_callers_size)
 	cr_assert_eq(cohort_stats(comms[0], &older), COHORT_INVALID);
 	cr_assert_eq(cohort_stats(NULL, &older), COHORT_INVALID);
 	cr_assert_eq(cohort_stats(comms[0], NULL), COHORT_INVALID);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 /* ---- the name of a group ---------------------------------------------- */
@@ -162,7 +162,7 @@ Test(stats, long_group_name_is_cut_between_characters)
 		cr_assert_eq(cohort_group_abort(group, NULL), COHORT_OK);
 		await_told();
 		cr_assert_str_eq(group_name, wanted);
-		cr_assert_eq(cohort_group_close(group), COHORT_OK);
+		expect_close(group);
 	}
 }
 
@@ -202,6 +202,6 @@ Test(stats, slow_operation_is_reported_once_and_continues)
 	cr_assert_eq(ranks_sum_wait(comms[1], &values[1]), COHORT_OK);
 	cr_assert_eq(cohort_synchronize(comms[0], RANKS_SOON), COHORT_OK);
 	cr_assert_eq(stats_of(0).slow, 1);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 	cr_assert_eq(slow_times, 1);
 }

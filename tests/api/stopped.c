@@ -63,14 +63,6 @@ static void open_warm(void)
 		ranks_must(cohort_synchronize(comms[r], RANKS_SOON), "warm up");
 }
 
-static struct cohort_cause cause_now(void)
-{
-	struct cohort_cause cause;
-
-	cohort_group_cause(group, &cause);
-	return cause;
-}
-
 /* Stop until the parent continues this process. Return the time when the stop
  * began. */
 static uint64_t stop(void)
@@ -101,7 +93,7 @@ static void expect_stalled(uint64_t ticket)
 
 	must(cohort_wait(comms[0], ticket, RANKS_SOON) == COHORT_STALLED,
 	     "the rank that waits is told");
-	cause = cause_now();
+	cause = ranks_cause(group);
 	must(cause.rank == 1, "the rank that is missing is named");
 	must(cause.deadline_ns == DEADLINE, "the deadline is what it was");
 	must(cause.time_ns >= cause.since_ns + DEADLINE, "it has passed");
@@ -129,9 +121,10 @@ static void missing_rank_is_missing_after_the_stop(void)
 	t = ranks_sum(comms[0], &values[0]);
 	began = stop();
 	expect_stalled(t);
-	must(cause_now().since_ns >= began + STOP - DEADLINE,
+	must(ranks_cause(group).since_ns >= began + STOP - DEADLINE,
 	     "the time of the stop does not count");
-	must(strstr(cause_now().details, " in which this process did not run"),
+	must(strstr(ranks_cause(group).details,
+	            " in which this process did not run"),
 	     "and the text says so");
 }
 

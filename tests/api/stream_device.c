@@ -127,8 +127,7 @@ static void *destroyed_stream(void)
 static void close_split(void)
 {
 	expect_works();
-	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
-	             cohort_last_error());
+	expect_close(group);
 	give_foreign_back(place_table());
 }
 
@@ -380,7 +379,7 @@ Test(stream_device, stream_is_not_tested_by_an_event_after_a_cause)
 	cr_assert_eq(atomic_load(&records), 0);
 	cr_assert_eq(cohort_reducer_finish(r, RANKS_SOON), COHORT_ABORTED);
 	cr_assert_eq(cohort_reducer_free(r), COHORT_OK);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 	give_foreign_back(place_table());
 }
 
@@ -424,10 +423,10 @@ Test(stream_device, group_calls_name_the_stream_of_another_device)
 	group = ranks_open(RANKS, NULL);
 	refuse_at(RANKS, 2, value);
 	cr_assert_eq(value[2], 6);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 	group = ranks_open(1, NULL);
 	refuse_at(1, 0, value);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 	give_foreign_back(place_table());
 }
 

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "support/clock.h"
+#include "support/expect.h"
 #include "support/ranks.h"
 #include "support/spread.h"
 #include "support/stuck.h"
@@ -68,8 +69,7 @@ static void another_group_works(void)
 	cr_assert_eq(cohort_group_wait(another, t, RANKS_SOON), COHORT_OK);
 	cr_assert_eq(two[0], 3);
 	cr_assert_eq(two[1], 3);
-	cr_assert_eq(cohort_group_close(another), COHORT_OK, "%s",
-	             cohort_last_error());
+	expect_close(another);
 }
 
 /* Return the start of the message about a group that could not be ended, up to
@@ -197,8 +197,7 @@ Test(stuck, all_ranks_are_aborted_before_the_reaper_calls_cuda)
 	cr_assert_eq(stuck_aborted(), 2);
 	stuck_release();
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_ABORTED);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
-	             cohort_last_error());
+	expect_close(group);
 }
 
 Test(stuck, close_names_the_destroy_call_that_hangs)
@@ -316,7 +315,7 @@ Test(stuck, asynchronous_error_ends_the_group)
 			    "(collective 1)"));
 	cr_assert_eq(verdicts_next(&reported)->kind,
 	             COHORT_VERDICT_ASYNC_ERROR);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 /* The prober hangs in a query for one group. A new thread must replace it and
@@ -342,8 +341,7 @@ Test(stuck, prober_that_hangs_in_one_group_is_replaced_for_others)
 	 * waits for operations in flight on these devices. */
 	cr_assert_eq(cohort_group_abort(group, NULL), COHORT_OK);
 	cr_assert_eq(cohort_wait(comms[0], first, RANKS_SOON), COHORT_WEDGED);
-	cr_assert_eq(cohort_group_close(other), COHORT_OK, "%s",
-	             cohort_last_error());
+	expect_close(other);
 	close_says("ncclCommGetAsyncError of rank 1 has not returned");
 	stuck_release();
 }
@@ -374,7 +372,7 @@ Test(stuck, on_verdict_that_hangs_does_not_delay_other_groups)
 		             COHORT_STALLED);
 		cohort_group_cause(other, &cause);
 		cr_assert_eq(cause.missing[0], 2);
-		cr_assert_eq(cohort_group_close(other), COHORT_OK);
+		expect_close(other);
 	}
 	close_says("on_verdict has not returned: its thread is abandoned");
 	cr_assert_str_eq(verdicts_release(&reported), "dp");
@@ -502,5 +500,5 @@ Test(stuck, connection_that_is_made_after_the_timeout_is_freed)
 	cr_assert_eq(stuck_opened(), 4);
 	o.deadlines.init_ns = 0;
 	cr_assert_eq(open_two(), COHORT_OK);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }

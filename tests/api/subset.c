@@ -65,8 +65,7 @@ static void stall(int n, cohort_worker_fn worker)
 	o.deadlines.join_ns = o.deadlines.exec_ns = 200 * MS;
 	group = ranks_open(n, &o);
 	cr_assert_neq(cohort_group_run(group, worker, NULL, &cause), COHORT_OK);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
-	             cohort_last_error());
+	expect_close(group);
 }
 
 /* ---- members ------------------------------------------------------------ */
@@ -96,10 +95,8 @@ Test(subset, subset_is_called_only_by_its_members)
 {
 	struct cohort_group *group = ranks_open(RANKS, NULL);
 
-	cr_assert_eq(cohort_group_run(group, of_two, NULL, NULL), COHORT_OK,
-	             "%s", cohort_last_error());
-	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
-	             cohort_last_error());
+	expect_run_in(group, of_two, NULL);
+	expect_close(group);
 }
 
 /* A thread that calls cohort_comm_subset() for a rank */
@@ -164,8 +161,7 @@ Test(subset, communicator_can_be_used_but_not_closed_during_a_subset)
 		cr_assert_eq(h[r].rc, COHORT_OK);
 		cr_assert_eq(cohort_comm_rank(h[r].child), r);
 	}
-	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
-	             cohort_last_error());
+	expect_close(group);
 }
 
 /* ---- ends --------------------------------------------------------------- */
@@ -189,8 +185,7 @@ Test(subset, subset_that_waits_ends_with_its_communicator)
 	pthread_join(h.thread, NULL);
 	cr_assert_eq(h.rc, COHORT_ABORTED);
 	cr_assert_null(h.child);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
-	             cohort_last_error());
+	expect_close(group);
 }
 
 /* Rank 2 waits for rank 0, which calls only after rank 2 has given up. */
@@ -229,9 +224,8 @@ Test(subset, subset_names_a_missing_member_and_its_parent_continues)
 	o.name = "world";
 	o.deadlines.init_ns = 2000 * MS;
 	group = ranks_open(3, &o);
-	cr_assert_eq(cohort_group_run(group, in_vain, NULL, NULL), COHORT_OK,
-	             "%s", cohort_last_error());
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_run_in(group, in_vain, NULL);
+	expect_close(group);
 }
 
 /* Ranks 0 and 1 wait for rank 2 in a subset, and return the timeout. Rank 2
@@ -271,7 +265,7 @@ static void expect_blame(void *user, int rank, const char *activity)
 	cr_assert_not_null(strstr(cause.text, "rank 2 has not called "), "%s",
 	                   cause.text);
 	cr_assert_not_null(strstr(cause.text, activity), "%s", cause.text);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 Test(subset, rank_that_returns_the_timeout_of_a_subset_is_not_blamed)
@@ -311,7 +305,7 @@ static void expect_left(void *user, const char *how)
 	o.deadlines.init_ns = 600000 * MS;
 	group = ranks_open(3, &o);
 	rc = cohort_group_run(group, left_alone, user, &cause);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 	if (spread_first(3) > 0)
 		return;
 	cr_assert_eq(rc, COHORT_INIT_TIMEOUT, "%s", cause.text);
@@ -366,9 +360,8 @@ Test(subset, late_member_is_told_so_even_if_another_has_left)
 	cohort_group_options_init(&o);
 	o.deadlines.init_ns = 2000 * MS;
 	group = ranks_open(3, &o);
-	cr_assert_eq(cohort_group_run(group, too_late, NULL, NULL), COHORT_OK,
-	             "%s", cohort_last_error());
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_run_in(group, too_late, NULL);
+	expect_close(group);
 }
 
 /* Close rank 2's communicator. Then make a subset on rank 0 and, after that has
@@ -402,9 +395,8 @@ Test(subset, late_member_does_not_wait_for_one_that_has_left)
 	cohort_group_options_init(&o);
 	o.deadlines.init_ns = 600000 * MS;
 	group = ranks_open(3, &o);
-	cr_assert_eq(cohort_group_run(group, third, NULL, NULL), COHORT_OK,
-	             "%s", cohort_last_error());
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_run_in(group, third, NULL);
+	expect_close(group);
 }
 
 /* Join ranks 0 to 2 by an id, close rank 1's communicator, and make a subset of
@@ -555,5 +547,5 @@ Test(subset, subset_names_the_invalid_argument)
 	expect_refused(comms[0], &no_id, own, 1,
 	               "id was not made by cohort_unique_id()");
 	cr_assert_eq(cohort_unique_id(77, &ids[0]), COHORT_INVALID);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }

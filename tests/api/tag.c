@@ -7,6 +7,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
+#include "support/expect.h"
 #include "support/ranks.h"
 #include "support/verdicts.h"
 
@@ -50,7 +51,7 @@ Test(tag, verdict_has_the_tag_of_the_last_call)
 	                          ", tag \"step 3, \"gradients\"\"; tag now "
 	                          "\"step 4\"\n"),
 	                   "%s", cause.details);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 	cr_assert_str_eq(reported, "step 3, \"gradients\"");
 }
 
@@ -62,5 +63,5 @@ Test(tag, tag_is_refused_whenever_a_call_would_be_refused)
 	ranks_must(cohort_tag(comms[0], NULL), "no tag");
 	ranks_must(cohort_comm_close(comms[0]), "close");
 	cr_assert_eq(cohort_tag(comms[0], "a"), COHORT_STATE);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }

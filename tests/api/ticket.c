@@ -34,7 +34,7 @@ static void open_two(void)
 
 static void close_two(void)
 {
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 /* Make a first collective, which may load its kernel, before a stream is
@@ -432,7 +432,7 @@ Test(failing, group_call_waits_for_rank_0_if_rank_1s_mark_fails)
 	cr_assert_eq(p->cudaStreamQuery(stream), cudaSuccess);
 	cr_assert_eq(p->cudaStreamQuery(other), cudaSuccess);
 	pthread_join(thread, NULL);
-	cr_assert_eq(cohort_group_close(whole), COHORT_OK);
+	expect_close(whole);
 }
 
 Test(failing, copy_on_the_legacy_stream_is_awaited_if_its_mark_fails)
@@ -498,7 +498,7 @@ Test(ticket, stream_that_waits_for_a_ticket_may_outlive_the_group)
 	 * stream reads.
 	 */
 	native_gate_open(&gate);
-	cr_assert_eq(cohort_group_close(gone), COHORT_OK);
+	expect_close(gone);
 	cr_assert_eq(p->cudaStreamSynchronize(stream), cudaSuccess);
 	p->cudaStreamDestroy(stream);
 }
@@ -576,7 +576,7 @@ Test(streams, stream_after_waits_for_an_event_of_the_last_ticket)
 	cr_assert_eq(a[0], 3);
 	cr_assert_eq(a[1], 3);
 	real->cudaStreamDestroy(stream);
-	cr_assert_eq(cohort_group_close(counted), COHORT_OK);
+	expect_close(counted);
 }
 
 Test(ticket, communicators_stream_can_wait_for_another_stream)

@@ -118,8 +118,7 @@ static void close_ranks(int n)
 		             cohort_last_error());
 		cr_assert_eq(cohort_free(comms[r], got[r]), COHORT_OK);
 	}
-	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
-	             cohort_last_error());
+	expect_close(group);
 }
 
 /* ---- calls ------------------------------------------------------------ */
@@ -363,7 +362,7 @@ Test(together, group_level_calls_launch_without_waiting)
 		             COHORT_OK);
 	}
 	cr_assert_eq(value[0], 3);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 /* ---- either all ranks launch, or none ---------------------------------- */
@@ -484,14 +483,6 @@ Test(together, stuck_launch_blocks_no_memory_operation_after_an_abort)
 
 /* ---- how the wait ends ------------------------------------------------ */
 
-static struct cohort_cause cause_now(void)
-{
-	struct cohort_cause cause;
-
-	cohort_group_cause(group, &cause);
-	return cause;
-}
-
 Test(together, abort_handle_ends_the_wait_to_launch)
 {
 	struct cohort_abort *handle;
@@ -524,7 +515,7 @@ Test(together, rank_that_others_wait_for_to_launch_is_named)
 	open_ranks(2);
 	begin(&c, 0, ONE);
 	cr_assert_eq(end(&c), COHORT_STALLED, "%s", c.error);
-	cause = cause_now();
+	cause = ranks_cause(group);
 	cr_assert_str_eq(c.error, cause.text);
 	cr_assert_eq(cause.rank, 1, "%s", cause.text);
 	cr_assert_eq(cause.joined[0], 1);
@@ -578,7 +569,7 @@ Test(together, thread_that_split_the_group_and_calls_alone_gets_a_hint)
 	                         cohort_comm_stream(comms[0]), NULL),
 	       COHORT_STALLED,
 	       "; one thread makes the calls of ranks 0 and 1: ");
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 /* Each rank has its own thread, so the error must not hint at a thread that
@@ -649,12 +640,12 @@ Test(together, launches_in_different_orders_end_as_an_order_verdict)
 	begin_sum(&threads[1], others[1]);
 	begin_sum(&threads[0], comms[0]);
 	cr_assert_eq(end_sum(threads[0]), COHORT_STALLED);
-	cause = cause_now();
+	cause = ranks_cause(group);
 	cr_assert_eq(cause.kind, COHORT_VERDICT_ORDER, "%s", cause.text);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 	cohort_group_abort(other, NULL);
 	cr_assert_eq(end_sum(threads[1]), COHORT_ABORTED);
-	cr_assert_eq(cohort_group_close(other), COHORT_OK);
+	expect_close(other);
 }
 
 static void *bind_and_exit(void *comm)
@@ -675,7 +666,7 @@ Test(together, exit_of_a_bound_thread_ends_the_wait_to_launch)
 	pthread_create(&thread, NULL, bind_and_exit, comms[1]);
 	pthread_join(thread, NULL);
 	cr_assert_eq(end(&c), COHORT_THREAD_EXITED, "%s", c.error);
-	cr_assert_eq(cause_now().rank, 1);
+	cr_assert_eq(ranks_cause(group).rank, 1);
 	expect_untouched(0);
 	close_ranks(2);
 }
@@ -971,7 +962,7 @@ Test(together, ranks_can_launch_together_many_times)
 		group = ranks_open(n, &o);
 		cr_assert_eq(cohort_group_run(group, work, NULL, &cause),
 		             COHORT_OK, "%d ranks: %s", n, cause.text);
-		cr_assert_eq(cohort_group_close(group), COHORT_OK);
+		expect_close(group);
 	}
 }
 
@@ -1016,7 +1007,7 @@ Test(together, children_launch_as_their_parents_do)
 	group = ranks_open(2, &o);
 	cohort_group_run(group, split, NULL, NULL);
 	cr_assert_eq(launch_of_child, COHORT_LAUNCH_TOGETHER);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 /* ---- the launch option ------------------------------------------------ */
@@ -1027,7 +1018,7 @@ static int launch_of(int launch)
 	group = ranks_split(2, &o, comms);
 	launch = launch_alone(comms[0]);
 	cohort_group_abort(group, NULL);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 	return launch;
 }
 
@@ -1119,8 +1110,7 @@ static void begin_stuck_launch(pthread_t threads[2])
 static void end_launch(pthread_t thread)
 {
 	pthread_join(thread, NULL);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
-	             cohort_last_error());
+	expect_close(group);
 }
 
 /* If rank 0's call returned earlier, rank 0's next call, such as cudaFree(),

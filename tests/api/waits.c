@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/expect.h"
 #include "support/native.h"
 #include "support/place.h"
 #include "support/ranks.h"
@@ -55,8 +56,7 @@ static void stall(int n, cohort_worker_fn worker, void *user)
 	group = ranks_open(n, &o);
 	cr_assert_eq(cohort_group_run(group, worker, user, &cause),
 	             COHORT_STALLED, "%s", cohort_last_error());
-	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
-	             cohort_last_error());
+	expect_close(group);
 }
 
 static void says(const char *text)
@@ -676,7 +676,7 @@ Test(waits, chain_of_waits_blames_the_rank_whose_stream_is_busy)
 	                          "rank 2 has not started send 2 to "
 	                          "rank 1 "),
 	                   "%s", cause.text);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }
 
 /* ---- one cycle that several deadlines end ------------------------------ */
@@ -730,8 +730,7 @@ static void wait_in_pairs(void *by_message)
 		cr_assert_eq(cohort_group_run(group, wait_in_pair, by_message,
 		                              &cause),
 		             COHORT_STALLED, "%s", cohort_last_error());
-		cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
-		             cohort_last_error());
+		expect_close(group);
 		cr_assert_eq(cause.kind, COHORT_VERDICT_CYCLE, "%s",
 		             cause.text);
 		cr_assert_eq(cause.rank, -1, "%s", cause.text);
@@ -805,9 +804,7 @@ Test(waits, rank_that_hangs_is_blamed_even_if_a_cycle_ended_its_call)
 
 	place_need(5);
 	group = ranks_open(5, NULL);
-	cr_assert_eq(cohort_group_run(group, hang_beside_a_cycle, NULL, NULL),
-	             COHORT_OK, "%s", cohort_last_error());
-	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
-	             cohort_last_error());
+	expect_run_in(group, hang_beside_a_cycle, NULL);
+	expect_close(group);
 	cr_assert_eq(judged.world_rank, 3, "%s", judged.text);
 }

@@ -52,20 +52,6 @@ static void open_warm(int n)
 	ranks_must(cohort_resume(comms[0]), "resume");
 }
 
-static void close_group(void)
-{
-	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
-	             cohort_last_error());
-}
-
-static struct cohort_cause cause_now(void)
-{
-	struct cohort_cause cause;
-
-	cohort_group_cause(group, &cause);
-	return cause;
-}
-
 /* ---- ranks that never call -------------------------------------------- */
 
 Test(watch, rank_that_never_calls_is_named_in_the_others_error)
@@ -78,7 +64,7 @@ Test(watch, rank_that_never_calls_is_named_in_the_others_error)
 	open_warm(2);
 	t = ranks_sum(comms[0], &values[0]);
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
-	cause = cause_now();
+	cause = ranks_cause(group);
 	cr_assert_str_eq(cohort_last_error(), cause.text);
 	cr_assert_eq(cause.status, COHORT_STALLED);
 	cr_assert_eq(cause.kind, COHORT_VERDICT_OUTSIDE);
@@ -94,7 +80,7 @@ Test(watch, rank_that_never_calls_is_named_in_the_others_error)
 	cr_assert_not_null(strstr(cause.text, "; rank 0 waits"));
 	cr_assert_not_null(strstr(cause.details, "last seen in thread "), "%s",
 	                   cause.details);
-	close_group();
+	expect_close(group);
 }
 
 Test(watch, first_collective_has_the_usual_deadline)
@@ -107,7 +93,7 @@ Test(watch, first_collective_has_the_usual_deadline)
 	group = ranks_ahead(3, &o, comms);
 	t = ranks_sum(comms[1], &values[1]);
 	cr_assert_eq(cohort_wait(comms[1], t, RANKS_SOON), COHORT_STALLED);
-	cause = cause_now();
+	cause = ranks_cause(group);
 	cr_assert_eq(cause.kind, COHORT_VERDICT_NEVER_CALLED);
 	cr_assert_eq(cause.rank, -1, "%s", cause.text);
 	cr_assert_eq(cause.collective, 1);
@@ -118,7 +104,7 @@ Test(watch, first_collective_has_the_usual_deadline)
 		strstr(cause.text, "rank 1 alone waits in all_reduce 1 of "));
 	cr_assert_not_null(
 		strstr(cause.text, "; ranks 0, 2 have made no call so far"));
-	close_group();
+	expect_close(group);
 }
 
 /* Make a sum with a deadline that is long enough for a thread that starts
@@ -167,7 +153,7 @@ Test(watch, verdict_names_the_thread_of_a_bound_rank)
 		continue;
 	t = ranks_sum(comms[0], &values[0]);
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
-	cause = cause_now();
+	cause = ranks_cause(group);
 	cr_assert_eq(cause.kind, COHORT_VERDICT_OUTSIDE);
 	cr_assert_eq(cause.rank, 1, "%s", cause.text);
 	cr_assert_not_null(strstr(
@@ -177,7 +163,7 @@ Test(watch, verdict_names_the_thread_of_a_bound_rank)
 		cause.details, "its last call was all_reduce of 1 int32, sum"));
 	sem_post(&go_home);
 	pthread_join(thread, NULL);
-	close_group();
+	expect_close(group);
 }
 
 static void *call_and_exit(void *tid)
@@ -208,7 +194,7 @@ Test(watch, exited_caller_is_not_mistaken_for_the_ranks_thread)
 	pthread_join(thread, NULL);
 	t = ranks_sum(comms[0], &values[0]);
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
-	cause = cause_now();
+	cause = ranks_cause(group);
 	cr_assert_eq(cause.kind, COHORT_VERDICT_OUTSIDE, "%s", cause.text);
 	cr_assert_eq(cause.rank, 1, "%s", cause.text);
 	snprintf(name, sizeof(name),
@@ -219,7 +205,7 @@ Test(watch, exited_caller_is_not_mistaken_for_the_ranks_thread)
 	cr_assert_eq(v->ranks[1].bound, 0);
 	cr_assert_eq(v->ranks[1].tid, tid);
 	cr_assert_eq(v->ranks[1].alive, 0);
-	close_group();
+	expect_close(group);
 }
 
 static void *receive_from_rank_2(void *unused)
@@ -262,7 +248,7 @@ Test(watch, rank_in_a_host_memory_call_is_reported_as_inside)
 	ranks_must(cohort_group_abort(group, NULL), "abort");
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_ABORTED);
 	pthread_join(thread, NULL);
-	close_group();
+	expect_close(group);
 }
 
 Test(watch, rank_that_calls_in_time_is_not_blamed)
@@ -284,7 +270,7 @@ Test(watch, rank_that_calls_in_time_is_not_blamed)
 	cr_assert_str_eq(v->group, "dp");
 	ranks_sum(comms[1], &values[1]);
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_OK);
-	close_group();
+	expect_close(group);
 	cr_assert_eq(recorded_verdicts.count, 1);
 }
 
@@ -299,12 +285,12 @@ Test(watch, rank_that_has_closed_its_communicator_is_named)
 	ranks_must(cohort_comm_close(comms[1]), "close");
 	t = ranks_sum(comms[0], &values[0]);
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
-	cause = cause_now();
+	cause = ranks_cause(group);
 	cr_assert_eq(cause.kind, COHORT_VERDICT_LEFT);
 	cr_assert_eq(cause.rank, 1, "%s", cause.text);
 	cr_assert_not_null(
 		strstr(cause.text, "has left: its communicator was closed"));
-	close_group();
+	expect_close(group);
 }
 
 /*
@@ -338,7 +324,7 @@ Test(watch, call_whose_record_is_overwritten_keeps_its_deadline)
 	cr_assert_geq(v->since_ns, before);
 	cr_assert_eq(v->rank, 1);
 	ranks_must(cohort_group_abort(group, NULL), "abort");
-	close_group();
+	expect_close(group);
 }
 
 /* ---- operations that never end ---------------------------------------- */
@@ -387,7 +373,7 @@ Test(watch, operation_that_no_rank_finishes_blames_no_rank)
 	open_warm(2);
 	cr_assert_eq(start_both_with_fault(COHORT_FAULT_NEVER, 0),
 	             COHORT_STALLED);
-	cause = cause_now();
+	cause = ranks_cause(group);
 	cr_assert_eq(cause.kind, COHORT_VERDICT_NOT_FINISHED);
 	cr_assert_eq(cause.rank, -1, "%s", cause.text);
 	cr_assert_eq(cause.deadline_ns, SHORT);
@@ -396,7 +382,7 @@ Test(watch, operation_that_no_rank_finishes_blames_no_rank)
 	cr_assert_eq(cause.missing[0], 3);
 	cr_assert_not_null(
 		strstr(cause.text, " has not finished on ranks 0-1"));
-	close_group();
+	expect_close(group);
 }
 
 Test(watch, operation_that_exceeds_exec_ns_is_ended)
@@ -406,7 +392,7 @@ Test(watch, operation_that_exceeds_exec_ns_is_ended)
 	open_warm(2);
 	cr_assert_eq(sum_with_fault(COHORT_FAULT_DELAY, RANKS_SOON),
 	             COHORT_STALLED);
-	close_group();
+	expect_close(group);
 }
 
 Test(watch, join_ns_no_longer_counts_once_all_have_joined)
@@ -416,7 +402,7 @@ Test(watch, join_ns_no_longer_counts_once_all_have_joined)
 	open_warm(2);
 	cr_assert_eq(start_both_with_fault(COHORT_FAULT_DELAY, 15 * SHORT),
 	             COHORT_OK);
-	close_group();
+	expect_close(group);
 }
 
 static void *sum_on_rank_1(void *unused)
@@ -441,12 +427,12 @@ Test(watch, rank_that_is_stuck_in_its_native_call_is_named)
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
 	pthread_join(thread, &rc);
 	cr_assert_eq((intptr_t)rc, COHORT_STALLED);
-	cause = cause_now();
+	cause = ranks_cause(group);
 	cr_assert_eq(cause.kind, COHORT_VERDICT_NOT_STARTED);
 	cr_assert_eq(cause.rank, 1, "%s", cause.text);
 	cr_assert_eq(cause.missing[0], 2);
 	cr_assert_not_null(strstr(cause.text, "it is inside ncclAllReduce"));
-	close_group();
+	expect_close(group);
 }
 
 /* Start a sum on both ranks while rank 1's stream is busy with other work until
@@ -472,7 +458,7 @@ static void end_stall(struct native_gate *gate, uint64_t ticket)
 	native_gate_open(gate);
 	cr_assert_neq(cohort_wait(comms[0], ticket, RANKS_SOON),
 	              COHORT_TIMED_OUT);
-	close_group();
+	expect_close(group);
 }
 
 Test(watch, rank_whose_stream_is_busy_with_other_work_is_named)
@@ -530,7 +516,7 @@ Test(watch, deadline_of_a_queued_call_starts_when_the_one_ahead_is_done)
 	             cohort_last_error());
 	ranks_sum(comms[1], &values[2]);
 	cr_assert_eq(cohort_wait(comms[0], u, RANKS_SOON), COHORT_OK);
-	close_group();
+	expect_close(group);
 }
 
 /* ---- pushed deadlines ------------------------------------------------- */
@@ -588,7 +574,7 @@ Test(watch, rank_ahead_by_a_full_ring_does_not_hide_a_missing_rank)
 	cr_assert_eq(v->rank, 1);
 	cr_assert_eq(v->collective, 1);
 	native_gate_open(&gate);
-	close_group();
+	expect_close(group);
 }
 
 Test(watch, pushed_join_ns_does_not_replace_the_groups_exec_ns)
@@ -614,7 +600,7 @@ Test(watch, pushed_join_ns_does_not_replace_the_groups_exec_ns)
 	ranks_must(cohort_resume(comms[0]), "resume");
 	cr_assert_eq(verdicts_next(&recorded_verdicts)->deadline_ns, SHORT);
 	native_gate_open(&gate);
-	close_group();
+	expect_close(group);
 }
 
 Test(watch, pushing_a_shorter_deadline_wakes_the_watchdog)
@@ -626,8 +612,8 @@ Test(watch, pushing_a_shorter_deadline_wakes_the_watchdog)
 	push(0, SHORT, 0);
 	t = ranks_sum(comms[0], &values[0]);
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
-	cr_assert_eq(cause_now().deadline_ns, SHORT);
-	close_group();
+	cr_assert_eq(ranks_cause(group).deadline_ns, SHORT);
+	expect_close(group);
 }
 
 Test(watch, longer_pushed_deadline_holds_for_calls_made_under_it)
@@ -645,7 +631,7 @@ Test(watch, longer_pushed_deadline_holds_for_calls_made_under_it)
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_OK);
 	t = ranks_sum(comms[0], &values[0]);
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
-	close_group();
+	expect_close(group);
 }
 
 /*
@@ -675,7 +661,7 @@ Test(watch, call_keeps_its_pushed_deadline_after_the_pop)
 		v = verdicts_next(&recorded_verdicts);
 	cr_assert_eq(v->deadline_ns, exec_ns);
 	ranks_must(cohort_group_abort(group, NULL), "abort");
-	close_group();
+	expect_close(group);
 }
 
 Test(watch, pushing_0_leaves_a_deadline_unchanged)
@@ -688,8 +674,8 @@ Test(watch, pushing_0_leaves_a_deadline_unchanged)
 	push(0, 0, 2 * SHORT);
 	t = ranks_sum(comms[0], &values[0]);
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
-	cr_assert_eq(cause_now().deadline_ns, SHORT);
-	close_group();
+	cr_assert_eq(ranks_cause(group).deadline_ns, SHORT);
+	expect_close(group);
 }
 
 Test(watch, COHORT_DEADLINE_overrides_options_and_pushed_deadlines)
@@ -702,8 +688,8 @@ Test(watch, COHORT_DEADLINE_overrides_options_and_pushed_deadlines)
 	push(0, COHORT_FOREVER, COHORT_FOREVER);
 	t = ranks_sum(comms[0], &values[0]);
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
-	cr_assert_eq(cause_now().deadline_ns, 20 * MS);
-	close_group();
+	cr_assert_eq(ranks_cause(group).deadline_ns, 20 * MS);
+	expect_close(group);
 }
 
 /* Rank 1 calls later than the deadlines and the adaptive limit of rank 0's call
@@ -730,7 +716,7 @@ Test(watch, deadline_off_in_the_environment_disables_all_deadlines)
 	cr_assert_eq(cohort_wait(comms[0], t, 5 * SHORT), COHORT_TIMED_OUT);
 	ranks_sum(comms[1], &values[1]);
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_OK);
-	close_group();
+	expect_close(group);
 }
 
 Test(watch, open_refuses_an_invalid_deadline_in_the_environment)
@@ -763,7 +749,7 @@ Test(watch, sixteen_deadlines_can_be_pushed_and_popped)
 		pop(0);
 	cr_assert_eq(cohort_deadline_pop(comms[0]), COHORT_STATE);
 	cr_assert_str_eq(cohort_last_error(), "rank 0 has no pushed deadlines");
-	close_group();
+	expect_close(group);
 }
 
 static void expect_refused(struct cohort_deadlines d, const char *text)
@@ -788,7 +774,7 @@ Test(watch, push_refuses_deadlines_of_the_whole_group)
 	cr_assert_eq(cohort_deadline_push(comms[0], NULL), COHORT_INVALID);
 	cr_assert_eq(cohort_deadline_push(NULL, NULL), COHORT_INVALID);
 	cr_assert_eq(cohort_deadline_pop(comms[0]), COHORT_STATE);
-	close_group();
+	expect_close(group);
 }
 
 Test(watch, push_refuses_deadlines_below_1_ms)
@@ -803,7 +789,7 @@ Test(watch, push_refuses_deadlines_below_1_ms)
 	               "deadlines->exec_ns is 999999, but the unit is "
 	               "nanoseconds, and the minimum is 1000000 (1 ms)");
 	cr_assert_eq(cohort_deadline_pop(comms[0]), COHORT_STATE);
-	close_group();
+	expect_close(group);
 }
 
 static void expect_short(size_t offset, const char *name)
@@ -855,7 +841,7 @@ Test(watch, only_the_owner_of_an_open_communicator_may_push_deadlines)
 	cr_assert_eq(cohort_deadline_pop(comms[0]), COHORT_STATE);
 	cr_assert_eq(cohort_pause(comms[0]), COHORT_STATE);
 	cr_assert_eq(cohort_resume(comms[0]), COHORT_STATE);
-	close_group();
+	expect_close(group);
 }
 
 Test(watch, push_refuses_reserved_fields_that_are_not_0)
@@ -867,7 +853,7 @@ Test(watch, push_refuses_reserved_fields_that_are_not_0)
 	expect(cohort_deadline_push(comms[0], &d), COHORT_INVALID,
 	       "deadlines->reserved[10] is 7");
 	cr_assert_eq(cohort_deadline_pop(comms[0]), COHORT_STATE);
-	close_group();
+	expect_close(group);
 }
 
 static int push_and_pause(struct cohort_comm *comm, void *unused)
@@ -882,12 +868,11 @@ Test(watch, deadlines_and_pauses_of_a_worker_end_when_it_returns)
 {
 	defaults();
 	open_warm(2);
-	cr_assert_eq(cohort_group_run(group, push_and_pause, NULL, NULL),
-	             COHORT_OK);
+	expect_run_in(group, push_and_pause, NULL);
 	cr_assert_eq(cohort_deadline_pop(comms[1]), COHORT_STATE);
 	cr_assert_eq(cohort_resume(comms[1]), COHORT_STATE);
 	cr_assert_str_eq(cohort_last_error(), "rank 1 is not paused");
-	close_group();
+	expect_close(group);
 }
 
 /* ---- pauses ----------------------------------------------------------- */
@@ -905,8 +890,8 @@ Test(watch, no_rank_is_blamed_while_one_is_paused)
 	resumed = test_now();
 	ranks_must(cohort_resume(comms[1]), "resume");
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
-	cr_assert_geq(cause_now().since_ns, resumed);
-	close_group();
+	cr_assert_geq(ranks_cause(group).since_ns, resumed);
+	expect_close(group);
 }
 
 Test(watch, paused_rank_may_make_a_call)
@@ -921,7 +906,7 @@ Test(watch, paused_rank_may_make_a_call)
 	cr_assert_eq(cohort_wait(comms[0], t, 2 * SHORT), COHORT_TIMED_OUT);
 	ranks_sum(comms[1], &values[1]);
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_OK);
-	close_group();
+	expect_close(group);
 }
 
 Test(watch, pauses_can_be_nested)
@@ -942,7 +927,7 @@ Test(watch, pauses_can_be_nested)
 	cr_assert_eq(cohort_resume(comms[1]), COHORT_STATE);
 	ranks_must(cohort_resume(comms[0]), "resume");
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
-	close_group();
+	expect_close(group);
 }
 
 Test(watch, closed_rank_is_no_longer_paused)
@@ -956,7 +941,7 @@ Test(watch, closed_rank_is_no_longer_paused)
 	ranks_must(cohort_comm_close(comms[1]), "close");
 	t = ranks_sum(comms[0], &values[0]);
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
-	close_group();
+	expect_close(group);
 }
 
 Test(watch, verdict_measures_time_from_the_end_of_a_pause)
@@ -979,7 +964,7 @@ Test(watch, verdict_measures_time_from_the_end_of_a_pause)
 		v = verdicts_next(&recorded_verdicts);
 	cr_assert_eq(v->stage, COHORT_STAGE_EXPIRED);
 	ranks_must(cohort_group_abort(group, NULL), "abort");
-	close_group();
+	expect_close(group);
 }
 
 /* ---- policies --------------------------------------------------------- */
@@ -1002,10 +987,10 @@ Test(watch, report_policy_repeats_its_verdict_and_ends_nothing)
 		cr_assert_eq(v->rank, 1);
 		cr_assert_geq(v->time_ns, v->since_ns + i * SHORT);
 	}
-	cr_assert_eq(cause_now().status, COHORT_OK);
+	cr_assert_eq(ranks_cause(group).status, COHORT_OK);
 	ranks_sum(comms[1], &values[1]);
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_OK);
-	close_group();
+	expect_close(group);
 }
 
 Test(watch, policy_of_the_environment_overrides_the_options)
@@ -1022,13 +1007,13 @@ Test(watch, policy_of_the_environment_overrides_the_options)
 	             COHORT_STAGE_EXPIRED);
 	ranks_sum(comms[1], &values[1]);
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_OK);
-	close_group();
+	expect_close(group);
 	setenv("COHORT_POLICY", "end", 1);
 	o.policy = COHORT_POLICY_REPORT;
 	open_warm(2);
 	t = ranks_sum(comms[0], &values[0]);
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
-	close_group();
+	expect_close(group);
 }
 
 Test(watch, ask_policy_ends_nothing_if_on_verdict_returns_0)
@@ -1045,10 +1030,10 @@ Test(watch, ask_policy_ends_nothing_if_on_verdict_returns_0)
 	             COHORT_STAGE_EXPIRED);
 	cr_assert_eq(verdicts_next(&recorded_verdicts)->stage,
 	             COHORT_STAGE_EXPIRED);
-	cr_assert_eq(cause_now().status, COHORT_OK);
+	cr_assert_eq(ranks_cause(group).status, COHORT_OK);
 	ranks_sum(comms[1], &values[1]);
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_OK);
-	close_group();
+	expect_close(group);
 }
 
 Test(watch, ask_policy_ends_the_group_if_on_verdict_returns_nonzero)
@@ -1066,12 +1051,12 @@ Test(watch, ask_policy_ends_the_group_if_on_verdict_returns_nonzero)
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
 	v = verdicts_next(&recorded_verdicts);
 	cr_assert_eq(v->stage, COHORT_STAGE_EXPIRED);
-	cr_assert_str_eq(cause_now().text, v->line);
-	cr_assert_str_eq(cause_now().details, v->text);
-	cr_assert_eq(cause_now().rank, 1);
+	cr_assert_str_eq(ranks_cause(group).text, v->line);
+	cr_assert_str_eq(ranks_cause(group).details, v->text);
+	cr_assert_eq(ranks_cause(group).rank, 1);
 	cr_assert_eq(verdicts_next(&recorded_verdicts)->stage,
 	             COHORT_STAGE_ENDED);
-	close_group();
+	expect_close(group);
 }
 
 Test(watch, result_of_on_verdict_for_a_slow_operation_is_ignored)
@@ -1090,7 +1075,7 @@ Test(watch, result_of_on_verdict_for_a_slow_operation_is_ignored)
 	             COHORT_STAGE_SLOW);
 	ranks_sum(comms[1], &values[1]);
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_OK);
-	close_group();
+	expect_close(group);
 }
 
 /* ---- reporting -------------------------------------------------------- */
@@ -1100,7 +1085,7 @@ Test(watch, on_verdict_is_not_called_at_an_orderly_end)
 	defaults();
 	verdicts_attach(&recorded_verdicts, &o);
 	open_warm(2);
-	close_group();
+	expect_close(group);
 	cr_assert_eq(recorded_verdicts.count, 0);
 }
 
@@ -1108,7 +1093,7 @@ Test(watch, on_verdict_is_not_called_at_an_orderly_end)
  * @text. */
 static void expect_told(int kind, int rank, const char *text)
 {
-	close_group();
+	expect_close(group);
 	cr_assert_eq(recorded_verdicts.count, 1);
 	cr_assert_eq(recorded_verdicts.seen[0].stage, COHORT_STAGE_ENDED);
 	cr_assert_eq(recorded_verdicts.seen[0].kind, kind);
@@ -1127,7 +1112,7 @@ Test(watch, group_ended_by_a_deadline_is_reported_once)
 	open_warm(2);
 	t = ranks_sum(comms[0], &values[0]);
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
-	cause = cause_now();
+	cause = ranks_cause(group);
 	expect_told(COHORT_VERDICT_OUTSIDE, 1, cause.text);
 	cr_assert_eq(recorded_verdicts.seen[0].since_ns, cause.since_ns);
 	cr_assert_eq(recorded_verdicts.seen[0].deadline_ns, SHORT);
@@ -1142,7 +1127,7 @@ Test(watch, on_verdict_reports_an_abort)
 	verdicts_attach(&recorded_verdicts, &o);
 	open_warm(2);
 	ranks_must(cohort_group_abort(group, "enough"), "abort");
-	cause = cause_now();
+	cause = ranks_cause(group);
 	expect_ending(cause.text, "aborted: enough");
 	expect_told(COHORT_VERDICT_ABORTED, -1, cause.text);
 }
@@ -1175,7 +1160,7 @@ Test(watch, on_verdict_reports_a_mismatch)
 	open_warm(2);
 	ranks_sum(comms[0], &values[0]);
 	cr_assert_eq(cohort_barrier(comms[1], NULL, NULL), COHORT_MISMATCH);
-	cause = cause_now();
+	cause = ranks_cause(group);
 	expect_told(COHORT_VERDICT_DIFFERENT_CALL, -1, cause.text);
 }
 
@@ -1195,7 +1180,7 @@ Test(watch, on_verdict_reports_the_exit_of_a_bound_thread)
 	open_warm(2);
 	pthread_create(&thread, NULL, bind_and_exit, comms[1]);
 	pthread_join(thread, NULL);
-	cause = cause_now();
+	cause = ranks_cause(group);
 	expect_told(COHORT_VERDICT_THREAD_EXITED, 1, cause.text);
 	cr_assert_eq(recorded_verdicts.seen[0].ranks[1].bound, 1);
 }
@@ -1232,7 +1217,7 @@ Test(watch, on_verdict_may_abort_but_neither_close_nor_respawn)
 	open_warm(2);
 	t = ranks_sum(comms[0], &values[0]);
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_ABORTED);
-	close_group();
+	expect_close(group);
 	cr_assert_eq(recorded_verdicts.count, 2);
 	cr_assert_eq(recorded_verdicts.seen[0].stage, COHORT_STAGE_EXPIRED);
 	cr_assert_eq(recorded_verdicts.seen[1].stage, COHORT_STAGE_ENDED);
@@ -1257,7 +1242,7 @@ Test(watch, on_verdict_may_not_close_a_group_that_is_being_closed)
 	verdicts_attach(&recorded_verdicts, &o);
 	open_warm(2);
 	ranks_must(cohort_group_abort(group, "a test"), "abort");
-	close_group();
+	expect_close(group);
 	cr_assert_eq(recorded_verdicts.count, 1);
 }
 

@@ -79,20 +79,6 @@ static struct cohort_group *open_packing(void)
 	return ranks_open(RANKS, &o);
 }
 
-static void run(struct cohort_group *group, cohort_worker_fn worker, void *user)
-{
-	struct cohort_cause cause;
-
-	cr_assert_eq(cohort_group_run(group, worker, user, &cause), COHORT_OK,
-	             "%s", cause.text);
-}
-
-static void close_group(struct cohort_group *group)
-{
-	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
-	             cohort_last_error());
-}
-
 static void *buffers[RANKS];
 
 static int begin_growing(struct cohort_comm *comm, void *unused)
@@ -119,19 +105,19 @@ Test(window, outgrown_library_memory_is_freed_only_at_group_close)
 	struct cohort_group *group = open_packing();
 	unsigned long made, pinned, freed, unpinned;
 
-	run(group, begin_growing, NULL);
+	expect_run_in(group, begin_growing, NULL);
 	made = mallocs;
 	pinned = pins;
 	freed = frees;
 	unpinned = unpins;
-	run(group, go_on_growing, NULL);
+	expect_run_in(group, go_on_growing, NULL);
 	/* The library has enlarged its memory more than once, but freed
 	 * none. */
 	cr_assert_geq(mallocs + pins, made + pinned + 2 * RANKS);
 	cr_assert_eq(frees, freed);
 	cr_assert_eq(unpins, unpinned);
-	run(group, end_growing, NULL);
-	close_group(group);
+	expect_run_in(group, end_growing, NULL);
+	expect_close(group);
 	cr_assert_eq(mallocs, frees);
 	cr_assert_eq(pins, unpins);
 }
@@ -160,7 +146,7 @@ static void *meet_all(void *arg)
 {
 	struct meeting *m = arg;
 
-	run(m->group, meet, m);
+	expect_run_in(m->group, meet, m);
 	return NULL;
 }
 
@@ -195,7 +181,7 @@ Test(window, groups_on_the_same_devices_launch_one_after_the_other)
 	for (i = 0; i < 2; i++)
 		pthread_join(threads[i], NULL);
 	for (i = 0; i < 2; i++)
-		close_group(meetings[i].group);
+		expect_close(meetings[i].group);
 }
 
 /* ---- quiet sections of the program -------------------------------------- */
@@ -215,7 +201,7 @@ Test(window, quiet_sections_nest_and_end_on_their_thread)
 	expect(cohort_group_open(NULL, 1, &o, &group), COHORT_STATE,
 	       "cohort_quiet_begin()");
 	ranks_must(cohort_quiet_end(), "end");
-	close_group(ranks_open(1, &o));
+	expect_close(ranks_open(1, &o));
 	expect(cohort_quiet_end(), COHORT_STATE, "cohort_quiet_begin()");
 }
 
@@ -306,7 +292,7 @@ Test(window, quiet_section_refuses_calls_that_would_wait_for_its_end)
 	ranks_must(cohort_free(comms[0], memory), "free");
 	ranks_must(cohort_quiet_end(), "end");
 	/* The refused calls had no effect. */
-	close_group(group);
+	expect_close(group);
 }
 
 static int try_in_child(int (*fn)(void))
@@ -328,5 +314,5 @@ Test(window, quiet_section_does_not_continue_after_a_fork)
 
 	cr_assert_eq(try_in_child(cohort_quiet_begin), 7);
 	cr_assert_eq(try_in_child(cohort_quiet_end), 7);
-	close_group(group);
+	expect_close(group);
 }

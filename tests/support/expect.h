@@ -56,16 +56,30 @@ static inline void expect_ending(const char *text, const char *why)
 	          "told twice: %s", text);
 }
 
+/* Run @worker on all ranks of @group, which must all return COHORT_OK. */
+static inline void expect_run_in(struct cohort_group *group,
+                                 cohort_worker_fn worker, void *user)
+{
+	struct cohort_cause cause = { .status = COHORT_OK };
+
+	cr_assert_eq(cohort_group_run(group, worker, user, &cause), COHORT_OK,
+	             "%s: %s", cohort_last_error(), cause.text);
+}
+
+/* Close @group, which must succeed. */
+static inline void expect_close(struct cohort_group *group)
+{
+	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
+	             cohort_last_error());
+}
+
 /* Run @worker on @size ranks, which must all return COHORT_OK. */
 static inline void expect_run(int size, cohort_worker_fn worker, void *user)
 {
 	struct cohort_group *group = ranks_open(size, NULL);
-	struct cohort_cause cause;
 
-	cr_assert_eq(cohort_group_run(group, worker, user, &cause), COHORT_OK,
-	             "%s", cause.text);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
-	             cohort_last_error());
+	expect_run_in(group, worker, user);
+	expect_close(group);
 }
 
 #endif

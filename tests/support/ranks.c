@@ -124,6 +124,14 @@ void ranks_await_joined(struct cohort_comm *comm)
 		test_nap();
 }
 
+struct cohort_cause ranks_cause(struct cohort_group *group)
+{
+	struct cohort_cause cause;
+
+	cohort_group_cause(group, &cause);
+	return cause;
+}
+
 void ranks_fault(int rank, uint64_t operation, int kind, uint64_t value)
 {
 	const struct cohort_fault fault = {

@@ -52,6 +52,9 @@ struct cohort_group *ranks_small(int n, struct cohort_comm *comms[]);
  * process has not finished. */
 void ranks_await_joined(struct cohort_comm *comm);
 
+/* Return the cause of @group's end; its status is COHORT_OK if there is none. */
+struct cohort_cause ranks_cause(struct cohort_group *group);
+
 /* Script a fault, or skip the test if faults cannot be scripted. */
 void ranks_fault(int rank, uint64_t operation, int kind, uint64_t value);
 

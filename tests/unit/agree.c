@@ -10,6 +10,7 @@
 #include <sched.h>
 
 #include "core/clique.h"
+#include "support/expect.h"
 #include "support/ranks.h"
 
 static void *call_maximum(void *comm)
@@ -45,5 +46,5 @@ Test(agree, call_after_a_mismatch_returns_the_mismatch, .timeout = 60)
 	cr_assert_eq(cohort_wait(c[0], t, RANKS_SOON), COHORT_MISMATCH);
 	cohort_group_cause(group, &cause);
 	cr_assert_eq(cause.rank, 1, "%s", cause.text);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }

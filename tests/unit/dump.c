@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "core/comm.h"
+#include "support/expect.h"
 #include "support/ranks.h"
 
 /* Return how often the dump of rank 0 in @folder contains @what. Remove the
@@ -84,6 +85,6 @@ Test(dump, dump_shows_calls_queued_after_a_hang_as_scheduled, .timeout = 60)
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_ABORTED);
 	cr_assert_eq(cohort_dump(group, folder), COHORT_OK);
 	cr_assert_geq(count_and_remove(folder, "\"state\":\"scheduled\""), 2);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 	p->cudaStreamDestroy(stream);
 }

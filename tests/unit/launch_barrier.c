@@ -74,5 +74,5 @@ Test(launch_barrier, no_rank_launches_if_one_gives_up_before_the_barrier_opens,
 	       COHORT_ABORTED, "enough");
 	cr_assert_eq(launches, 0);
 	cr_assert_eq(value, 2);
-	cr_assert_eq(cohort_group_close(group), COHORT_OK);
+	expect_close(group);
 }

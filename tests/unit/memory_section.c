@@ -13,6 +13,7 @@
 
 #include "core/launch_lock.h"
 #include "support/clock.h"
+#include "support/expect.h"
 #include "support/growth.h"
 #include "support/observe.h"
 #include "support/ranks.h"
@@ -145,26 +146,12 @@ static struct cohort_group *open_packing(void)
 	return ranks_open(RANKS, &o);
 }
 
-static void run(struct cohort_group *group, cohort_worker_fn worker, void *user)
-{
-	struct cohort_cause cause;
-
-	cr_assert_eq(cohort_group_run(group, worker, user, &cause), COHORT_OK,
-	             "%s", cause.text);
-}
-
-static void close_group(struct cohort_group *group)
-{
-	cr_assert_eq(cohort_group_close(group), COHORT_OK, "%s",
-	             cohort_last_error());
-}
-
 Test(memory_section, library_allocates_and_frees_in_memory_sections)
 {
 	struct cohort_group *group = open_packing();
 
-	run(group, live, NULL);
-	close_group(group);
+	expect_run_in(group, live, NULL);
+	expect_close(group);
 	cr_assert_gt(called("cudaMalloc"), 0);
 	cr_assert_gt(called("ncclCommSplit"), 0);
 	cr_assert_gt(called("ncclCommDestroy"), 0);
