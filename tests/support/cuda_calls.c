@@ -6,20 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "sim/host.h"
 #include "support/place.h"
-
-#define EACH(X)                                                                \
-	X(cudaStreamBeginCapture)                                              \
-	X(cudaStreamEndCapture)                                                \
-	X(cudaGraphDestroy)                                                    \
-	X(cudaGraphInstantiateWithFlags)                                       \
-	X(cudaGraphLaunch)                                                     \
-	X(cudaGraphExecDestroy)                                                \
-	X(cudaHostRegister)                                                    \
-	X(cudaHostUnregister)                                                  \
-	X(cudaDeviceEnablePeerAccess)                                          \
-	X(cudaDeviceDisablePeerAccess)
 
 static void *find(void *runtime, const char *name)
 {
@@ -41,14 +28,14 @@ static void find_all(struct cuda_calls *calls)
 	if (cohort_platform_probe(COHORT_PLATFORM_GPU, &info) == COHORT_OK)
 		runtime = dlopen(info.runtime_file, RTLD_NOW);
 #define FIND(name) *(void **)&calls->name = find(runtime, #name);
-	EACH(FIND)
+	CUDA_CALLS(FIND)
 #undef FIND
 }
 
 const struct cuda_calls *cuda_calls(void)
 {
 #define HOST(name) .name = host_##name,
-	static struct cuda_calls calls = { EACH(HOST) };
+	static struct cuda_calls calls = { CUDA_CALLS(HOST) };
 #undef HOST
 
 	if (place_table()->kind == COHORT_PLATFORM_GPU)

@@ -7,26 +7,25 @@
  * they are not in the platform's table.
  */
 
-#include "platform/platform.h"
+#include "sim/host.h"
+
+#define CUDA_CALLS(X)                                                          \
+	X(cudaStreamBeginCapture)                                              \
+	X(cudaStreamEndCapture)                                                \
+	X(cudaGraphDestroy)                                                    \
+	X(cudaGraphInstantiateWithFlags)                                       \
+	X(cudaGraphLaunch)                                                     \
+	X(cudaGraphExecDestroy)                                                \
+	X(cudaHostRegister)                                                    \
+	X(cudaHostUnregister)                                                  \
+	X(cudaDeviceEnablePeerAccess)                                          \
+	X(cudaDeviceDisablePeerAccess)
 
 /* Each function has CUDA's name, signature and results. */
 struct cuda_calls {
-	cudaError_t (*cudaStreamBeginCapture)(cudaStream_t stream,
-	                                      enum cudaStreamCaptureMode mode);
-	cudaError_t (*cudaStreamEndCapture)(cudaStream_t stream,
-	                                    cudaGraph_t *graph);
-	cudaError_t (*cudaGraphDestroy)(cudaGraph_t graph);
-	cudaError_t (*cudaGraphInstantiateWithFlags)(cudaGraphExec_t *exec,
-	                                             cudaGraph_t graph,
-	                                             unsigned long long flags);
-	cudaError_t (*cudaGraphLaunch)(cudaGraphExec_t exec,
-	                               cudaStream_t stream);
-	cudaError_t (*cudaGraphExecDestroy)(cudaGraphExec_t exec);
-	cudaError_t (*cudaHostRegister)(void *memory, size_t bytes,
-	                                unsigned int flags);
-	cudaError_t (*cudaHostUnregister)(void *memory);
-	cudaError_t (*cudaDeviceEnablePeerAccess)(int peer, unsigned int flags);
-	cudaError_t (*cudaDeviceDisablePeerAccess)(int peer);
+#define CUDA_CALL(name) __typeof__(host_##name) *name;
+	CUDA_CALLS(CUDA_CALL)
+#undef CUDA_CALL
 };
 
 /* Return the functions of the platform under test. If its runtime lacks one of
