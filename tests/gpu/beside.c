@@ -23,6 +23,7 @@
 
 #include "base/backoff.h"
 #include "base/clock.h"
+#include "gpu/must.h"
 #include "platform/platform.h"
 #include "support/place.h"
 #include "support/ranks.h"
@@ -52,14 +53,6 @@ struct place {
 /* Two communicators on device 0, and one on device 1 if it exists */
 static struct place first, same, second;
 static int devices;
-
-static void must(int failed, const char *what)
-{
-	if (!failed)
-		return;
-	fprintf(stderr, "%s: %d: %s\n", what, failed, cohort_last_error());
-	exit(1);
-}
 
 /* ---- calls -------------------------------------------------------------- */
 

@@ -14,18 +14,11 @@
 
 #include "base/backoff.h"
 #include "base/clock.h"
+#include "gpu/must.h"
 #include "support/ranks.h"
 
 /* Time in seconds after which the program ends, even if it hangs */
 #define MOST_SECONDS 120
-
-static void must(int failed, const char *what)
-{
-	if (!failed)
-		return;
-	fprintf(stderr, "%s: %d: %s\n", what, failed, cohort_last_error());
-	exit(1);
-}
 
 /* Check that a group of one rank works, with its own memory. */
 static void one_works(void)

@@ -18,18 +18,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "gpu/must.h"
 #include "support/ranks.h"
 
 /* Time in seconds after which the program ends, even if it hangs */
 #define MOST_SECONDS 120
-
-static void must(int failed, const char *what)
-{
-	if (!failed)
-		return;
-	fprintf(stderr, "%s: %d: %s\n", what, failed, cohort_last_error());
-	exit(1);
-}
 
 #define NOWHERE ((void *)0x10000)
 

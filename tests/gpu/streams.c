@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "gpu/must.h"
 #include "platform/platform.h"
 #include "support/place.h"
 #include "support/ranks.h"
@@ -27,14 +28,6 @@
 #define ROUNDS 200
 
 static cudaStream_t streams[MOST_STREAMS];
-
-static void must(int failed, const char *what)
-{
-	if (!failed)
-		return;
-	fprintf(stderr, "%s: %d: %s\n", what, failed, cohort_last_error());
-	exit(1);
-}
 
 static void make_round(struct cohort_comm *comm, void *memory, int n)
 {
