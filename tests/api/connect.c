@@ -454,8 +454,7 @@ Test(connect, first_message_gets_exec_ns_if_the_pair_is_connected)
 	const struct cohort_cause cause =
 		be_late(send_twice, COHORT_CONNECT_ALL);
 
-	cr_assert_not_null(strstr(cause.text, "send 1 to rank 1 of "), "%s",
-	                   cause.text);
+	expect_text(cause.text, "send 1 to rank 1 of ");
 }
 
 Test(connect, first_message_gets_init_ns_if_it_connects_the_pair)
@@ -463,8 +462,7 @@ Test(connect, first_message_gets_init_ns_if_it_connects_the_pair)
 	const struct cohort_cause cause =
 		be_late(send_twice, COHORT_CONNECT_COLLECTIVES);
 
-	cr_assert_not_null(strstr(cause.text, "send 2 to rank 1 of "), "%s",
-	                   cause.text);
+	expect_text(cause.text, "send 2 to rank 1 of ");
 }
 
 /* ---- ranks that are not connected in time ------------------------------ */

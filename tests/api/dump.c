@@ -313,9 +313,9 @@ Test(dump, dump_error_names_the_file_that_cannot_be_written)
 	group = ranks_split(1, &o, comms);
 	cr_assert_eq(cohort_dump(NULL, folder), COHORT_INVALID);
 	cr_assert_eq(cohort_dump(group, "/dev/null/x"), COHORT_SYSTEM);
-	cr_assert_not_null(strstr(cohort_last_error(), "/dev/null/x"));
+	expect_text(cohort_last_error(), "/dev/null/x");
 	cr_assert_eq(cohort_dump(group, ""), COHORT_INVALID);
-	cr_assert_not_null(strstr(cohort_last_error(), "directory is \"\""));
+	expect_text(cohort_last_error(), "directory is \"\"");
 	expect_close(group);
 }
 
@@ -335,8 +335,7 @@ Test(dump, dump_that_exceeds_the_file_limit_fails_without_a_signal)
 	rc = cohort_dump(group, folder);
 	cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
 	cr_assert_eq(rc, COHORT_SYSTEM);
-	cr_assert_not_null(strstr(cohort_last_error(), "File too large"), "%s",
-	                   cohort_last_error());
+	expect_text(cohort_last_error(), "File too large");
 	sigpending(&pending);
 	cr_assert_not(sigismember(&pending, SIGXFSZ));
 	cr_assert_eq(cohort_dump(group, folder), COHORT_OK);
@@ -397,9 +396,9 @@ Test(dump, open_refuses_a_dump_directory_that_is_not_writable)
 	o.platform = place_platform();
 	o.dump_directory = "/dev/null/x";
 	cr_assert_eq(cohort_group_open(NULL, 1, &o, &group), COHORT_INVALID);
-	cr_assert_not_null(strstr(cohort_last_error(),
-	                          "dump_directory is \"/dev/null/x\": Not a "
-	                          "directory"));
+	expect_text(cohort_last_error(),
+	            "dump_directory is \"/dev/null/x\": Not a "
+	            "directory");
 	o.dump_directory = "/proc/self";
 	cr_assert_eq(cohort_group_open(NULL, 1, &o, &group), COHORT_INVALID);
 	snprintf(deep, sizeof(deep), "%s/a/b", folder);
@@ -423,7 +422,7 @@ Test(dump, dump_writes_other_files_if_one_cannot_be_written)
 	cr_assert_eq(mkdir(path, 0700), 0);
 	sum_all(2);
 	cr_assert_eq(cohort_dump(group, folder), COHORT_SYSTEM);
-	cr_assert_not_null(strstr(cohort_last_error(), "_rank_0.json of /tmp"));
+	expect_text(cohort_last_error(), "_rank_0.json of /tmp");
 	cr_assert_eq(count("fr_dp_g1_rank_1.json", "\"record_id\""), 1);
 	cr_assert_eq(count("fr_dp_g1_merged.json", "\"record_id\""), 2);
 	cr_assert_eq(rmdir(path), 0);
@@ -798,7 +797,7 @@ Test(dump, dump_signal_with_a_handler_of_the_program_is_left_alone)
 	o.dump_directory = folder;
 	o.dump_signal = SIGUSR2;
 	cr_assert_eq(cohort_group_open(NULL, 1, &o, &group), COHORT_INVALID);
-	cr_assert_not_null(strstr(cohort_last_error(), "dump_signal is 12"));
+	expect_text(cohort_last_error(), "dump_signal is 12");
 	o.dump_signal = SIGKILL;
 	cr_assert_eq(cohort_group_open(NULL, 1, &o, &group), COHORT_INVALID);
 	o.dump_signal = 12345;
@@ -826,12 +825,12 @@ Test(dump, open_refuses_fault_and_reserved_signals_as_dump_signal)
 		o.dump_signal = refused[i];
 		cr_assert_eq(cohort_group_open(NULL, 1, &o, &group),
 		             COHORT_INVALID, "signal %s", number);
-		cr_assert_not_null(strstr(cohort_last_error(), option));
+		expect_text(cohort_last_error(), option);
 		o.dump_signal = 0;
 		setenv("COHORT_DUMP_SIGNAL", number, 1);
 		cr_assert_eq(cohort_group_open(NULL, 1, &o, &group),
 		             COHORT_INVALID, "signal %s", number);
-		cr_assert_not_null(strstr(cohort_last_error(), variable));
+		expect_text(cohort_last_error(), variable);
 		unsetenv("COHORT_DUMP_SIGNAL");
 		sigaction(refused[i], NULL, &now);
 		cr_assert_eq(now.sa_handler, before.sa_handler);
@@ -1167,7 +1166,7 @@ Test(dump, open_refuses_invalid_dump_options)
 	o.dump_directory = folder;
 	o.dump_fifo = "/dev/null";
 	cr_assert_eq(cohort_group_open(NULL, 1, &o, &group), COHORT_INVALID);
-	cr_assert_not_null(strstr(cohort_last_error(), "not a FIFO"));
+	expect_text(cohort_last_error(), "not a FIFO");
 	memset(longer, 'x', sizeof(longer) - 1);
 	longer[sizeof(longer) - 1] = '\0';
 	o.dump_fifo = NULL;
@@ -1176,7 +1175,7 @@ Test(dump, open_refuses_invalid_dump_options)
 	o.dump_directory = folder;
 	o.dump_signal = o.stack_signal = SIGRTMIN + 3;
 	cr_assert_eq(cohort_group_open(NULL, 1, &o, &group), COHORT_INVALID);
-	cr_assert_not_null(strstr(cohort_last_error(), "are both"));
+	expect_text(cohort_last_error(), "are both");
 	o.dump_signal = 0;
 	setenv("COHORT_DUMP_SIGNAL", "USR1", 1);
 	cr_assert_eq(cohort_group_open(NULL, 1, &o, &group), COHORT_INVALID);

@@ -490,8 +490,8 @@ static void refused(const char *name, const char *value)
 	place_choose();
 	setenv(name, value, 1);
 	cr_assert_eq(cohort_group_open(NULL, 1, NULL, &group), COHORT_INVALID);
-	cr_assert_not_null(strstr(cohort_last_error(), name));
-	cr_assert_not_null(strstr(cohort_last_error(), value));
+	expect_text(cohort_last_error(), name);
+	expect_text(cohort_last_error(), value);
 }
 
 Test(guard, open_refuses_an_environment_with_nonblocking_calls)
@@ -547,8 +547,7 @@ Test(guard, lost_device_ends_the_group_and_names_the_rank)
 	cr_assert_eq(cause.kind, COHORT_VERDICT_DEVICE_LOST);
 	cr_assert_eq(cause.rank, 0, "%s", cause.text);
 	cr_assert_eq(cause.cuda, cudaErrorLaunchFailure);
-	cr_assert_not_null(strstr(cause.text, "device 0 has failed"), "%s",
-	                   cause.text);
+	expect_text(cause.text, "device 0 has failed");
 	cohort_group_close(group);
 }
 
@@ -676,10 +675,8 @@ Test(guard, open_names_the_rank_whose_memory_cannot_be_pinned)
 		if (cohort_group_open(NULL, 2, NULL, &group) == COHORT_OK)
 			break;
 		cr_assert_str_eq(failing_fired(), "cudaHostAlloc");
-		cr_assert_not_null(strstr(cohort_last_error(),
-		                          n == 1 ? "rank 0, device 0: "
-		                                 : "rank 1, device 1: "),
-		                   "%s", cohort_last_error());
+		expect_text(cohort_last_error(), n == 1 ? "rank 0, device 0: "
+		                                        : "rank 1, device 1: ");
 	}
 	cr_assert_eq(n, 3);
 	failing_at(NULL, 0, 0, 0);
@@ -727,7 +724,7 @@ Test(guard, native_group_that_nccl_leaves_open_is_ended)
 	table.ncclGroupEnd = record_trial_end;
 	platform_override(&table);
 	cr_assert_eq(cohort_group_open(NULL, 2, NULL, &group), COHORT_NCCL);
-	cr_assert_not_null(strstr(cohort_last_error(), "ncclCommInitAll"));
+	expect_text(cohort_last_error(), "ncclCommInitAll");
 	cr_assert_eq(atomic_load(&left_open), 0);
 	table = *real;
 	group = ranks_open(2, NULL);
@@ -757,9 +754,8 @@ Test(guard, open_names_an_unusable_device_before_it_calls_nccl)
 	table.ncclCommInitAll = count_open;
 	platform_override(&table);
 	cr_assert_eq(cohort_group_open(NULL, 2, NULL, &group), COHORT_CUDA);
-	cr_assert_not_null(strstr(cohort_last_error(), "rank 1, device 1: "
-	                                               "cudaSetDevice: "),
-	                   "%s", cohort_last_error());
+	expect_text(cohort_last_error(), "rank 1, device 1: "
+	                                 "cudaSetDevice: ");
 	cr_assert_eq(atomic_load(&opened), 0);
 }
 
@@ -789,9 +785,7 @@ Test(guard, open_refuses_settings_from_nccls_files)
 	platform_override(&table);
 	opened = 2;
 	cr_assert_eq(cohort_group_open(NULL, 2, NULL, &group), COHORT_INVALID);
-	cr_assert_not_null(strstr(cohort_last_error(),
-	                          "NCCL_LAUNCH_MODE is \"GROUP\""),
-	                   "%s", cohort_last_error());
+	expect_text(cohort_last_error(), "NCCL_LAUNCH_MODE is \"GROUP\"");
 	cr_assert_eq(atomic_load(&opened), 0, "a communicator is open");
 }
 
@@ -810,7 +804,7 @@ Test(guard, group_level_calls_are_refused_if_launches_block)
 	cr_assert_eq(cohort_group_all_reduce(group, send, recv, 1, COHORT_I32,
 	                                     COHORT_SUM, NULL, NULL),
 	             COHORT_UNSUPPORTED);
-	cr_assert_not_null(strstr(cohort_last_error(), "CUDA_LAUNCH_BLOCKING"));
+	expect_text(cohort_last_error(), "CUDA_LAUNCH_BLOCKING");
 	cr_assert_eq(cohort_group_broadcast(group, send, recv, 1, COHORT_I32, 0,
 	                                    NULL, NULL),
 	             COHORT_UNSUPPORTED);
@@ -914,14 +908,12 @@ Test(guard, exit_of_a_bound_thread_ends_the_group_and_is_named)
 	pthread_join(thread, NULL);
 	cohort_group_cause(group, &cause);
 	cr_assert_eq(cause.rank, 1, "%s", cause.text);
-	cr_assert_not_null(strstr(cause.text, "the thread of rank 1 ("));
-	cr_assert_not_null(
-		strstr(cause.text,
-	               "\"mortal\") has exited; when the group ended: rank "
-	               "1 between calls, after all_reduce of 1 "
-	               "int32, sum (collective 1); rank 0 in "
-	               "all_reduce of 1 int32, sum (collective "),
-		"%s", cause.text);
+	expect_text(cause.text, "the thread of rank 1 (");
+	expect_text(cause.text,
+	            "\"mortal\") has exited; when the group ended: rank "
+	            "1 between calls, after all_reduce of 1 "
+	            "int32, sum (collective 1); rank 0 in "
+	            "all_reduce of 1 int32, sum (collective ");
 	expect_close(group);
 }
 
@@ -1006,8 +998,7 @@ Test(guard, worker_may_return_without_cohort_comm_native_leave)
 	cr_assert_eq(cohort_comm_native_enter(comms[0], &native), COHORT_OK);
 	cr_assert_eq(cohort_group_run(group, return_inside, NULL, NULL),
 	             COHORT_STATE);
-	cr_assert_not_null(
-		strstr(cohort_last_error(), "cohort_comm_native_enter()"));
+	expect_text(cohort_last_error(), "cohort_comm_native_enter()");
 	cr_assert_eq(cohort_comm_native_leave(comms[0]), COHORT_OK);
 	expect_close(group);
 }

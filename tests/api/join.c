@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "support/clock.h"
+#include "support/expect.h"
 #include "support/native.h"
 #include "support/ranks.h"
 
@@ -264,7 +265,7 @@ static void refused(struct joiner *j, int rc, const char *text)
 	j->comm = NULL;
 	join_main(j);
 	cr_assert_eq(j->rc, rc, "%d: %s", j->rc, j->error);
-	cr_assert_not_null(strstr(j->error, text), "%s", j->error);
+	expect_text(j->error, text);
 	cr_assert_null(j->comm);
 }
 
@@ -322,8 +323,7 @@ static struct joiner *start_twins(struct joiner *twins)
 			break;
 	second = twins[0].rc == COHORT_INVALID ? &twins[0] : &twins[1];
 	cr_assert_eq(second->rc, COHORT_INVALID, "%s", second->error);
-	cr_assert_not_null(
-		strstr(second->error, "rank is 0, but that rank has"));
+	expect_text(second->error, "rank is 0, but that rank has");
 	return second == twins ? twins + 1 : twins;
 }
 
@@ -397,9 +397,8 @@ Test(join, join_times_out_without_its_peer_which_is_then_too_late)
 
 	place_need(2);
 	refused(&j, COHORT_INIT_TIMEOUT, "ncclCommInitRank of rank 0 of 2");
-	cr_assert_not_null(strstr(j.error,
-	                          "; rank 0 has joined; rank 1 has not (or is "
-	                          "in another process)"));
+	expect_text(j.error, "; rank 0 has joined; rank 1 has not (or is "
+	                     "in another process)");
 	j.rank = 1;
 	j.device = 1;
 	j.init_ns = RANKS_SOON;

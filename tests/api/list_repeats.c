@@ -249,10 +249,8 @@ Test(list_repeats, mismatch_of_a_repeated_list_names_the_tensor)
 	                                    cohort_comm_stream(c[1]), NULL),
 	             COHORT_MISMATCH);
 	cr_assert_eq(cohort_group_cause(group, &cause), COHORT_OK);
-	cr_assert_not_null(strstr(cause.text,
-	                          "tensors[13] is 50 int32 on rank 0, 49 "
-	                          "int32 on rank 1"),
-	                   "%s", cause.text);
+	expect_text(cause.text, "tensors[13] is 50 int32 on rank 0, 49 "
+	                        "int32 on rank 1");
 	expect_close(group);
 }
 

@@ -148,15 +148,15 @@ Test(log, each_generation_that_ends_with_a_cause_logs_a_line)
 	cohort_group_abort(group, "the second");
 	cohort_group_close(group);
 	cr_assert_eq(lines(output()), 2, "%s", printed);
-	cr_assert_not_null(strstr(printed, "(generation 1) ended"));
-	cr_assert_not_null(strstr(printed, "(generation 2) ended"));
+	expect_text(printed, "(generation 1) ended");
+	expect_text(printed, "(generation 2) ended");
 }
 
 Test(log, control_characters_are_replaced_in_the_log_line)
 {
 	abort_one(NULL, "one\ntwo\033[31m");
 	cr_assert_eq(lines(output()), 1, "%s", printed);
-	cr_assert_not_null(strstr(printed, "one two [31m"), "%s", printed);
+	expect_text(printed, "one two [31m");
 }
 
 Test(log, long_log_line_is_cut_at_500_bytes)
@@ -213,9 +213,9 @@ Test(log, log_verdict_prints_a_report_on_each_rank)
 	output();
 	cr_assert_eq(lines(printed), 3, "%s", printed);
 	cr_assert_eq(strncmp(printed, "cohort: group \"logged\" ", 23), 0);
-	cr_assert_not_null(strstr(printed, "in full"));
-	cr_assert_not_null(strstr(printed, "\n  rank 0 "), "%s", printed);
-	cr_assert_not_null(strstr(printed, "\n  rank 1 "), "%s", printed);
+	expect_text(printed, "in full");
+	expect_text(printed, "\n  rank 0 ");
+	expect_text(printed, "\n  rank 1 ");
 }
 
 Test(log, environment_overrides_the_log_option)
@@ -251,8 +251,8 @@ Test(log, log_file_receives_the_lines_instead_of_stderr)
 	fclose(file);
 	cr_assert_eq(lines(text), 7, "%s", text);
 	cr_assert_eq(strncmp(text, MISSPELT, strlen(MISSPELT)), 0, "%s", text);
-	cr_assert_not_null(strstr(text, "the first"));
-	cr_assert_not_null(strstr(text, "the second"));
+	expect_text(text, "the first");
+	expect_text(text, "the second");
 	unlink(path);
 	rmdir(folder);
 }
@@ -312,10 +312,8 @@ Test(log, log_line_is_dropped_and_counted_if_stderr_is_full)
 	abort_one(NULL, "written");
 	cr_assert_eq(lines(output()), 1, "%s", printed);
 	cr_assert_null(strstr(printed, "aborted: lost"));
-	cr_assert_not_null(strstr(printed,
-	                          "cohort: (2 earlier lines were lost: "
-	                          "stderr was full) group"),
-	                   "%s", printed);
+	expect_text(printed, "cohort: (2 earlier lines were lost: "
+	                     "stderr was full) group");
 }
 
 /* An unprotected write would raise SIGPIPE in the thread that opens the

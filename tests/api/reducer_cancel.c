@@ -464,11 +464,9 @@ static void expect_that_all_ends(void)
 	cr_assert(rc == COHORT_ABORTED || rc == COHORT_SKIP, "%d", rc);
 	cr_assert_eq(cohort_comm_cause(comms[1], &cause), COHORT_OK);
 	cr_assert_eq(cause.rank, LAST);
-	cr_assert_not_null(strstr(cause.text,
-	                          "rank 2 has canceled a step of "
-	                          "the reducer that rank 0 has already "
-	                          "finished on a stream"),
-	                   "%s", cause.text);
+	expect_text(cause.text, "rank 2 has canceled a step of "
+	                        "the reducer that rank 0 has already "
+	                        "finished on a stream");
 	close_all();
 }
 

@@ -140,13 +140,11 @@ Test(reducer_ends, verdict_names_the_missing_parameter)
 	expect_stall();
 	cr_assert_eq(cohort_comm_cause(comms[0], &cause), COHORT_OK);
 	cr_assert_eq(cause.rank, RANKS - 1);
-	cr_assert_not_null(strstr(cause.text, "; it needs parameter "
-	                                      "'layer4.conv2.weight' (and "),
-	                   "%s", cause.text);
-	cr_assert_not_null(strstr(cause.details, "more) to be marked ready"),
-	                   "%s", cause.details);
+	expect_text(cause.text, "; it needs parameter "
+	                        "'layer4.conv2.weight' (and ");
+	expect_text(cause.details, "more) to be marked ready");
 	close_all();
-	cr_assert_not_null(strstr(text, "'layer4.conv2.weight'"), "%s", text);
+	expect_text(text, "'layer4.conv2.weight'");
 }
 
 Test(reducer_ends, verdict_says_that_reducer_finish_was_not_called)
@@ -159,9 +157,7 @@ Test(reducer_ends, verdict_says_that_reducer_finish_was_not_called)
 	begin_all(0);
 	expect_stall();
 	cr_assert_eq(cohort_comm_cause(comms[0], &cause), COHORT_OK);
-	cr_assert_not_null(strstr(cause.details,
-	                          " waits for cohort_reducer_finish() to be"),
-	                   "%s", cause.details);
+	expect_text(cause.details, " waits for cohort_reducer_finish() to be");
 	close_all();
 }
 
@@ -189,8 +185,7 @@ Test(reducer_ends, verdict_says_that_the_owner_launches_no_ready_bucket)
 	pthread_join(helper, NULL);
 	expect_stall();
 	cr_assert_eq(cohort_comm_cause(comms[0], &cause), COHORT_OK);
-	cr_assert_not_null(strstr(cause.details, "cohort_reducer_progress()"),
-	                   "%s", cause.details);
+	expect_text(cause.details, "cohort_reducer_progress()");
 	close_all();
 }
 
@@ -205,13 +200,10 @@ Test(reducer_ends, verdict_names_tag_bucket_and_parameter)
 	begin_all(6);
 	expect_stall();
 	cr_assert_eq(cohort_comm_cause(comms[0], &cause), COHORT_OK);
-	cr_assert_not_null(strstr(cause.details,
-	                          ", tag \"mine\", label "
-	                          "\"bucket 2/5: fc.weight and 1 more\""),
-	                   "%s", cause.details);
-	cr_assert_not_null(strstr(cause.details, "\nneeds  parameter "
-	                                         "'layer4.conv2.weight' (and "),
-	                   "%s", cause.details);
+	expect_text(cause.details, ", tag \"mine\", label "
+	                           "\"bucket 2/5: fc.weight and 1 more\"");
+	expect_text(cause.details, "\nneeds  parameter "
+	                           "'layer4.conv2.weight' (and ");
 	close_all();
 	cr_assert_str_eq(tag, "mine");
 	cr_assert_str_eq(label, "bucket 2/5: fc.weight and 1 more");
@@ -319,7 +311,7 @@ static void expect_last_call(const char *in_text)
 	ranks_sum(comms[0], &x);
 	cr_assert_eq(cohort_synchronize(comms[0], RANKS_SOON), COHORT_STALLED);
 	cr_assert_eq(cohort_comm_cause(comms[0], &cause), COHORT_OK);
-	cr_assert_not_null(strstr(cause.details, in_text), "%s", cause.details);
+	expect_text(cause.details, in_text);
 }
 
 static void make_a_step_of_many(struct cohort_reducer *r[RANKS], bool tags)
@@ -392,8 +384,7 @@ Test(reducer_ends, step_end_restores_the_tag_of_the_program)
 	ranks_sum(comms[0], &x);
 	cr_assert_eq(cohort_synchronize(comms[0], RANKS_SOON), COHORT_STALLED);
 	cr_assert_eq(cohort_comm_cause(comms[0], &cause), COHORT_OK);
-	cr_assert_not_null(strstr(cause.details, "tag \"mine\""), "%s",
-	                   cause.details);
+	expect_text(cause.details, "tag \"mine\"");
 	close_all();
 }
 
@@ -488,9 +479,7 @@ Test(reducer_ends, reducer_can_be_freed_if_a_gradient_is_not_ready)
 	cr_assert_eq(cohort_group_run(group, finish_unready, NULL, &cause),
 	             COHORT_WORKER);
 	cr_assert_eq(cause.rank, 1, "%s", cause.text);
-	cr_assert_not_null(strstr(cause.text,
-	                          "1 of 2 gradients are not ready: 'a'"),
-	                   "%s", cause.text);
+	expect_text(cause.text, "1 of 2 gradients are not ready: 'a'");
 	expect_close(group);
 }
 

@@ -152,7 +152,7 @@ Test(respawn, respawn_keeps_the_options)
 	cr_assert_eq(v->rank, 0);
 	cr_assert_eq(v->stage, COHORT_STAGE_ENDED);
 	cr_assert_str_eq(v->call, "all_reduce 1 of \"dp\"");
-	cr_assert_not_null(strstr(v->text, " of \"dp\" (generation 2)\n"));
+	expect_text(v->text, " of \"dp\" (generation 2)\n");
 	expect_close(group);
 }
 
@@ -351,7 +351,7 @@ static void fails_at(const char *function, int nccl, int cuda, int rc)
 	failing_at(function, 1, nccl, cuda);
 	cr_assert_eq(cohort_group_respawn(group, NULL, 0), rc);
 	cr_assert_str_eq(failing_fired(), function);
-	cr_assert_not_null(strstr(cohort_last_error(), function));
+	expect_text(cohort_last_error(), function);
 	cr_assert_eq(cohort_group_generation(group), 1);
 	cr_assert_eq(ranks_cause(group).status, COHORT_ABORTED);
 	cr_assert_eq(cohort_barrier(comms[0], NULL, NULL), COHORT_ABORTED);
@@ -413,17 +413,16 @@ Test(respawn, respawn_must_drop_a_rank_that_hangs_in_a_call)
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_WEDGED);
 	cr_assert_eq(cohort_group_respawn(group, NULL, 0), COHORT_STATE);
 	text = cohort_last_error();
-	cr_assert_not_null(strstr(text, "could not be ended within 400 ms; "
-	                                "rank 1 (thread "));
+	expect_text(text, "could not be ended within 400 ms; "
+	                  "rank 1 (thread ");
 	cr_assert_null(strstr(text, "rank 0"));
 	cr_assert_eq(cohort_group_respawn(group, (const int[]){ 2 }, 1),
 	             COHORT_STATE);
 	respawn_without(1);
 	check_sum_of_split();
 	cr_assert_eq(cohort_group_close(group), COHORT_WEDGED);
-	cr_assert_not_null(strstr(cohort_last_error(), "rank 1 ("));
-	cr_assert_not_null(strstr(cohort_last_error(),
-	                          " has been inside all_reduce for "));
+	expect_text(cohort_last_error(), "rank 1 (");
+	expect_text(cohort_last_error(), " has been inside all_reduce for ");
 	stuck_release();
 	pthread_join(thread, &rc);
 	cr_assert_eq((intptr_t)rc, COHORT_WEDGED);
@@ -438,8 +437,8 @@ Test(respawn, respawn_must_drop_a_rank_whose_abort_hangs)
 	ranks_must(cohort_group_abort(group, NULL), "abort");
 	stuck_await();
 	cr_assert_eq(cohort_group_respawn(group, NULL, 0), COHORT_STATE);
-	cr_assert_not_null(strstr(cohort_last_error(),
-	                          "ncclCommAbort of rank 1 has not returned"));
+	expect_text(cohort_last_error(),
+	            "ncclCommAbort of rank 1 has not returned");
 	respawn_without(1);
 	check_sum_of_split();
 	cr_assert_eq(cohort_group_close(group), COHORT_WEDGED);

@@ -277,7 +277,7 @@ Test(run, run_is_refused_inside_a_run_and_with_a_bound_rank)
 	cohort_comm_bind(comms[1]);
 	cr_assert_eq(cohort_group_run(group, run_inside, group, NULL),
 	             COHORT_STATE);
-	cr_assert_not_null(strstr(cohort_last_error(), "rank 1 is bound"));
+	expect_text(cohort_last_error(), "rank 1 is bound");
 	cohort_comm_unbind(comms[1]);
 	expect_run_in(group, run_inside, group);
 	expect_close(group);

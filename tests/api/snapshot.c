@@ -41,8 +41,7 @@ static void take_snapshot(void)
 /* Check that the text of @rank contains @text. */
 static void says(int rank, const char *text)
 {
-	cr_assert_not_null(strstr(reports[rank].text, text),
-	                   "\"%s\" is not in %s", text, reports[rank].text);
+	expect_text(reports[rank].text, text);
 }
 
 Test(snapshot, snapshot_says_that_no_rank_has_called)

@@ -138,8 +138,7 @@ static void stall(void (*place)(void), int signal)
 
 static void says(const char *text)
 {
-	cr_assert_not_null(strstr(cause.details, text), "\"%s\" is not in %s",
-	                   text, cause.details);
+	expect_text(cause.details, text);
 }
 
 static void is_default(int signal)
@@ -191,9 +190,8 @@ Test(stack, verdict_names_the_function_in_which_a_thread_sleeps)
 	cr_assert_eq(reported, strstr(reported, "asleep_in_here+0x"), "%s",
 	             reported);
 #endif
-	cr_assert_not_null(strstr(reported, "asleep_in_here+0x"), "%s",
-	                   reported);
-	cr_assert_not_null(strstr(reported, " < go_there"), "%s", reported);
+	expect_text(reported, "asleep_in_here+0x");
+	expect_text(reported, " < go_there");
 	is_default(SIGNAL);
 }
 
@@ -281,12 +279,10 @@ Test(stack, stack_names_functions_that_are_not_exported)
 	/* On a busy machine, the table may not be read in time. */
 	for (i = 0; i < ATTEMPTS && !strstr(reported, "_in_here+0x"); i++)
 		stall(hidden_in_here, SIGNAL);
-	cr_assert_not_null(strstr(reported, "spinning_in_here+0x"), "%s",
-	                   reported);
+	expect_text(reported, "spinning_in_here+0x");
 	/* hidden_in_here() would not be on the stack if the compiler turned its
 	 * call of spinning_in_here() into a jump. */
-	cr_assert_not_null(strstr(reported, " < hidden_in_here+0x"), "%s",
-	                   reported);
+	expect_text(reported, " < hidden_in_here+0x");
 }
 
 /* ---- other threads ---------------------------------------------------- */
@@ -384,8 +380,7 @@ Test(stack, dump_has_no_stacks_of_other_threads_by_default)
 {
 	const char *dump = dump_beside(hold, SIGNAL);
 
-	cr_assert_not_null(strstr(dump, "\"stacks\":[{\"rank\":1,"), "%s",
-	                   dump);
+	expect_text(dump, "\"stacks\":[{\"rank\":1,");
 	cr_assert_null(strstr(dump, "{\"rank\":null,\"tid\":"), "%s", dump);
 }
 
@@ -394,8 +389,7 @@ Test(stack, dump_omits_threads_that_block_the_stack_signal)
 	const char *dump =
 		dump_beside(hold_silently, SIGNAL | COHORT_STACK_ALL);
 
-	cr_assert_not_null(strstr(dump, "\"stacks\":[{\"rank\":1,"), "%s",
-	                   dump);
+	expect_text(dump, "\"stacks\":[{\"rank\":1,");
 	cr_assert_null(strstr(dump, "holding_in_here"), "%s", dump);
 }
 
@@ -407,8 +401,7 @@ Test(stack, stacks_of_all_threads_need_a_stack_signal)
 	cohort_group_options_init(&o);
 	o.stack_signal = COHORT_STACK_ALL;
 	cr_assert_eq(cohort_group_open(NULL, 0, &o, &group), COHORT_INVALID);
-	cr_assert_not_null(strstr(cohort_last_error(),
-	                          "with or without COHORT_STACK_ALL"));
+	expect_text(cohort_last_error(), "with or without COHORT_STACK_ALL");
 	o.stack_signal = SIGUSR1 | COHORT_STACK_ALL;
 	cr_assert_eq(cohort_group_open(NULL, 0, &o, &group), COHORT_INVALID);
 }
@@ -480,8 +473,7 @@ Test(stack, stacks_are_reported_even_if_one_thread_does_not_respond)
 		stall_two();
 	cr_assert_str_eq(reported,
 	                 "stack unavailable: the thread does not answer");
-	cr_assert_not_null(strstr(of_second_rank, "asleep_in_here+0x"), "%s",
-	                   of_second_rank);
+	expect_text(of_second_rank, "asleep_in_here+0x");
 }
 
 Test(stack, stack_handler_is_removed_even_after_a_late_response)
@@ -589,9 +581,8 @@ Test(stack, verdict_does_not_repeat_stacks_of_the_last_one)
 	for (i = 1; i < ATTEMPTS && (is_late(of_first) || is_late(*of_second));
 	     i++)
 		stall_in_turn();
-	cr_assert_not_null(strstr(of_first, "asleep_in_here"), "%s", of_first);
-	cr_assert_not_null(strstr(of_second[0], "spinning_in_here"), "%s",
-	                   of_second[0]);
+	expect_text(of_first, "asleep_in_here");
+	expect_text(of_second[0], "spinning_in_here");
 	cr_assert_str_eq(of_second[1], "none");
 	if (*of_slow)
 		cr_assert_str_eq(of_slow, "none");
@@ -605,6 +596,5 @@ Test(stack, stack_signal_must_be_a_real_time_signal)
 	cohort_group_options_init(&o);
 	o.stack_signal = SIGUSR1;
 	cr_assert_eq(cohort_group_open(NULL, 2, &o, &group), COHORT_INVALID);
-	cr_assert_not_null(
-		strstr(cohort_last_error(), "options->stack_signal is 10"));
+	expect_text(cohort_last_error(), "options->stack_signal is 10");
 }

@@ -197,8 +197,7 @@ Test(stats, slow_operation_is_reported_once_and_continues)
 	cr_assert_eq(slow.stage, COHORT_STAGE_SLOW);
 	cr_assert_eq(slow.rank, 1);
 	cr_assert_eq(slow.deadline_ns, 20 * MS);
-	cr_assert_not_null(strstr(slow_text, " (slow after 20 ms)"), "%s",
-	                   slow_text);
+	expect_text(slow_text, " (slow after 20 ms)");
 	cr_assert_eq(ranks_sum_wait(comms[1], &values[1]), COHORT_OK);
 	cr_assert_eq(cohort_synchronize(comms[0], RANKS_SOON), COHORT_OK);
 	cr_assert_eq(stats_of(0).slow, 1);

@@ -88,8 +88,7 @@ static const char *wedged_text(const char *why)
 static void close_says(const char *why)
 {
 	cr_assert_eq(cohort_group_close(group), COHORT_WEDGED);
-	cr_assert_not_null(strstr(cohort_last_error(), why), "%s",
-	                   cohort_last_error());
+	expect_text(cohort_last_error(), why);
 }
 
 static const struct cohort_verdict *next_of_kind(int kind)
@@ -130,8 +129,8 @@ Test(stuck, close_names_the_rank_whose_native_call_hangs)
 	cr_assert_eq(v->stage, COHORT_STAGE_ENDED);
 	cr_assert_eq(v->rank, 1);
 	cr_assert_eq(v->missing[0], 2);
-	cr_assert_not_null(strstr(v->text, wedged_text("; rank 1 (thread ")));
-	cr_assert_not_null(strstr(v->text, "has been inside all_reduce for "));
+	expect_text(v->text, wedged_text("; rank 1 (thread "));
+	expect_text(v->text, "has been inside all_reduce for ");
 	another_group_works();
 	close_says("has been inside all_reduce for ");
 	stuck_release();
@@ -226,9 +225,8 @@ Test(stuck, close_names_the_error_query_that_hangs)
 	cr_assert_eq(v->rank, 1);
 	ranks_must(cohort_stats(comms[0], &stats), "stats");
 	cr_assert_eq(stats.verdicts[COHORT_VERDICT_PROBER_STUCK], 1);
-	cr_assert_not_null(strstr(v->text,
-	                          "group \"dp\": ncclCommGetAsyncError of "
-	                          "rank 1 has not returned for "));
+	expect_text(v->text, "group \"dp\": ncclCommGetAsyncError of "
+	                     "rank 1 has not returned for ");
 	/* The prober is stuck, but the ranks must still work. */
 	ranks_sum(comms[1], &values[1]);
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_OK);
@@ -252,9 +250,8 @@ Test(stuck, close_names_the_event_query_that_hangs)
 	t = ranks_sum(comms[0], &values[0]);
 	v = next_of_kind(COHORT_VERDICT_PROBER_STUCK);
 	cr_assert_eq(v->rank, 0);
-	cr_assert_not_null(strstr(v->text,
-	                          "group \"dp\": cudaEventQuery of rank 0 "
-	                          "has not returned for "));
+	expect_text(v->text, "group \"dp\": cudaEventQuery of rank 0 "
+	                     "has not returned for ");
 	ranks_sum(comms[1], &values[1]);
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_OK);
 	close_says("; cudaEventQuery of rank 0 has not returned");
@@ -283,9 +280,8 @@ Test(stuck, close_reports_a_prober_stuck_at_a_later_rank)
 	t = ranks_sum(comms[0], &values[0]);
 	v = next_of_kind(COHORT_VERDICT_PROBER_STUCK);
 	cr_assert_eq(v->rank, 1);
-	cr_assert_not_null(strstr(v->text,
-	                          "group \"dp\": cudaSetDevice of rank 1 "
-	                          "has not returned for "));
+	expect_text(v->text, "group \"dp\": cudaSetDevice of rank 1 "
+	                     "has not returned for ");
 	ranks_sum(comms[1], &values[1]);
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_OK);
 	close_says("; cudaSetDevice of rank 1 has not returned");
@@ -305,14 +301,13 @@ Test(stuck, asynchronous_error_ends_the_group)
 	cr_assert_eq(cause.kind, COHORT_VERDICT_ASYNC_ERROR);
 	cr_assert_eq(cause.rank, 1, "%s", cause.text);
 	cr_assert_eq(cause.nccl, 6);
-	cr_assert_not_null(strstr(
-		cause.text, "rank 1: the native communicator has failed: "
-			    "remote process exited or there was a network "
-			    "error (6)"));
-	cr_assert_not_null(strstr(
-		cause.text, "; when the group ended: rank 1 without a call so "
-			    "far; rank 0 in all_reduce of 1 int32, sum "
-			    "(collective 1)"));
+	expect_text(cause.text, "rank 1: the native communicator has failed: "
+	                        "remote process exited or there was a network "
+	                        "error (6)");
+	expect_text(cause.text,
+	            "; when the group ended: rank 1 without a call so "
+	            "far; rank 0 in all_reduce of 1 int32, sum "
+	            "(collective 1)");
 	cr_assert_eq(verdicts_next(&reported)->kind,
 	             COHORT_VERDICT_ASYNC_ERROR);
 	expect_close(group);
@@ -440,9 +435,8 @@ Test(stuck, on_verdict_that_does_not_return_ends_the_group)
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
 	cohort_group_cause(group, &cause);
 	cr_assert_eq(cause.rank, 1, "%s", cause.text);
-	cr_assert_not_null(strstr(cause.text,
-	                          "it has never called anything; rank 0 waits; "
-	                          "on_verdict has not returned in time"));
+	expect_text(cause.text, "it has never called anything; rank 0 waits; "
+	                        "on_verdict has not returned in time");
 	close_says("on_verdict has not returned: its thread is abandoned");
 	cr_assert_str_eq(verdicts_release(&reported), "dp");
 }
@@ -459,8 +453,7 @@ Test(stuck, on_verdict_that_hangs_delays_a_respawn_only_briefly)
 	ranks_sum(comms[0], &values[0]);
 	cr_assert_eq(ranks_sum_wait(comms[1], &values[1]), COHORT_OK);
 	cr_assert_eq(cohort_group_close(group), COHORT_WEDGED);
-	cr_assert_not_null(
-		strstr(cohort_last_error(), "on_verdict has not returned"));
+	expect_text(cohort_last_error(), "on_verdict has not returned");
 	cr_assert_str_eq(verdicts_release(&reported), "dp");
 }
 
@@ -481,14 +474,13 @@ Test(stuck, connection_that_is_made_after_the_timeout_is_freed)
 	o.deadlines.init_ns = ABORT;
 	stuck_at("ncclCommInitAll", -1);
 	cr_assert_eq(open_two(), COHORT_INIT_TIMEOUT);
-	cr_assert_not_null(
-		strstr(cohort_last_error(),
-	               "init stuck: ncclCommInitAll of ranks 0-1, on "
-	               "devices 3 1 has not returned within 400 ms; "
-	               "its thread "));
-	cr_assert_not_null(strstr(cohort_last_error(),
-	                          " is asleep in futex; NCCL does not say "
-	                          "which of them it waits for"));
+	expect_text(cohort_last_error(),
+	            "init stuck: ncclCommInitAll of ranks 0-1, on "
+	            "devices 3 1 has not returned within 400 ms; "
+	            "its thread ");
+	expect_text(cohort_last_error(),
+	            " is asleep in futex; NCCL does not say "
+	            "which of them it waits for");
 	cr_assert_null(group);
 	stuck_await(); /* the native call may get stuck only now */
 	another_group_works();

@@ -47,10 +47,8 @@ Test(tag, verdict_has_the_tag_of_the_last_call)
 	t = ranks_sum(comms[0], &values[0]);
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_STALLED);
 	cohort_group_cause(group, &cause);
-	cr_assert_not_null(strstr(cause.details,
-	                          ", tag \"step 3, \"gradients\"\"; tag now "
-	                          "\"step 4\"\n"),
-	                   "%s", cause.details);
+	expect_text(cause.details, ", tag \"step 3, \"gradients\"\"; tag now "
+	                           "\"step 4\"\n");
 	expect_close(group);
 	cr_assert_str_eq(reported, "step 3, \"gradients\"");
 }

@@ -74,12 +74,11 @@ Test(watch, rank_that_never_calls_is_named_in_the_others_error)
 	cr_assert_eq(cause.missing[0], 2);
 	cr_assert_eq(cause.deadline_ns, SHORT);
 	cr_assert_geq(cause.time_ns, cause.since_ns + cause.deadline_ns);
-	cr_assert_not_null(strstr(
-		cause.text, "rank 1 has not called all_reduce 2 of \"dp\" ("));
-	cr_assert_not_null(strstr(cause.text, ", limit 20 ms): "));
-	cr_assert_not_null(strstr(cause.text, "; rank 0 waits"));
-	cr_assert_not_null(strstr(cause.details, "last seen in thread "), "%s",
-	                   cause.details);
+	expect_text(cause.text,
+	            "rank 1 has not called all_reduce 2 of \"dp\" (");
+	expect_text(cause.text, ", limit 20 ms): ");
+	expect_text(cause.text, "; rank 0 waits");
+	expect_text(cause.details, "last seen in thread ");
 	expect_close(group);
 }
 
@@ -100,10 +99,8 @@ Test(watch, first_collective_has_the_usual_deadline)
 	cr_assert_eq(cause.deadline_ns, SHORT);
 	cr_assert_eq(cause.joined[0], 2);
 	cr_assert_eq(cause.missing[0], 0);
-	cr_assert_not_null(
-		strstr(cause.text, "rank 1 alone waits in all_reduce 1 of "));
-	cr_assert_not_null(
-		strstr(cause.text, "; ranks 0, 2 have made no call so far"));
+	expect_text(cause.text, "rank 1 alone waits in all_reduce 1 of ");
+	expect_text(cause.text, "; ranks 0, 2 have made no call so far");
 	expect_close(group);
 }
 
@@ -156,11 +153,11 @@ Test(watch, verdict_names_the_thread_of_a_bound_rank)
 	cause = ranks_cause(group);
 	cr_assert_eq(cause.kind, COHORT_VERDICT_OUTSIDE);
 	cr_assert_eq(cause.rank, 1, "%s", cause.text);
-	cr_assert_not_null(strstr(
-		cause.details, "\nwhy    it is busy in the program: thread "));
-	cr_assert_not_null(strstr(cause.details, " \"sleeper\""));
-	cr_assert_not_null(strstr(
-		cause.details, "its last call was all_reduce of 1 int32, sum"));
+	expect_text(cause.details,
+	            "\nwhy    it is busy in the program: thread ");
+	expect_text(cause.details, " \"sleeper\"");
+	expect_text(cause.details,
+	            "its last call was all_reduce of 1 int32, sum");
 	sem_post(&go_home);
 	pthread_join(thread, NULL);
 	expect_close(group);
@@ -200,7 +197,7 @@ Test(watch, exited_caller_is_not_mistaken_for_the_ranks_thread)
 	snprintf(name, sizeof(name),
 	         "used it has exited; last seen in thread %d, which has exited",
 	         tid);
-	cr_assert_not_null(strstr(cause.details, name), "%s", cause.details);
+	expect_text(cause.details, name);
 	v = verdicts_next(&recorded_verdicts);
 	cr_assert_eq(v->ranks[1].bound, 0);
 	cr_assert_eq(v->ranks[1].tid, tid);
@@ -239,12 +236,10 @@ Test(watch, rank_in_a_host_memory_call_is_reported_as_inside)
 	cr_assert_eq(v->kind, COHORT_VERDICT_NEVER_CALLED, "%s", v->text);
 	cr_assert_eq(v->rank, 2);
 	cr_assert_str_eq(v->call, "all_reduce 1 of \"dp\"");
-	cr_assert_not_null(strstr(v->line, v->call), "%s", v->line);
+	expect_text(v->line, v->call);
 	cr_assert_eq(v->ranks[1].inside, 1);
 	cr_assert_eq(v->ranks[2].inside, 0);
-	cr_assert_not_null(
-		strstr(v->text, "\nwait   rank 1 waits in recv from rank 2\n"),
-		"%s", v->text);
+	expect_text(v->text, "\nwait   rank 1 waits in recv from rank 2\n");
 	ranks_must(cohort_group_abort(group, NULL), "abort");
 	cr_assert_eq(cohort_wait(comms[0], t, RANKS_SOON), COHORT_ABORTED);
 	pthread_join(thread, NULL);
@@ -288,8 +283,7 @@ Test(watch, rank_that_has_closed_its_communicator_is_named)
 	cause = ranks_cause(group);
 	cr_assert_eq(cause.kind, COHORT_VERDICT_LEFT);
 	cr_assert_eq(cause.rank, 1, "%s", cause.text);
-	cr_assert_not_null(
-		strstr(cause.text, "has left: its communicator was closed"));
+	expect_text(cause.text, "has left: its communicator was closed");
 	expect_close(group);
 }
 
@@ -380,8 +374,7 @@ Test(watch, operation_that_no_rank_finishes_blames_no_rank)
 	cr_assert_geq(cause.time_ns, cause.since_ns + SHORT);
 	cr_assert_eq(cause.joined[0], 3);
 	cr_assert_eq(cause.missing[0], 3);
-	cr_assert_not_null(
-		strstr(cause.text, " has not finished on ranks 0-1"));
+	expect_text(cause.text, " has not finished on ranks 0-1");
 	expect_close(group);
 }
 
@@ -431,7 +424,7 @@ Test(watch, rank_that_is_stuck_in_its_native_call_is_named)
 	cr_assert_eq(cause.kind, COHORT_VERDICT_NOT_STARTED);
 	cr_assert_eq(cause.rank, 1, "%s", cause.text);
 	cr_assert_eq(cause.missing[0], 2);
-	cr_assert_not_null(strstr(cause.text, "it is inside ncclAllReduce"));
+	expect_text(cause.text, "it is inside ncclAllReduce");
 	expect_close(group);
 }
 
@@ -472,8 +465,8 @@ Test(watch, rank_whose_stream_is_busy_with_other_work_is_named)
 	cr_assert_eq(v->stage, COHORT_STAGE_ENDED);
 	cr_assert_eq(v->kind, COHORT_VERDICT_NOT_STARTED);
 	cr_assert_eq(v->rank, 1);
-	cr_assert_not_null(strstr(v->text, "\nwhy    its stream is still busy "
-	                                   "with earlier work"));
+	expect_text(v->text, "\nwhy    its stream is still busy "
+	                     "with earlier work");
 	end_stall(&gate, t);
 }
 

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "platform/platform.h"
+#include "support/expect.h"
 #include "support/native.h"
 #include "support/place.h"
 
@@ -181,8 +182,7 @@ static void assert_error_names(const struct platform *p, const char *name)
 
 	place_need_our_nccl("texts of errors");
 	cr_assert_not_null(text);
-	cr_assert_not_null(strstr(text, name), "\"%s\" does not name %s", text,
-	                   name);
+	expect_text(text, name);
 }
 
 Test(comm, nccl_last_error_names_the_function_and_the_argument, .timeout = 60)

@@ -27,6 +27,7 @@
 #include "base/process.h"
 #include "platform/platform.h"
 #include "sim/nccl/root.h"
+#include "support/expect.h"
 #include "support/native.h"
 #include "support/place.h"
 
@@ -366,7 +367,7 @@ static void refuse_second(int n, int rank, const char *why)
 	start(&first, p, &id, 2, 0);
 	stays_inside(&first);
 	cr_assert_eq(join_on(p, &comm, n, &id, rank, 1), ncclInvalidUsage);
-	cr_assert_not_null(strstr(p->ncclGetLastError(NULL), why));
+	expect_text(p->ncclGetLastError(NULL), why);
 	give_back(p, comm);
 	cr_assert_eq(join_on(p, &c.comm[1], 2, &id, 1, 1), ncclSuccess);
 	pthread_join(first.thread, NULL);
@@ -400,8 +401,7 @@ Test(join, join_fails_if_a_device_is_used_twice, .timeout = 60)
 		stays_inside(&first[r]);
 	}
 	cr_assert_eq(join_on(p, &comm, 3, &id, 2, 0), ncclInvalidUsage);
-	cr_assert_not_null(
-		strstr(p->ncclGetLastError(NULL), "joined with this device"));
+	expect_text(p->ncclGetLastError(NULL), "joined with this device");
 	give_back(p, comm);
 	for (r = 0; r < 2; r++) {
 		pthread_join(first[r].thread, NULL);
@@ -418,7 +418,7 @@ Test(join, join_refuses_an_id_that_was_used, .timeout = 60)
 
 	cr_assert_eq(join_on(p, &comm, 1, &id, 0, 0), ncclSuccess);
 	cr_assert_eq(join_on(p, &second, 1, &id, 0, 0), ncclInvalidUsage);
-	cr_assert_not_null(strstr(p->ncclGetLastError(NULL), "already used"));
+	expect_text(p->ncclGetLastError(NULL), "already used");
 	give_back(p, second);
 	cr_assert_eq(p->ncclCommDestroy(comm), ncclSuccess);
 }
@@ -497,7 +497,7 @@ Test(join, join_that_never_finishes_can_be_aborted, .timeout = 60)
 	cr_assert_eq(rank, 1);
 	cr_assert_eq(p->ncclCommAbort(comm), ncclSuccess);
 	ends_with(&first, ncclInternalError);
-	cr_assert_not_null(strstr(p->ncclGetLastError(NULL), "aborted"));
+	expect_text(p->ncclGetLastError(NULL), "aborted");
 }
 
 static void refuse_spoiled(const struct platform *p, const ncclUniqueId *id,
@@ -692,7 +692,7 @@ Test(join, join_refuses_ids_that_differ_from_those_of_its_peer, .timeout = 60)
 	waits = early_comm(&first.joiner);
 	start_scalable(&other, p, others, 2, 2, 1);
 	ends_with(&other.joiner, ncclInvalidUsage);
-	cr_assert_not_null(strstr(p->ncclGetLastError(NULL), "different ids"));
+	expect_text(p->ncclGetLastError(NULL), "different ids");
 	give_back(p, other.joiner.comm);
 	give_back(p, waits);
 	ends_with(&first.joiner, ncclInternalError);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "sim/host.h"
+#include "support/expect.h"
 #include "support/native.h"
 
 static const struct platform *p;
@@ -26,7 +27,7 @@ Test(properties, device_properties_are_filled_in)
 
 	memset(&q, 0xff, sizeof(q));
 	cr_assert_eq(host_cudaGetDeviceProperties(&q, 2), cudaSuccess);
-	cr_assert_not_null(strstr(q.name, "host"));
+	expect_text(q.name, "host");
 	cr_assert_eq(q.major, 9);
 	cr_assert_eq(q.warpSize, 32);
 	cr_assert_gt(q.totalGlobalMem, 0);

@@ -14,14 +14,19 @@
 #include "support/ranks.h"
 #include "support/spread.h"
 
+/* Expect @text to contain @part. */
+static inline void expect_text(const char *text, const char *part)
+{
+	cr_assert_not_null(strstr(text, part), "\"%s\" does not contain \"%s\"",
+	                   text, part);
+}
+
 /* Expect @got to equal @want, and the last error to contain @in_text. */
 static inline void expect(int got, int want, const char *in_text)
 {
 	cr_assert_eq(got, want, "got %d (%s), expected %d", got,
 	             cohort_last_error(), want);
-	cr_assert_not_null(strstr(cohort_last_error(), in_text),
-	                   "\"%s\" does not contain \"%s\"",
-	                   cohort_last_error(), in_text);
+	expect_text(cohort_last_error(), in_text);
 }
 
 /*

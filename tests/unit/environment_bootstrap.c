@@ -28,6 +28,7 @@
 #include "base/status.h"
 #include "processes/launcher.h"
 #include "processes/own_bootstrap.h"
+#include "support/expect.h"
 
 #define SOON UINT64_C(20000000000)
 
@@ -68,8 +69,7 @@ static void refused(int rc, const char *in_text)
 	cr_assert_eq(environment_bootstrap_create("g", sizeof(int), &patience,
 	                                          &table, &own),
 	             rc, "%s", cohort_last_error());
-	cr_assert_not_null(strstr(cohort_last_error(), in_text), "\"%s\"",
-	                   cohort_last_error());
+	expect_text(cohort_last_error(), in_text);
 }
 
 static void await_step(int step)
@@ -115,7 +115,7 @@ static void find_file(void)
 		n = readlink(link, file, sizeof(file) - 1);
 		file[n > 0 ? n : 0] = '\0';
 	}
-	cr_assert_not_null(strstr(file, "/dev/shm/cohort-"));
+	expect_text(file, "/dev/shm/cohort-");
 	own->free(e);
 }
 

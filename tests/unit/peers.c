@@ -26,6 +26,7 @@
 #include "base/clock.h"
 #include "core/agree_words.h"
 #include "processes/peers.h"
+#include "support/expect.h"
 #include "support/place.h"
 #include "unit/peer_clique.h"
 
@@ -303,8 +304,7 @@ Test(peers, process_that_executes_another_program_counts_as_ended)
 {
 	tell_to(1, 'x');
 	cr_assert_eq(await_cause(q)->status, COHORT_PROCESS_EXITED);
-	cr_assert_not_null(strstr(cause_peek(q->end)->text, " is gone"), "%s",
-	                   cause_peek(q->end)->text);
+	expect_text(cause_peek(q->end)->text, " is gone");
 }
 
 Test(peers, process_that_leaves_its_group_is_not_reported_as_ended)

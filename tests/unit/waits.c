@@ -21,6 +21,7 @@
 #include "base/thread.h"
 #include "core/clique_tree.h"
 #include "core/pair.h"
+#include "support/expect.h"
 #include "support/place.h"
 #include "watch/crossing.h"
 #include "watch/verdict.h"
@@ -310,7 +311,7 @@ Test(waits, waits_in_a_ring_of_communicators_are_a_cycle)
 	cr_assert_eq(out.v.kind, COHORT_VERDICT_CYCLE);
 	cr_assert_eq(out.v.rank, -1);
 	cr_assert_eq(out.v.world_rank, -1);
-	cr_assert_not_null(strstr(out.line, "wait for each other in a cycle"));
+	expect_text(out.line, "wait for each other in a cycle");
 	verdict_fini(&out);
 	snapshot_fini(&s);
 	unmake_all();
@@ -480,9 +481,8 @@ Test(waits, rank_that_closes_after_an_end_by_another_rank_is_not_blamed)
 	cr_assert_eq(kind, COHORT_VERDICT_LEFT);
 	cr_assert_eq(blame_after_close(true, -1), -1);
 	cr_assert_eq(missing, 0);
-	cr_assert_not_null(strstr(line, "rank 0 has left after \"g.1\" had "
-	                                "ended (different call) ("),
-	                   "%s", line);
+	expect_text(line, "rank 0 has left after \"g.1\" had "
+	                  "ended (different call) (");
 }
 
 /* Ranks 1 and 2 wait for rank 0, which waited in a child communicator with rank
@@ -555,8 +555,7 @@ static void expect_call_in_child(bool is_transfer)
 	atomic_store(&q->comms[1].lock.held, 1);
 	cr_assert_eq(blamed(root, is_transfer), 1);
 	cr_assert_eq(kind, COHORT_VERDICT_DIFFERENT_CALL);
-	cr_assert_not_null(strstr(line, ": it is inside a call of \"g.1\""),
-	                   "%s", line);
+	expect_text(line, ": it is inside a call of \"g.1\"");
 }
 
 Test(waits, rank_inside_a_call_of_a_child_is_not_called_busy)
@@ -587,9 +586,7 @@ Test(waits, blame_follows_a_stream_that_waits_in_another_communicator)
 			queue_in(&other->comms[i], 1, 1);
 	}
 	cr_assert_eq(blamed(q, false), 2);
-	cr_assert_not_null(
-		strstr(line, "rank 2 has not called all_reduce 1 of \"g.2\""),
-		"%s", line);
+	expect_text(line, "rank 2 has not called all_reduce 1 of \"g.2\"");
 }
 
 /* ---- orders -------------------------------------------------------------- */

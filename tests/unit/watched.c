@@ -18,6 +18,7 @@
 #include "base/thread.h"
 #include "cli/watch/observed.h"
 #include "shim/watched.c" /* includes the variable shared */
+#include "support/expect.h"
 
 #define RANKS 3
 
@@ -252,10 +253,9 @@ Test(watched, ranks_of_other_machines_are_named_as_unknown)
 	call(add(1), 10, 2 * NS_PER_S);
 	cr_assert_eq(judge(), FOUND_HANG);
 	cr_assert_eq(watch.all->verdict.v.kind, COHORT_VERDICT_REMOTE);
-	cr_assert_not_null(strstr(watch.all->verdict.text,
-	                          "rank 2 of other processes may not have "
-	                          "called all_reduce 1"),
-	                   "%s", watch.all->verdict.text);
+	expect_text(watch.all->verdict.text,
+	            "rank 2 of other processes may not have "
+	            "called all_reduce 1");
 }
 
 /* Judge the calls after @child, the process of a rank that another rank waits
@@ -278,8 +278,7 @@ Test(watched, process_that_has_ended_is_named_before_the_deadline)
 	call(e[0], 10, NS_PER_S / 2);
 	expect_hang_after(child);
 	cr_assert_eq(watch.all->verdict.v.rank, 1);
-	cr_assert_not_null(strstr(watch.all->verdict.text, "(rank 1) "), "%s",
-	                   watch.all->verdict.text);
+	expect_text(watch.all->verdict.text, "(rank 1) ");
 }
 
 Test(watched, process_that_has_ended_is_reported_once_per_deadline)
@@ -315,9 +314,9 @@ Test(watched, process_that_stopped_in_its_call_is_named_without_waiters)
 	text = watch.all->verdict.text;
 	kill(child, SIGKILL);
 	waitpid(child, NULL, 0);
-	cr_assert_not_null(strstr(text, "(rank 1) is stopped\n"), "%s", text);
+	expect_text(text, "(rank 1) is stopped\n");
 	cr_assert_null(strstr(text, "wait   "), "%s", text);
-	cr_assert_not_null(strstr(text, "call   all_reduce of 10"), "%s", text);
+	expect_text(text, "call   all_reduce of 10");
 }
 
 /* The call of the ended process also waits, and began first. */
@@ -343,9 +342,8 @@ Test(watched, send_without_a_receive_blames_the_receiver)
 	send_to(e[0], 2, 2 * NS_PER_S);
 	cr_assert_eq(judge(), FOUND_HANG);
 	cr_assert_eq(watch.all->verdict.v.rank, 2);
-	cr_assert_not_null(strstr(watch.all->verdict.text,
-	                          "rank 2 has not called recv 1 from rank 0"),
-	                   "%s", watch.all->verdict.text);
+	expect_text(watch.all->verdict.text,
+	            "rank 2 has not called recv 1 from rank 0");
 }
 
 Test(watched, rank_that_waits_for_a_message_is_not_blamed)
@@ -356,9 +354,7 @@ Test(watched, rank_that_waits_for_a_message_is_not_blamed)
 	send_to(e[0], 2, 3 * NS_PER_S / 2);
 	call(e[1], 10, 2 * NS_PER_S);
 	cr_assert_eq(judge(), FOUND_HANG);
-	cr_assert_not_null(strstr(watch.all->verdict.text,
-	                          "rank 0 waits in send of"),
-	                   "%s", watch.all->verdict.text);
+	expect_text(watch.all->verdict.text, "rank 0 waits in send of");
 	cr_assert_eq(watch.all->verdict.v.rank, 2);
 }
 
@@ -398,8 +394,8 @@ Test(watched, calls_that_differ_are_reported_once)
 	}
 	cr_assert_eq(judge(), FOUND_DIFFERENCE);
 	cr_assert_eq(watch.all->verdict.v.rank, 2);
-	cr_assert_not_null(strstr(watch.all->verdict.text,
-	                          "rank 2 calls all_reduce of 9 float32"));
+	expect_text(watch.all->verdict.text,
+	            "rank 2 calls all_reduce of 9 float32");
 	cr_assert_eq(judge(), FOUND_NOTHING);
 }
 
@@ -415,10 +411,9 @@ Test(watched, mismatch_in_a_split_names_ranks_of_the_first_comm)
 		finish(e);
 	}
 	cr_assert_eq(judge(), FOUND_DIFFERENCE);
-	cr_assert_not_null(strstr(watch.all->verdict.text,
-	                          "rank 4 (2 in \"comm 0\") calls all_reduce "
-	                          "of 9 float32"),
-	                   "%s", watch.all->verdict.text);
+	expect_text(watch.all->verdict.text,
+	            "rank 4 (2 in \"comm 0\") calls all_reduce "
+	            "of 9 float32");
 }
 
 /* Ranks 1 and 2 also have a communicator by another unique id, where they are
@@ -439,15 +434,13 @@ Test(watched, rank_has_one_number_in_comms_of_different_ids)
 	}
 	call(e[0], 10, 2 * NS_PER_S);
 	cr_assert_eq(judge(), FOUND_HANG);
-	cr_assert_not_null(strstr(watch.all->verdict.text,
-	                          "wait   rank 2 waits in all_reduce 1 of "
-	                          "\"comm 1\" for rank 1\n"),
-	                   "%s", watch.all->verdict.text);
+	expect_text(watch.all->verdict.text,
+	            "wait   rank 2 waits in all_reduce 1 of "
+	            "\"comm 1\" for rank 1\n");
 	cr_assert_eq(observed_judge(&watch, watch.all->next, false),
 	             FOUND_HANG);
-	cr_assert_not_null(strstr(watch.all->next->verdict.text,
-	                          "rank 1 (0 in \"comm 1\") has not called"),
-	                   "%s", watch.all->next->verdict.text);
+	expect_text(watch.all->next->verdict.text,
+	            "rank 1 (0 in \"comm 1\") has not called");
 }
 
 Test(watched, call_that_was_overwritten_counts_as_done)
@@ -764,10 +757,9 @@ Test(watched, rank_that_is_creating_a_communicator_is_not_blamed)
 	cr_assert_eq(judge(), FOUND_HANG);
 	cr_assert_eq(watch.all->verdict.v.rank, 1, "%s",
 	             watch.all->verdict.text);
-	cr_assert_not_null(strstr(watch.all->verdict.text,
-	                          "wait   rank 2 waits in ncclCommInitRank of "
-	                          "\"comm 1\" for an unknown rank\n"),
-	                   "%s", watch.all->verdict.text);
+	expect_text(watch.all->verdict.text,
+	            "wait   rank 2 waits in ncclCommInitRank of "
+	            "\"comm 1\" for an unknown rank\n");
 }
 
 Test(watched, rank_that_has_not_created_a_communicator_is_unknown)
@@ -780,10 +772,9 @@ Test(watched, rank_that_has_not_created_a_communicator_is_unknown)
 	announce_other(0)->tid = e[2]->tid;
 	cr_assert_eq(judge(), FOUND_HANG);
 	cr_assert_eq(watch.all->verdict.v.rank, -1);
-	cr_assert_not_null(strstr(watch.all->verdict.text,
-	                          "HANG   an unknown rank has not called "
-	                          "ncclCommInitRank of \"comm 1\", where"),
-	                   "%s", watch.all->verdict.text);
+	expect_text(watch.all->verdict.text,
+	            "HANG   an unknown rank has not called "
+	            "ncclCommInitRank of \"comm 1\", where");
 }
 
 Test(watched, time_while_the_watcher_was_stopped_does_not_count)
@@ -849,7 +840,7 @@ static const char *judge_with_pair(int first, int waiter, bool in_thread)
 
 static void expect_in(const char *text, const char *part)
 {
-	cr_assert_not_null(strstr(text, part), "%s", text);
+	expect_text(text, part);
 }
 
 Test(watched, rank_that_waits_in_another_thread_is_not_blamed)
@@ -879,9 +870,7 @@ Test(watched, ended_process_is_named_by_its_rank_in_its_first_comm)
 	e->pid = child;
 	call(other, 10, NS_PER_S / 2);
 	expect_hang_after(child);
-	cr_assert_not_null(strstr(watch.all->verdict.text,
-	                          "(rank 1, 0 in \"comm 0\") "),
-	                   "%s", watch.all->verdict.text);
+	expect_text(watch.all->verdict.text, "(rank 1, 0 in \"comm 0\") ");
 }
 
 Test(watched, dump_of_random_bytes_in_shared_memory_terminates)
@@ -981,10 +970,9 @@ Test(watched, rank_that_does_not_destroy_its_communicator_is_named)
 	e[2]->closing_ns = clock_now();
 	cr_assert_eq(judge(), FOUND_HANG);
 	cr_assert_eq(watch.all->verdict.v.rank, 1);
-	cr_assert_not_null(strstr(watch.all->verdict.text,
-	                          "ranks 0, 2 have not returned from the call "
-	                          "that ends \"comm 0\"; rank 1 has not"),
-	                   "%s", watch.all->verdict.text);
+	expect_text(watch.all->verdict.text,
+	            "ranks 0, 2 have not returned from the call "
+	            "that ends \"comm 0\"; rank 1 has not");
 	cr_assert_eq(judge(), FOUND_NOTHING, "it was reported");
 	e[1]->closing_ns = clock_now();
 	cr_assert_eq(judge(), FOUND_NOTHING, "all ranks have called");
@@ -999,9 +987,8 @@ Test(watched, hung_collective_explains_a_hung_destruction)
 	call(e[2], 10, 2 * NS_PER_S);
 	e[0]->closing_ns = clock_now() - 2 * NS_PER_S;
 	cr_assert_eq(judge(), FOUND_HANG);
-	cr_assert_not_null(strstr(watch.all->verdict.text,
-	                          "rank 1 has not called all_reduce 1"),
-	                   "%s", watch.all->verdict.text);
+	expect_text(watch.all->verdict.text,
+	            "rank 1 has not called all_reduce 1");
 }
 
 Test(watched, hung_split_is_reported_only_as_a_call_of_the_parent)
@@ -1070,8 +1057,7 @@ Test(watched, process_that_ends_during_an_init_is_named_at_once)
 	watch.all->ended_ns = 1; /* ended long ago */
 	cr_assert_eq(judge(), FOUND_HANG);
 	cr_assert_eq(watch.all->verdict.v.rank, 1);
-	cr_assert_not_null(strstr(watch.all->verdict.text, "(rank 1) is gone"),
-	                   "%s", watch.all->verdict.text);
+	expect_text(watch.all->verdict.text, "(rank 1) is gone");
 	cr_assert_eq(judge(), FOUND_NOTHING, "it was reported");
 }
 
@@ -1079,8 +1065,7 @@ Test(watched, process_that_ends_during_an_init_is_named_at_once)
 static void hangs_with(const char *text)
 {
 	cr_assert_eq(judge(), FOUND_HANG);
-	cr_assert_not_null(strstr(watch.all->verdict.text, text), "%s",
-	                   watch.all->verdict.text);
+	expect_text(watch.all->verdict.text, text);
 }
 
 /* Announce a rank of a nonblocking communicator whose call has returned. */
@@ -1249,9 +1234,7 @@ Test(watched, stopped_peer_is_named_even_if_it_finished_the_collective)
 	judge();
 	watch.all->progress[0].since_ns = 0;
 	cr_assert_eq(judge(), FOUND_HANG);
-	cr_assert_not_null(strstr(watch.all->verdict.text,
-	                          "(rank 2) is stopped"),
-	                   "%s", watch.all->verdict.text);
+	expect_text(watch.all->verdict.text, "(rank 2) is stopped");
 	kill(child, SIGKILL);
 }
 
@@ -1263,7 +1246,7 @@ Test(watched, control_characters_of_a_threads_name_are_not_printed)
 	add(2);
 	cr_assert_eq(judge(), FOUND_HANG);
 	cr_assert_null(strchr(watch.all->verdict.text, '\033'));
-	cr_assert_not_null(strstr(watch.all->verdict.text, "a?[2Jb"));
+	expect_text(watch.all->verdict.text, "a?[2Jb");
 }
 
 Test(watched, rank_missing_in_another_communicator_is_blamed)
@@ -1284,10 +1267,9 @@ Test(watched, rank_missing_in_another_communicator_is_blamed)
 	judge();
 	cr_assert_eq(observed_judge(&watch, watch.all->next, false),
 	             FOUND_HANG);
-	cr_assert_not_null(strstr(watch.all->next->verdict.text,
-	                          "rank 1 has not called all_reduce 1 of "
-	                          "\"comm 0\""),
-	                   "%s", watch.all->next->verdict.text);
+	expect_text(watch.all->next->verdict.text,
+	            "rank 1 has not called all_reduce 1 of "
+	            "\"comm 0\"");
 }
 
 Test(watched, communicators_with_the_same_name_get_distinct_names)
