@@ -15,6 +15,7 @@
 
 #include "support/calls.h"
 #include "support/place.h"
+#include "support/ranks.h"
 
 static const struct platform *p;
 
@@ -226,15 +227,8 @@ Test(calls, one_rank_collectives_do_not_wait_for_ncclGroupEnd)
 /* Script a fault for rank 1's next call. */
 static void add(struct pair *pair, int kind, uint64_t value)
 {
-	const struct cohort_fault fault = {
-		.rank = 1,
-		.kind = kind,
-		.value = value,
-	};
-
 	pair_open(pair);
-	place_need_our_nccl("faults");
-	native_must(cohort_sim_fault_add(&fault), "cohort_sim_fault_add");
+	ranks_fault(1, 0, kind, value);
 }
 
 static void expect_failure(enum call_name name, int kind, uint64_t value,

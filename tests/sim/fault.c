@@ -20,19 +20,7 @@
 #include "support/expect.h"
 #include "support/native.h"
 #include "support/place.h"
-
-static void add(int rank, uint64_t operation, int kind, uint64_t value)
-{
-	const struct cohort_fault fault = {
-		.rank = rank,
-		.operation = operation,
-		.kind = kind,
-		.value = value,
-	};
-
-	place_need_our_nccl("faults");
-	native_must(cohort_sim_fault_add(&fault), "cohort_sim_fault_add");
-}
+#include "support/ranks.h"
 
 /* ---- error ------------------------------------------------------------ */
 
@@ -42,7 +30,7 @@ Test(fault, error_fault_is_returned_once_and_nothing_is_enqueued, .timeout = 10)
 	struct native_clique clique;
 
 	native_clique_open(&clique, p, 3);
-	add(1, 0, COHORT_FAULT_ERROR, ncclSystemError);
+	ranks_fault(1, 0, COHORT_FAULT_ERROR, ncclSystemError);
 	cr_assert_eq(native_sum(&clique, 1), ncclSystemError);
 	cr_assert_eq(p->cudaStreamQuery(clique.stream[1]), cudaSuccess);
 	native_sum_all(&clique);
@@ -55,7 +43,7 @@ Test(fault, error_fault_may_have_an_unknown_code, .timeout = 10)
 	struct native_clique clique;
 
 	native_clique_open(&clique, p, 2);
-	add(0, 0, COHORT_FAULT_ERROR, 99);
+	ranks_fault(0, 0, COHORT_FAULT_ERROR, 99);
 	cr_assert_eq((int)native_sum(&clique, 0), 99);
 	native_clique_destroy(&clique);
 }
@@ -67,7 +55,7 @@ Test(fault, error_fault_in_a_group_drops_the_group, .timeout = 10)
 	int r;
 
 	native_clique_open(&clique, p, 3);
-	add(1, 0, COHORT_FAULT_ERROR, ncclSystemError);
+	ranks_fault(1, 0, COHORT_FAULT_ERROR, ncclSystemError);
 	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
 	cr_assert_eq(native_sum(&clique, 0), ncclSuccess);
 	cr_assert_eq(native_sum(&clique, 1), ncclSystemError);
@@ -87,7 +75,7 @@ Test(fault, fault_strikes_the_given_operation, .timeout = 10)
 	struct native_clique clique;
 
 	native_clique_open(&clique, p, 2);
-	add(1, 2, COHORT_FAULT_ERROR, ncclInternalError);
+	ranks_fault(1, 2, COHORT_FAULT_ERROR, ncclInternalError);
 	native_sum_all(&clique);
 	native_sum_all(&clique);
 	cr_assert_eq(native_sum(&clique, 1), ncclInternalError);
@@ -100,7 +88,7 @@ Test(fault, fault_strikes_only_the_given_rank, .timeout = 10)
 	struct native_clique clique;
 
 	native_clique_open(&clique, p, 3);
-	add(2, 0, COHORT_FAULT_ERROR, ncclInternalError);
+	ranks_fault(2, 0, COHORT_FAULT_ERROR, ncclInternalError);
 	cr_assert_eq(native_sum(&clique, 0), ncclSuccess);
 	cr_assert_eq(native_sum(&clique, 1), ncclSuccess);
 	cr_assert_eq(native_sum(&clique, 2), ncclInternalError);
@@ -113,7 +101,7 @@ Test(fault, fault_for_any_rank_hits_the_first_rank_that_calls, .timeout = 10)
 	struct native_clique clique;
 
 	native_clique_open(&clique, p, 2);
-	add(-1, 0, COHORT_FAULT_ERROR, ncclInternalError);
+	ranks_fault(-1, 0, COHORT_FAULT_ERROR, ncclInternalError);
 	cr_assert_eq(native_sum(&clique, 1), ncclInternalError);
 	cr_assert_eq(native_sum(&clique, 0), ncclSuccess);
 	native_clique_abort(&clique);
@@ -125,7 +113,7 @@ Test(fault, fault_counts_operations_of_no_elements, .timeout = 10)
 	struct native_clique clique;
 
 	native_clique_open(&clique, p, 2);
-	add(0, 1, COHORT_FAULT_ERROR, ncclInternalError);
+	ranks_fault(0, 1, COHORT_FAULT_ERROR, ncclInternalError);
 	cr_assert_eq(p->ncclAllReduce(NULL, NULL, 0, ncclInt32, ncclSum,
 	                              clique.comm[0], clique.stream[0]),
 	             ncclSuccess);
@@ -139,7 +127,7 @@ Test(fault, fault_counts_operations_of_a_single_rank, .timeout = 10)
 	struct native_clique clique;
 
 	native_clique_open(&clique, p, 1);
-	add(0, 1, COHORT_FAULT_ERROR, ncclInternalError);
+	ranks_fault(0, 1, COHORT_FAULT_ERROR, ncclInternalError);
 	cr_assert_eq(native_sum(&clique, 0), ncclSuccess);
 	cr_assert_eq(native_sum(&clique, 0), ncclInternalError);
 	cr_assert_eq(native_sum(&clique, 0), ncclSuccess);
@@ -152,8 +140,8 @@ Test(fault, fault_does_not_strike_after_it_was_cleared, .timeout = 10)
 	struct native_clique clique;
 
 	native_clique_open(&clique, p, 2);
-	add(0, 0, COHORT_FAULT_ERROR, ncclInternalError);
-	add(-1, 0, COHORT_FAULT_NEVER, 0);
+	ranks_fault(0, 0, COHORT_FAULT_ERROR, ncclInternalError);
+	ranks_fault(-1, 0, COHORT_FAULT_NEVER, 0);
 	cohort_sim_faults_clear();
 	native_sum_all(&clique);
 	native_clique_destroy(&clique);
@@ -168,7 +156,7 @@ Test(fault, COHORT_FAULT_NEVER_blocks_all_ranks_until_the_abort, .timeout = 10)
 	int r;
 
 	native_clique_open(&clique, p, 3);
-	add(1, 0, COHORT_FAULT_NEVER, 0);
+	ranks_fault(1, 0, COHORT_FAULT_NEVER, 0);
 	for (r = 0; r < 3; r++)
 		cr_assert_eq(native_sum(&clique, r), ncclSuccess);
 	for (r = 0; r < 3; r++)
@@ -191,7 +179,7 @@ Test(fault, COHORT_FAULT_NEVER_strikes_only_one_communicator, .timeout = 10)
 
 	native_clique_open(&struck, p, 2);
 	native_clique_open(&spared, p, 2);
-	add(0, 0, COHORT_FAULT_NEVER, 0);
+	ranks_fault(0, 0, COHORT_FAULT_NEVER, 0);
 	cr_assert_eq(native_sum(&struck, 0), ncclSuccess);
 	cr_assert_eq(native_sum(&struck, 1), ncclSuccess);
 	native_sum_all(&spared);
@@ -206,7 +194,7 @@ Test(fault, clearing_a_never_fault_does_not_release_its_ranks, .timeout = 10)
 	struct native_clique clique;
 
 	native_clique_open(&clique, p, 2);
-	add(0, 0, COHORT_FAULT_NEVER, 0);
+	ranks_fault(0, 0, COHORT_FAULT_NEVER, 0);
 	cr_assert_eq(native_sum(&clique, 0), ncclSuccess);
 	cr_assert_eq(native_sum(&clique, 1), ncclSuccess);
 	cohort_sim_faults_clear();
@@ -224,7 +212,7 @@ Test(fault, delay_fault_makes_a_rank_late, .timeout = 10)
 	double before;
 
 	native_clique_open(&clique, p, 3);
-	add(2, 0, COHORT_FAULT_DELAY, 50 * 1000 * 1000);
+	ranks_fault(2, 0, COHORT_FAULT_DELAY, 50 * 1000 * 1000);
 	before = native_now_ms();
 	native_sum_all(&clique);
 	cr_assert_geq(native_now_ms() - before, 50.0);
@@ -238,7 +226,7 @@ Test(fault, delay_fault_does_not_block_the_call, .timeout = 10)
 	struct native_clique clique;
 
 	native_clique_open(&clique, p, 2);
-	add(0, 0, COHORT_FAULT_DELAY, UINT64_C(3600000000000));
+	ranks_fault(0, 0, COHORT_FAULT_DELAY, UINT64_C(3600000000000));
 	cr_assert_eq(native_sum(&clique, 0), ncclSuccess);
 	cr_assert_eq(native_sum(&clique, 1), ncclSuccess);
 	cr_assert_eq(p->cudaStreamQuery(clique.stream[1]), cudaErrorNotReady);
@@ -259,7 +247,7 @@ Test(fault, delay_fault_ends_with_the_abort, .timeout = 10)
 	native_clique_open(&first, p, 2);
 	native_clique_open(&second, p, 2);
 	cr_assert_eq(native_sum(&first, 0), ncclSuccess);
-	add(0, 0, COHORT_FAULT_DELAY, UINT64_C(3600000000000));
+	ranks_fault(0, 0, COHORT_FAULT_DELAY, UINT64_C(3600000000000));
 	cr_assert_eq(p->ncclAllReduce(second.send[0], second.recv[0], 1,
 	                              ncclInt32, ncclSum, second.comm[0],
 	                              first.stream[0]),
@@ -312,7 +300,7 @@ Test(fault, stuck_fault_makes_a_call_fail_at_the_abort, .timeout = 10)
 	pthread_t thread;
 
 	native_clique_open(&clique, p, 2);
-	add(1, 0, COHORT_FAULT_STUCK, 0);
+	ranks_fault(1, 0, COHORT_FAULT_STUCK, 0);
 	start_stuck(&stuck, &thread);
 	cr_assert_eq(native_sum(&clique, 0), ncclSuccess);
 	cr_assert_eq(p->cudaStreamQuery(clique.stream[0]), cudaErrorNotReady);
@@ -336,7 +324,7 @@ Test(fault, stuck_fault_does_not_block_other_communicators, .timeout = 10)
 
 	native_clique_open(&clique, p, 2);
 	native_clique_open(&other, p, 2);
-	add(0, 0, COHORT_FAULT_STUCK, 0);
+	ranks_fault(0, 0, COHORT_FAULT_STUCK, 0);
 	start_stuck(&stuck, &thread);
 	native_sum_all(&other);
 	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
@@ -357,7 +345,7 @@ Test(fault, die_fault_ends_the_thread_inside_the_call, .timeout = 10)
 	pthread_t thread;
 
 	native_clique_open(&clique, p, 2);
-	add(1, 0, COHORT_FAULT_DIE, 0);
+	ranks_fault(1, 0, COHORT_FAULT_DIE, 0);
 	sem_init(&stuck.calls, 0, 0);
 	pthread_create(&thread, NULL, get_stuck, &stuck);
 	cr_assert_eq(pthread_join(thread, NULL), 0);
@@ -385,7 +373,7 @@ Test(fault, die_fault_drops_the_open_group, .timeout = 10)
 	void *returned;
 
 	native_clique_open(&clique, p, 2);
-	add(1, 0, COHORT_FAULT_DIE, 0);
+	ranks_fault(1, 0, COHORT_FAULT_DIE, 0);
 	pthread_create(&thread, NULL, sum_both, &clique);
 	cr_assert_eq(pthread_join(thread, &returned), 0);
 	cr_assert_null(returned);
@@ -404,7 +392,7 @@ Test(fault, async_fault_blocks_the_rank_and_is_reported_by_a_query,
 	ncclResult_t error = ncclSuccess;
 
 	native_clique_open(&clique, p, 2);
-	add(1, 1, COHORT_FAULT_ASYNC, ncclRemoteError);
+	ranks_fault(1, 1, COHORT_FAULT_ASYNC, ncclRemoteError);
 	native_sum_all(&clique);
 	cr_assert_eq(p->ncclCommGetAsyncError(clique.comm[1], &error),
 	             ncclSuccess);
@@ -430,7 +418,7 @@ Test(fault, device_fault_is_returned_until_it_is_cleared, .timeout = 10)
 	struct native_clique clique;
 
 	native_clique_open(&clique, p, 2);
-	add(1, 1, COHORT_FAULT_DEVICE, cudaErrorLaunchFailure);
+	ranks_fault(1, 1, COHORT_FAULT_DEVICE, cudaErrorLaunchFailure);
 	native_sum_all(&clique);
 	cr_assert_eq(p->cudaStreamQuery(clique.stream[1]), cudaSuccess);
 	cr_assert_eq(native_sum(&clique, 0), ncclSuccess);
@@ -488,7 +476,7 @@ static void lose_device_1(struct native_clique *clique, cudaError_t error)
 	const struct platform *p = native_open(3);
 
 	native_clique_open(clique, p, 2);
-	add(1, 0, COHORT_FAULT_DEVICE, (uint64_t)error);
+	ranks_fault(1, 0, COHORT_FAULT_DEVICE, (uint64_t)error);
 	cr_assert_eq(native_sum(clique, 1), ncclSuccess);
 	cr_assert_eq(p->cudaSetDevice(1), cudaSuccess);
 }
@@ -601,7 +589,7 @@ Test(fault, hung_fault_outlasts_the_abort, .timeout = 10)
 	int i;
 
 	native_clique_open(&clique, p, 2);
-	add(1, 0, COHORT_FAULT_HUNG, 0);
+	ranks_fault(1, 0, COHORT_FAULT_HUNG, 0);
 	start_stuck(&stuck, &thread);
 	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
 	cr_assert_eq(p->ncclCommAbort(clique.comm[0]), ncclSuccess);
@@ -642,7 +630,7 @@ Test(fault, init_fault_blocks_the_init_until_it_is_cleared, .timeout = 10)
 	pthread_t thread;
 	int i;
 
-	add(1, 0, COHORT_FAULT_INIT, 0);
+	ranks_fault(1, 0, COHORT_FAULT_INIT, 0);
 	sem_init(&opener.calls, 0, 0);
 	pthread_create(&thread, NULL, open_clique, &opener);
 	while (sem_wait(&opener.calls) != 0)
@@ -663,7 +651,7 @@ Test(fault, init_fault_can_delay_the_init, .timeout = 10)
 	struct native_clique clique;
 	double before = native_now_ms();
 
-	add(-1, 0, COHORT_FAULT_INIT, 20 * 1000 * 1000);
+	ranks_fault(-1, 0, COHORT_FAULT_INIT, 20 * 1000 * 1000);
 	native_clique_open(&clique, p, 2);
 	cr_assert_geq(native_now_ms() - before, 20.0);
 	native_sum_all(&clique);
@@ -676,7 +664,7 @@ Test(fault, init_error_fault_makes_the_init_fail, .timeout = 10)
 	const int devices[2] = { 0, 1 };
 	ncclComm_t comms[2];
 
-	add(1, 0, COHORT_FAULT_INIT_ERROR, ncclInternalError);
+	ranks_fault(1, 0, COHORT_FAULT_INIT_ERROR, ncclInternalError);
 	cr_assert_eq(p->ncclCommInitAll(comms, 2, devices), ncclInternalError);
 	/* The caller must abort the communicators that were created. */
 	cr_assert_eq(p->ncclCommAbort(comms[0]), ncclSuccess);
@@ -711,13 +699,13 @@ Test(fault, init_faults_also_strike_a_split, .timeout = 10)
 	ncclComm_t children[2];
 	double before;
 
-	add(0, 1, COHORT_FAULT_INIT, 20 * 1000 * 1000);
-	add(1, 1, COHORT_FAULT_INIT_ERROR, ncclInternalError);
+	ranks_fault(0, 1, COHORT_FAULT_INIT, 20 * 1000 * 1000);
+	ranks_fault(1, 1, COHORT_FAULT_INIT_ERROR, ncclInternalError);
 	native_clique_open(&clique, p, 2);
 	native_sum_all(&clique);
 	before = native_now_ms();
 	cr_assert_eq(split_both(&clique, children), ncclInternalError);
-	add(0, 1, COHORT_FAULT_INIT, 20 * 1000 * 1000);
+	ranks_fault(0, 1, COHORT_FAULT_INIT, 20 * 1000 * 1000);
 	cr_assert_eq(split_both(&clique, children), ncclSuccess);
 	cr_assert_geq(native_now_ms() - before, 20.0);
 	p->ncclGroupStart();
@@ -734,9 +722,9 @@ Test(fault, init_is_not_counted_as_a_collective, .timeout = 10)
 	struct native_clique second;
 	double before;
 
-	add(0, 0, COHORT_FAULT_ERROR, ncclSystemError);
+	ranks_fault(0, 0, COHORT_FAULT_ERROR, ncclSystemError);
 	native_clique_open(&clique, p, 2);
-	add(0, 0, COHORT_FAULT_INIT, 20 * 1000 * 1000);
+	ranks_fault(0, 0, COHORT_FAULT_INIT, 20 * 1000 * 1000);
 	cr_assert_eq(native_sum(&clique, 0), ncclSystemError);
 	native_sum_all(&clique);
 	before = native_now_ms();
@@ -754,7 +742,7 @@ Test(fault, memory_fault_fails_the_call_and_enqueues_nothing, .timeout = 10)
 	struct native_clique clique;
 
 	native_clique_open(&clique, p, 2);
-	add(1, 0, COHORT_FAULT_MEMORY, 0);
+	ranks_fault(1, 0, COHORT_FAULT_MEMORY, 0);
 	cr_assert_eq(native_sum(&clique, 1), ncclUnhandledCudaError);
 	expect_text(p->ncclGetLastError(NULL), "memory");
 	cr_assert_eq(p->cudaStreamQuery(clique.stream[1]), cudaSuccess);
@@ -773,7 +761,7 @@ Test(fault, argument_fault_makes_the_counts_differ, .timeout = 10)
 	int r;
 
 	native_clique_open(&clique, p, 3);
-	add(1, 0, COHORT_FAULT_ARGUMENT, 0);
+	ranks_fault(1, 0, COHORT_FAULT_ARGUMENT, 0);
 	for (r = 0; r < 3; r++)
 		cr_assert_eq(native_sum(&clique, r), ncclSuccess);
 	for (r = 0; r < 3; r++)
@@ -796,7 +784,7 @@ Test(fault, argument_fault_reduces_the_count_by_one, .timeout = 10)
 	struct native_clique clique;
 
 	native_clique_open(&clique, p, 1);
-	add(0, 0, COHORT_FAULT_ARGUMENT, 0);
+	ranks_fault(0, 0, COHORT_FAULT_ARGUMENT, 0);
 	cr_assert_eq(native_sum(&clique, 0), ncclSuccess);
 	cr_assert_eq(p->cudaStreamSynchronize(clique.stream[0]), cudaSuccess);
 	cr_assert_eq(native_touched(&clique, 0), NATIVE_COUNT - 1);
@@ -809,7 +797,7 @@ Test(fault, argument_fault_does_not_reduce_a_count_of_0, .timeout = 10)
 	struct native_clique clique;
 
 	native_clique_open(&clique, p, 2);
-	add(0, 0, COHORT_FAULT_ARGUMENT, 0);
+	ranks_fault(0, 0, COHORT_FAULT_ARGUMENT, 0);
 	cr_assert_eq(p->ncclAllReduce(NULL, NULL, 0, ncclInt32, ncclSum,
 	                              clique.comm[0], clique.stream[0]),
 	             ncclSuccess);
@@ -845,7 +833,7 @@ Test(fault, fault_list_has_room_for_64_faults, .timeout = 10)
 	int i;
 
 	for (i = 0; i < 64; i++)
-		add(0, (uint64_t)i, COHORT_FAULT_NEVER, 0);
+		ranks_fault(0, (uint64_t)i, COHORT_FAULT_NEVER, 0);
 	cr_assert_eq(cohort_sim_fault_add(&fault), COHORT_NO_MEMORY);
 	cohort_sim_faults_clear();
 	cr_assert_eq(cohort_sim_fault_add(&fault), COHORT_OK);

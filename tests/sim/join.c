@@ -30,6 +30,7 @@
 #include "support/expect.h"
 #include "support/native.h"
 #include "support/place.h"
+#include "support/ranks.h"
 
 static ncclUniqueId new_id(const struct platform *p)
 {
@@ -728,12 +729,10 @@ Test(join, join_with_several_ids_checks_their_number, .timeout = 60)
 Test(join, init_fault_blocks_a_join, .timeout = 60)
 {
 	const struct platform *p = native_open(2);
-	const struct cohort_fault fault = { 1, 0, COHORT_FAULT_INIT, 0 };
 	struct joiner joiners[2];
 	struct native_clique c;
 
-	place_need_our_nccl("faults");
-	native_must(cohort_sim_fault_add(&fault), "cohort_sim_fault_add");
+	ranks_fault(1, 0, COHORT_FAULT_INIT, 0);
 	start_all(joiners, p, 2);
 	stays_inside(&joiners[0]);
 	stays_inside(&joiners[1]);

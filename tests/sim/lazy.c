@@ -14,6 +14,7 @@
 #include "support/doomed.h"
 #include "support/native.h"
 #include "support/place.h"
+#include "support/ranks.h"
 
 TestSuite(lazy, .timeout = 20);
 
@@ -186,12 +187,8 @@ Test(lazy, bad_value_of_COHORT_HOST_CONNECT_is_named)
 
 Test(lazy, faults_do_not_strike_calls_marked_as_uncounted)
 {
-	const struct cohort_fault fault = { .rank = 0,
-		                            .kind = COHORT_FAULT_ERROR,
-		                            .value = ncclSystemError };
-
 	native_clique_open(&clique, native_open_host(2), 2);
-	cr_assert_eq(cohort_sim_fault_add(&fault), COHORT_OK);
+	ranks_fault(0, 0, COHORT_FAULT_ERROR, ncclSystemError);
 	clique.p->uncounted(true);
 	native_sum_all(&clique);
 	clique.p->uncounted(false);

@@ -15,20 +15,9 @@
 #include "support/expect.h"
 #include "support/native.h"
 #include "support/place.h"
+#include "support/ranks.h"
 
 #define BYTES ((size_t)64)
-
-static void add(int a, int b, int kind, uint64_t value)
-{
-	const struct cohort_fault fault = {
-		.rank = a,
-		.operation = (uint64_t)b,
-		.kind = kind,
-		.value = value,
-	};
-
-	native_must(cohort_sim_fault_add(&fault), "cohort_sim_fault_add");
-}
 
 /* A buffer on each device, filled with ones on device 0 and with zeros on all
  * others */
@@ -87,7 +76,7 @@ Test(path, dead_path_between_devices_is_still_advertised, .timeout = 10)
 	int can = 0;
 
 	make(&b);
-	add(0, 1, COHORT_FAULT_PATH, 0);
+	ranks_fault(0, 1, COHORT_FAULT_PATH, 0);
 	cr_assert_eq(b.p->cudaDeviceCanAccessPeer(&can, 0, 1), cudaSuccess);
 	cr_assert_eq(can, 1);
 	b.p->cudaSetDevice(0);
@@ -102,7 +91,7 @@ Test(path, dead_path_blocks_a_copy_until_the_faults_are_cleared, .timeout = 10)
 
 	make(&b);
 	stream = native_stream(b.p, 1);
-	add(1, 0, COHORT_FAULT_PATH, 0);
+	ranks_fault(1, 0, COHORT_FAULT_PATH, 0);
 	cr_assert_eq(cross(&b, 1, 0, stream), cudaSuccess);
 	cr_assert_eq(b.p->cudaStreamQuery(stream), cudaErrorNotReady);
 	cr_assert_eq(cross(&b, 2, 0, NULL), cudaSuccess,
@@ -121,7 +110,7 @@ Test(path, garbling_path_flips_a_bit_of_a_copy, .timeout = 10)
 	struct buffers b;
 
 	make(&b);
-	add(0, 1, COHORT_FAULT_GARBLE, 0);
+	ranks_fault(0, 1, COHORT_FAULT_GARBLE, 0);
 	cr_assert_eq(cross(&b, 1, 0, NULL), cudaSuccess);
 	cr_assert_eq(wrong(&b, 1), 1);
 	cr_assert_eq(cross(&b, 2, 0, NULL), cudaSuccess);
@@ -134,7 +123,7 @@ Test(path, failing_path_makes_copies_return_its_error, .timeout = 10)
 	struct buffers b;
 
 	make(&b);
-	add(0, 1, COHORT_FAULT_PATH, cudaErrorPeerAccessUnsupported);
+	ranks_fault(0, 1, COHORT_FAULT_PATH, cudaErrorPeerAccessUnsupported);
 	cr_assert_eq(cross(&b, 1, 0, NULL), cudaErrorPeerAccessUnsupported);
 	cr_assert_eq(cross(&b, 0, 1, NULL), cudaErrorPeerAccessUnsupported);
 	cr_assert_eq(cross(&b, 2, 0, NULL), cudaSuccess);
@@ -147,7 +136,7 @@ Test(path, sticky_error_within_a_device_loses_the_device, .timeout = 10)
 	struct buffers b;
 
 	make(&b);
-	add(2, 2, COHORT_FAULT_PATH, cudaErrorLaunchFailure);
+	ranks_fault(2, 2, COHORT_FAULT_PATH, cudaErrorLaunchFailure);
 	cr_assert_eq(cross(&b, 1, 0, NULL), cudaSuccess);
 	b.p->cudaSetDevice(2);
 	cr_assert_eq(b.p->cudaMemcpy(b.on[2], "", 1, cudaMemcpyHostToDevice),
@@ -187,7 +176,7 @@ Test(path, dead_path_stalls_only_the_ranks_that_use_it, .timeout = 10)
 	p = native_open(3);
 	native_clique_open(&two, p, 2);
 	native_clique_open(&three, p, 3);
-	add(0, 2, COHORT_FAULT_PATH, 0);
+	ranks_fault(0, 2, COHORT_FAULT_PATH, 0);
 	native_sum_all(&two);
 	native_sum_all(&two);
 	cr_assert_not(sums(&three, 3));
@@ -203,7 +192,7 @@ Test(path, NCCL_P2P_DISABLE_avoids_a_dead_path, .timeout = 10)
 	place_need_our_nccl("faults");
 	setenv("NCCL_P2P_DISABLE", "1", 1);
 	native_clique_open(&c, native_open(2), 2);
-	add(0, 1, COHORT_FAULT_PATH, 0);
+	ranks_fault(0, 1, COHORT_FAULT_PATH, 0);
 	native_sum_all(&c);
 	native_clique_destroy(&c);
 }
@@ -215,7 +204,7 @@ Test(path, path_that_garbles_data_makes_sums_wrong, .timeout = 10)
 
 	place_need_our_nccl("faults");
 	native_clique_open(&c, native_open(2), 2);
-	add(1, 0, COHORT_FAULT_GARBLE, 0);
+	ranks_fault(1, 0, COHORT_FAULT_GARBLE, 0);
 	cr_assert(sums(&c, 2));
 	for (r = 0; r < 2; r++)
 		cr_assert_eq(native_wrong(&c, r), 1);
@@ -230,7 +219,7 @@ Test(path, sticky_error_of_a_path_loses_a_device, .timeout = 10)
 	place_need_our_nccl("faults");
 	p = native_open(2);
 	native_clique_open(&c, p, 2);
-	add(0, 1, COHORT_FAULT_PATH, cudaErrorLaunchFailure);
+	ranks_fault(0, 1, COHORT_FAULT_PATH, cudaErrorLaunchFailure);
 	p->ncclGroupStart();
 	native_sum(&c, 0);
 	native_sum(&c, 1);

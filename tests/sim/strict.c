@@ -24,6 +24,7 @@
 #include "support/doomed.h"
 #include "support/native.h"
 #include "support/place.h"
+#include "support/ranks.h"
 
 /* ---- graphs ----------------------------------------------------------- */
 
@@ -280,10 +281,9 @@ static void *sum_and_die(void *user)
 
 static void free_after_death_inside(struct native_clique *c)
 {
-	const struct cohort_fault die = { 2, 0, COHORT_FAULT_DIE, 0 };
 	pthread_t thread;
 
-	cohort_sim_fault_add(&die);
+	ranks_fault(2, 0, COHORT_FAULT_DIE, 0);
 	pthread_create(&thread, NULL, sum_and_die, c);
 	pthread_join(thread, NULL);
 	abort_all(c);
@@ -332,9 +332,7 @@ static void fail_to_split(struct split_in_group *s)
 {
 	struct native_call call;
 
-	native_must(cohort_sim_fault_add(&(struct cohort_fault){
-			    2, 1, COHORT_FAULT_INIT, 0 }),
-	            "fault");
+	ranks_fault(2, 1, COHORT_FAULT_INIT, 0);
 	native_call_begin(&call, split_all, s);
 	native_await_sleep(call.task);
 	s->clique->p->ncclGroupStart();

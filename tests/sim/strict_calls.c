@@ -13,6 +13,7 @@
 
 #include "support/doomed.h"
 #include "support/place.h"
+#include "support/ranks.h"
 
 TestSuite(strict_calls, .timeout = 60);
 
@@ -75,14 +76,9 @@ static void differ_in_kind(struct native_clique *c)
 
 static void differ_by_script_ended(struct native_clique *c)
 {
-	const struct cohort_fault fault = {
-		.rank = 1,
-		.kind = COHORT_FAULT_ARGUMENT,
-	};
 	int r;
 
-	place_need_our_nccl("faults");
-	native_must(cohort_sim_fault_add(&fault), "cohort_sim_fault_add");
+	ranks_fault(1, 0, COHORT_FAULT_ARGUMENT, 0);
 	c->p->ncclGroupStart();
 	for (r = 0; r < 3; r++)
 		native_sum(c, r);
@@ -575,14 +571,7 @@ static void wait_for_another_thread(struct native_clique *c)
 
 static void wait_for_a_late_rank(struct native_clique *c)
 {
-	const struct cohort_fault fault = {
-		.rank = 1,
-		.kind = COHORT_FAULT_DELAY,
-		.value = 30000000,
-	};
-
-	place_need_our_nccl("faults");
-	native_must(cohort_sim_fault_add(&fault), "cohort_sim_fault_add");
+	ranks_fault(1, 0, COHORT_FAULT_DELAY, 30000000);
 	sum_all_then_wait(c);
 }
 
