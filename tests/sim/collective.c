@@ -25,11 +25,10 @@
  */
 static void expect_invalid(int type, int op, int root)
 {
-	const struct platform *p = native_open(2);
 	struct native_clique clique;
+	const struct platform *p = native_clique_begin(&clique, 2);
 	size_t count;
 
-	native_clique_open(&clique, p, 2);
 	for (count = 0; count < 2; count++)
 		cr_assert_eq(p->ncclReduce(clique.send[0], clique.recv[0],
 		                           count, (ncclDataType_t)type,
@@ -95,10 +94,9 @@ Test(collective, collective_on_a_null_communicator_is_invalid, .timeout = 60)
 
 Test(collective, collective_of_no_elements_is_done_at_once, .timeout = 60)
 {
-	const struct platform *p = native_open(2);
 	struct native_clique clique;
+	const struct platform *p = native_clique_begin(&clique, 2);
 
-	native_clique_open(&clique, p, 2);
 	cr_assert_eq(p->ncclAllReduce(NULL, NULL, 0, ncclInt32, ncclSum,
 	                              clique.comm[0], clique.stream[0]),
 	             ncclSuccess);
@@ -148,11 +146,10 @@ Test(collective, all_reduce_of_one_rank_keeps_stream_order, .timeout = 60)
 
 Test(collective, one_thread_can_drive_all_ranks_in_a_group, .timeout = 60)
 {
-	const struct platform *p = native_open(8);
 	struct native_clique clique;
 	int i;
 
-	native_clique_open(&clique, p, 8);
+	native_clique_begin(&clique, 8);
 	for (i = 0; i < place_times(50); i++)
 		native_sum_all(&clique);
 	native_clique_destroy(&clique);
@@ -183,13 +180,12 @@ static void *be_a_rank(void *user)
 
 Test(collective, threads_that_drive_one_rank_each_need_no_group, .timeout = 60)
 {
-	const struct platform *p = native_open(4);
 	struct native_clique clique;
 	struct ranker rankers[4];
 	pthread_t threads[4];
 	int r;
 
-	native_clique_open(&clique, p, 4);
+	native_clique_begin(&clique, 4);
 	for (r = 0; r < 4; r++) {
 		rankers[r] = (struct ranker){ &clique, r, 0 };
 		pthread_create(&threads[r], NULL, be_a_rank, &rankers[r]);
@@ -204,11 +200,10 @@ Test(collective, threads_that_drive_one_rank_each_need_no_group, .timeout = 60)
 Test(collective, collective_is_not_done_before_the_last_rank_calls,
      .timeout = 60)
 {
-	const struct platform *p = native_open(3);
 	struct native_clique clique;
+	const struct platform *p = native_clique_begin(&clique, 3);
 	int r;
 
-	native_clique_open(&clique, p, 3);
 	cr_assert_eq(native_sum(&clique, 0), ncclSuccess);
 	cr_assert_eq(p->cudaStreamQuery(clique.stream[0]), cudaErrorNotReady);
 	cr_assert_eq(native_sum(&clique, 1), ncclSuccess);
@@ -227,11 +222,10 @@ Test(collective, collective_is_not_done_before_the_last_rank_calls,
 Test(collective, work_on_the_stream_of_one_rank_blocks_every_rank,
      .timeout = 60)
 {
-	const struct platform *p = native_open(2);
 	struct native_clique clique;
+	const struct platform *p = native_clique_begin(&clique, 2);
 	struct native_gate gate;
 
-	native_clique_open(&clique, p, 2);
 	native_gate_hold(p, &gate, clique.stream[1]);
 	cr_assert_eq(native_sum(&clique, 0), ncclSuccess);
 	cr_assert_eq(native_sum(&clique, 1), ncclSuccess);
@@ -247,11 +241,10 @@ Test(collective, work_on_the_stream_of_one_rank_blocks_every_rank,
 Test(collective, pending_collective_does_not_block_other_communicators,
      .timeout = 60)
 {
-	const struct platform *p = native_open(2);
 	struct native_clique pending;
+	const struct platform *p = native_clique_begin(&pending, 2);
 	struct native_clique runs;
 
-	native_clique_open(&pending, p, 2);
 	native_clique_open(&runs, p, 2);
 	cr_assert_eq(native_sum(&pending, 0), ncclSuccess);
 	native_sum_all(&runs);
@@ -285,11 +278,10 @@ Test(collective, rank_may_call_many_collectives_ahead_of_its_peer,
 
 Test(collective, broadcast_ignores_send_buffers_of_other_ranks, .timeout = 60)
 {
-	const struct platform *p = native_open(3);
 	struct native_clique clique;
+	const struct platform *p = native_clique_begin(&clique, 3);
 	int r;
 
-	native_clique_open(&clique, p, 3);
 	for (r = 0; r < 3; r++)
 		cr_assert_eq(p->ncclBroadcast(r == 1 ? clique.send[1] : NULL,
 		                              clique.recv[r], NATIVE_COUNT,
@@ -307,11 +299,10 @@ Test(collective, broadcast_ignores_send_buffers_of_other_ranks, .timeout = 60)
 
 Test(collective, reduce_writes_on_the_root_only, .timeout = 60)
 {
-	const struct platform *p = native_open(3);
 	struct native_clique clique;
+	const struct platform *p = native_clique_begin(&clique, 3);
 	int r;
 
-	native_clique_open(&clique, p, 3);
 	for (r = 0; r < 3; r++)
 		cr_assert_eq(p->ncclReduce(clique.send[r],
 		                           r == 0 ? NULL : clique.recv[r],

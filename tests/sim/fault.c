@@ -26,10 +26,9 @@
 
 Test(fault, error_fault_is_returned_once_and_nothing_is_enqueued, .timeout = 10)
 {
-	const struct platform *p = native_open(3);
 	struct native_clique clique;
+	const struct platform *p = native_clique_begin(&clique, 3);
 
-	native_clique_open(&clique, p, 3);
 	ranks_fault(1, 0, COHORT_FAULT_ERROR, ncclSystemError);
 	cr_assert_eq(native_sum(&clique, 1), ncclSystemError);
 	cr_assert_eq(p->cudaStreamQuery(clique.stream[1]), cudaSuccess);
@@ -39,10 +38,9 @@ Test(fault, error_fault_is_returned_once_and_nothing_is_enqueued, .timeout = 10)
 
 Test(fault, error_fault_may_have_an_unknown_code, .timeout = 10)
 {
-	const struct platform *p = native_open(2);
 	struct native_clique clique;
 
-	native_clique_open(&clique, p, 2);
+	native_clique_begin(&clique, 2);
 	ranks_fault(0, 0, COHORT_FAULT_ERROR, 99);
 	cr_assert_eq((int)native_sum(&clique, 0), 99);
 	native_clique_destroy(&clique);
@@ -50,11 +48,10 @@ Test(fault, error_fault_may_have_an_unknown_code, .timeout = 10)
 
 Test(fault, error_fault_in_a_group_drops_the_group, .timeout = 10)
 {
-	const struct platform *p = native_open(3);
 	struct native_clique clique;
+	const struct platform *p = native_clique_begin(&clique, 3);
 	int r;
 
-	native_clique_open(&clique, p, 3);
 	ranks_fault(1, 0, COHORT_FAULT_ERROR, ncclSystemError);
 	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
 	cr_assert_eq(native_sum(&clique, 0), ncclSuccess);
@@ -71,10 +68,9 @@ Test(fault, error_fault_in_a_group_drops_the_group, .timeout = 10)
 
 Test(fault, fault_strikes_the_given_operation, .timeout = 10)
 {
-	const struct platform *p = native_open(2);
 	struct native_clique clique;
 
-	native_clique_open(&clique, p, 2);
+	native_clique_begin(&clique, 2);
 	ranks_fault(1, 2, COHORT_FAULT_ERROR, ncclInternalError);
 	native_sum_all(&clique);
 	native_sum_all(&clique);
@@ -84,10 +80,9 @@ Test(fault, fault_strikes_the_given_operation, .timeout = 10)
 
 Test(fault, fault_strikes_only_the_given_rank, .timeout = 10)
 {
-	const struct platform *p = native_open(3);
 	struct native_clique clique;
 
-	native_clique_open(&clique, p, 3);
+	native_clique_begin(&clique, 3);
 	ranks_fault(2, 0, COHORT_FAULT_ERROR, ncclInternalError);
 	cr_assert_eq(native_sum(&clique, 0), ncclSuccess);
 	cr_assert_eq(native_sum(&clique, 1), ncclSuccess);
@@ -97,10 +92,9 @@ Test(fault, fault_strikes_only_the_given_rank, .timeout = 10)
 
 Test(fault, fault_for_any_rank_hits_the_first_rank_that_calls, .timeout = 10)
 {
-	const struct platform *p = native_open(2);
 	struct native_clique clique;
 
-	native_clique_open(&clique, p, 2);
+	native_clique_begin(&clique, 2);
 	ranks_fault(-1, 0, COHORT_FAULT_ERROR, ncclInternalError);
 	cr_assert_eq(native_sum(&clique, 1), ncclInternalError);
 	cr_assert_eq(native_sum(&clique, 0), ncclSuccess);
@@ -109,10 +103,9 @@ Test(fault, fault_for_any_rank_hits_the_first_rank_that_calls, .timeout = 10)
 
 Test(fault, fault_counts_operations_of_no_elements, .timeout = 10)
 {
-	const struct platform *p = native_open(2);
 	struct native_clique clique;
+	const struct platform *p = native_clique_begin(&clique, 2);
 
-	native_clique_open(&clique, p, 2);
 	ranks_fault(0, 1, COHORT_FAULT_ERROR, ncclInternalError);
 	cr_assert_eq(p->ncclAllReduce(NULL, NULL, 0, ncclInt32, ncclSum,
 	                              clique.comm[0], clique.stream[0]),
@@ -136,10 +129,9 @@ Test(fault, fault_counts_operations_of_a_single_rank, .timeout = 10)
 
 Test(fault, fault_does_not_strike_after_it_was_cleared, .timeout = 10)
 {
-	const struct platform *p = native_open(2);
 	struct native_clique clique;
 
-	native_clique_open(&clique, p, 2);
+	native_clique_begin(&clique, 2);
 	ranks_fault(0, 0, COHORT_FAULT_ERROR, ncclInternalError);
 	ranks_fault(-1, 0, COHORT_FAULT_NEVER, 0);
 	cohort_sim_faults_clear();
@@ -151,11 +143,10 @@ Test(fault, fault_does_not_strike_after_it_was_cleared, .timeout = 10)
 
 Test(fault, COHORT_FAULT_NEVER_blocks_all_ranks_until_the_abort, .timeout = 10)
 {
-	const struct platform *p = native_open(3);
 	struct native_clique clique;
+	const struct platform *p = native_clique_begin(&clique, 3);
 	int r;
 
-	native_clique_open(&clique, p, 3);
 	ranks_fault(1, 0, COHORT_FAULT_NEVER, 0);
 	for (r = 0; r < 3; r++)
 		cr_assert_eq(native_sum(&clique, r), ncclSuccess);
@@ -173,11 +164,10 @@ Test(fault, COHORT_FAULT_NEVER_blocks_all_ranks_until_the_abort, .timeout = 10)
 
 Test(fault, COHORT_FAULT_NEVER_strikes_only_one_communicator, .timeout = 10)
 {
-	const struct platform *p = native_open(2);
 	struct native_clique struck;
+	const struct platform *p = native_clique_begin(&struck, 2);
 	struct native_clique spared;
 
-	native_clique_open(&struck, p, 2);
 	native_clique_open(&spared, p, 2);
 	ranks_fault(0, 0, COHORT_FAULT_NEVER, 0);
 	cr_assert_eq(native_sum(&struck, 0), ncclSuccess);
@@ -190,10 +180,9 @@ Test(fault, COHORT_FAULT_NEVER_strikes_only_one_communicator, .timeout = 10)
 
 Test(fault, clearing_a_never_fault_does_not_release_its_ranks, .timeout = 10)
 {
-	const struct platform *p = native_open(2);
 	struct native_clique clique;
+	const struct platform *p = native_clique_begin(&clique, 2);
 
-	native_clique_open(&clique, p, 2);
 	ranks_fault(0, 0, COHORT_FAULT_NEVER, 0);
 	cr_assert_eq(native_sum(&clique, 0), ncclSuccess);
 	cr_assert_eq(native_sum(&clique, 1), ncclSuccess);
@@ -207,11 +196,10 @@ Test(fault, clearing_a_never_fault_does_not_release_its_ranks, .timeout = 10)
 
 Test(fault, delay_fault_makes_a_rank_late, .timeout = 10)
 {
-	const struct platform *p = native_open(3);
 	struct native_clique clique;
 	double before;
 
-	native_clique_open(&clique, p, 3);
+	native_clique_begin(&clique, 3);
 	ranks_fault(2, 0, COHORT_FAULT_DELAY, 50 * 1000 * 1000);
 	before = native_now_ms();
 	native_sum_all(&clique);
@@ -222,10 +210,9 @@ Test(fault, delay_fault_makes_a_rank_late, .timeout = 10)
 
 Test(fault, delay_fault_does_not_block_the_call, .timeout = 10)
 {
-	const struct platform *p = native_open(2);
 	struct native_clique clique;
+	const struct platform *p = native_clique_begin(&clique, 2);
 
-	native_clique_open(&clique, p, 2);
 	ranks_fault(0, 0, COHORT_FAULT_DELAY, UINT64_C(3600000000000));
 	cr_assert_eq(native_sum(&clique, 0), ncclSuccess);
 	cr_assert_eq(native_sum(&clique, 1), ncclSuccess);
@@ -239,12 +226,11 @@ Test(fault, delay_fault_does_not_block_the_call, .timeout = 10)
  */
 Test(fault, delay_fault_ends_with_the_abort, .timeout = 10)
 {
-	const struct platform *p = native_open(2);
 	struct native_clique first;
+	const struct platform *p = native_clique_begin(&first, 2);
 	struct native_clique second;
 	int i;
 
-	native_clique_open(&first, p, 2);
 	native_clique_open(&second, p, 2);
 	cr_assert_eq(native_sum(&first, 0), ncclSuccess);
 	ranks_fault(0, 0, COHORT_FAULT_DELAY, UINT64_C(3600000000000));
@@ -294,12 +280,11 @@ static void start_stuck(struct stuck *stuck, pthread_t *thread)
 
 Test(fault, stuck_fault_makes_a_call_fail_at_the_abort, .timeout = 10)
 {
-	const struct platform *p = native_open(2);
 	struct native_clique clique;
+	const struct platform *p = native_clique_begin(&clique, 2);
 	struct stuck stuck = { .clique = &clique, .rank = 1 };
 	pthread_t thread;
 
-	native_clique_open(&clique, p, 2);
 	ranks_fault(1, 0, COHORT_FAULT_STUCK, 0);
 	start_stuck(&stuck, &thread);
 	cr_assert_eq(native_sum(&clique, 0), ncclSuccess);
@@ -316,13 +301,12 @@ Test(fault, stuck_fault_makes_a_call_fail_at_the_abort, .timeout = 10)
 
 Test(fault, stuck_fault_does_not_block_other_communicators, .timeout = 10)
 {
-	const struct platform *p = native_open(2);
 	struct native_clique clique;
+	const struct platform *p = native_clique_begin(&clique, 2);
 	struct native_clique other;
 	struct stuck stuck = { .clique = &clique, .rank = 0 };
 	pthread_t thread;
 
-	native_clique_open(&clique, p, 2);
 	native_clique_open(&other, p, 2);
 	ranks_fault(0, 0, COHORT_FAULT_STUCK, 0);
 	start_stuck(&stuck, &thread);
@@ -339,12 +323,11 @@ Test(fault, stuck_fault_does_not_block_other_communicators, .timeout = 10)
 
 Test(fault, die_fault_ends_the_thread_inside_the_call, .timeout = 10)
 {
-	const struct platform *p = native_open(2);
 	struct native_clique clique;
+	const struct platform *p = native_clique_begin(&clique, 2);
 	struct stuck stuck = { .clique = &clique, .rank = 1 };
 	pthread_t thread;
 
-	native_clique_open(&clique, p, 2);
 	ranks_fault(1, 0, COHORT_FAULT_DIE, 0);
 	sem_init(&stuck.calls, 0, 0);
 	pthread_create(&thread, NULL, get_stuck, &stuck);
@@ -367,12 +350,11 @@ static void *sum_both(void *user)
 
 Test(fault, die_fault_drops_the_open_group, .timeout = 10)
 {
-	const struct platform *p = native_open(2);
 	struct native_clique clique;
+	const struct platform *p = native_clique_begin(&clique, 2);
 	pthread_t thread;
 	void *returned;
 
-	native_clique_open(&clique, p, 2);
 	ranks_fault(1, 0, COHORT_FAULT_DIE, 0);
 	pthread_create(&thread, NULL, sum_both, &clique);
 	cr_assert_eq(pthread_join(thread, &returned), 0);
@@ -387,11 +369,10 @@ Test(fault, die_fault_drops_the_open_group, .timeout = 10)
 Test(fault, async_fault_blocks_the_rank_and_is_reported_by_a_query,
      .timeout = 10)
 {
-	const struct platform *p = native_open(2);
 	struct native_clique clique;
+	const struct platform *p = native_clique_begin(&clique, 2);
 	ncclResult_t error = ncclSuccess;
 
-	native_clique_open(&clique, p, 2);
 	ranks_fault(1, 1, COHORT_FAULT_ASYNC, ncclRemoteError);
 	native_sum_all(&clique);
 	cr_assert_eq(p->ncclCommGetAsyncError(clique.comm[1], &error),
@@ -414,10 +395,9 @@ Test(fault, async_fault_blocks_the_rank_and_is_reported_by_a_query,
 
 Test(fault, device_fault_is_returned_until_it_is_cleared, .timeout = 10)
 {
-	const struct platform *p = native_open(2);
 	struct native_clique clique;
+	const struct platform *p = native_clique_begin(&clique, 2);
 
-	native_clique_open(&clique, p, 2);
 	ranks_fault(1, 1, COHORT_FAULT_DEVICE, cudaErrorLaunchFailure);
 	native_sum_all(&clique);
 	cr_assert_eq(p->cudaStreamQuery(clique.stream[1]), cudaSuccess);
@@ -438,13 +418,12 @@ Test(fault, device_fault_is_returned_until_it_is_cleared, .timeout = 10)
  * must the simulator. */
 Test(fault, misaligned_elements_make_the_device_fail, .timeout = 10)
 {
-	const struct platform *p = native_open(2);
 	struct native_clique clique;
+	const struct platform *p = native_clique_begin(&clique, 2);
 	int32_t in[2] = { 1, 2 }, out[2];
 	char moved[2][8];
 	int r;
 
-	native_clique_open(&clique, p, 2);
 	for (r = 0; r < 2; r++)
 		cr_assert_eq(p->ncclReduce((char *)in + r, out, 1, ncclInt32,
 		                           ncclSum, 0, clique.comm[r],
@@ -582,13 +561,12 @@ Test(fault, non_sticky_device_error_does_not_fail_later_calls, .timeout = 10)
 
 Test(fault, hung_fault_outlasts_the_abort, .timeout = 10)
 {
-	const struct platform *p = native_open(2);
 	struct native_clique clique;
+	const struct platform *p = native_clique_begin(&clique, 2);
 	struct stuck stuck = { .clique = &clique, .rank = 1 };
 	pthread_t thread;
 	int i;
 
-	native_clique_open(&clique, p, 2);
 	ranks_fault(1, 0, COHORT_FAULT_HUNG, 0);
 	start_stuck(&stuck, &thread);
 	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
@@ -738,10 +716,9 @@ Test(fault, init_is_not_counted_as_a_collective, .timeout = 10)
 
 Test(fault, memory_fault_fails_the_call_and_enqueues_nothing, .timeout = 10)
 {
-	const struct platform *p = native_open(2);
 	struct native_clique clique;
+	const struct platform *p = native_clique_begin(&clique, 2);
 
-	native_clique_open(&clique, p, 2);
 	ranks_fault(1, 0, COHORT_FAULT_MEMORY, 0);
 	cr_assert_eq(native_sum(&clique, 1), ncclUnhandledCudaError);
 	expect_text(p->ncclGetLastError(NULL), "memory");
@@ -756,11 +733,10 @@ Test(fault, memory_fault_fails_the_call_and_enqueues_nothing, .timeout = 10)
  * changed. */
 Test(fault, argument_fault_makes_the_counts_differ, .timeout = 10)
 {
-	const struct platform *p = native_open(3);
 	struct native_clique clique;
+	const struct platform *p = native_clique_begin(&clique, 3);
 	int r;
 
-	native_clique_open(&clique, p, 3);
 	ranks_fault(1, 0, COHORT_FAULT_ARGUMENT, 0);
 	for (r = 0; r < 3; r++)
 		cr_assert_eq(native_sum(&clique, r), ncclSuccess);
@@ -793,10 +769,9 @@ Test(fault, argument_fault_reduces_the_count_by_one, .timeout = 10)
 
 Test(fault, argument_fault_does_not_reduce_a_count_of_0, .timeout = 10)
 {
-	const struct platform *p = native_open(2);
 	struct native_clique clique;
+	const struct platform *p = native_clique_begin(&clique, 2);
 
-	native_clique_open(&clique, p, 2);
 	ranks_fault(0, 0, COHORT_FAULT_ARGUMENT, 0);
 	cr_assert_eq(p->ncclAllReduce(NULL, NULL, 0, ncclInt32, ncclSum,
 	                              clique.comm[0], clique.stream[0]),

@@ -31,11 +31,10 @@ Test(group, ncclGroupEnd_without_a_start_is_invalid_usage, .timeout = 60)
 Test(group, nested_native_group_starts_nothing_before_the_outer_end,
      .timeout = 60)
 {
-	const struct platform *p = native_open(2);
 	struct native_clique clique;
+	const struct platform *p = native_clique_begin(&clique, 2);
 	int r;
 
-	native_clique_open(&clique, p, 2);
 	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
 	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
 	for (r = 0; r < 2; r++)
@@ -69,11 +68,10 @@ Test(group, error_in_nested_native_groups_is_returned_by_the_outer_end,
 
 Test(group, error_in_a_native_group_drops_all_its_operations, .timeout = 60)
 {
-	const struct platform *p = native_open(2);
 	struct native_clique clique;
+	const struct platform *p = native_clique_begin(&clique, 2);
 	int r;
 
-	native_clique_open(&clique, p, 2);
 	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
 	cr_assert_eq(native_sum(&clique, 0), ncclSuccess);
 	cr_assert_eq(fail(p), ncclInvalidArgument);
@@ -136,12 +134,11 @@ Test(group, native_group_belongs_to_the_thread_that_started_it, .timeout = 60)
 
 Test(group, native_group_can_hold_several_operations_of_a_rank, .timeout = 60)
 {
-	const struct platform *p = native_open(2);
 	struct native_clique clique;
+	const struct platform *p = native_clique_begin(&clique, 2);
 	int32_t second[2] = { -1, -1 };
 	int r;
 
-	native_clique_open(&clique, p, 2);
 	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
 	for (r = 0; r < 2; r++) {
 		cr_assert_eq(native_sum(&clique, r), ncclSuccess);
@@ -182,13 +179,12 @@ static void sum_and_min(struct native_clique *clique, int r, cudaStream_t other,
 Test(group, native_group_can_use_several_streams_of_a_communicator,
      .timeout = 60)
 {
-	const struct platform *p = native_open(2);
 	struct native_clique clique;
+	const struct platform *p = native_clique_begin(&clique, 2);
 	cudaStream_t other[2];
 	int32_t second[2] = { -1, -1 };
 	int r;
 
-	native_clique_open(&clique, p, 2);
 	for (r = 0; r < 2; r++)
 		other[r] = native_stream(p, r);
 	sum_and_min(&clique, 0, other[0], &second[0]);
@@ -209,14 +205,13 @@ Test(group, native_group_can_use_several_streams_of_a_communicator,
 /* Check that no rank starts while one of rank 0's two streams is blocked. */
 static void hold_one_stream(int held)
 {
-	const struct platform *p = native_open(2);
 	struct native_clique clique;
+	const struct platform *p = native_clique_begin(&clique, 2);
 	struct native_gate gate;
 	cudaStream_t other[2];
 	int32_t second[2] = { -1, -1 };
 	int r;
 
-	native_clique_open(&clique, p, 2);
 	for (r = 0; r < 2; r++)
 		other[r] = native_stream(p, r);
 	native_gate_hold(p, &gate, held == 0 ? clique.stream[0] : other[0]);
@@ -284,11 +279,10 @@ Test(group, native_group_refuses_a_stream_of_another_device, .timeout = 60)
  */
 Test(group, native_group_can_use_each_devices_per_thread_stream, .timeout = 60)
 {
-	const struct platform *p = native_open(2);
 	struct native_clique clique;
+	const struct platform *p = native_clique_begin(&clique, 2);
 	int r;
 
-	native_clique_open(&clique, p, 2);
 	cr_assert_eq(p->cudaSetDevice(0), cudaSuccess);
 	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
 	for (r = 0; r < 2; r++)
@@ -310,12 +304,11 @@ Test(group, native_group_can_use_each_devices_per_thread_stream, .timeout = 60)
 Test(group, native_group_can_hold_operations_of_two_communicators,
      .timeout = 60)
 {
-	const struct platform *p = native_open(2);
 	struct native_clique one;
+	const struct platform *p = native_clique_begin(&one, 2);
 	struct native_clique two;
 	int r;
 
-	native_clique_open(&one, p, 2);
 	native_clique_open(&two, p, 2);
 	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
 	for (r = 0; r < 2; r++) {

@@ -315,10 +315,9 @@ Test(nonblocking, error_of_a_nonblocking_communicator_stays)
 
 Test(nonblocking, async_error_of_a_blocking_communicator_is_not_kept)
 {
-	const struct platform *p = native_open(2);
 	struct native_clique c;
+	const struct platform *p = native_clique_begin(&c, 2);
 
-	native_clique_open(&c, p, 2);
 	cr_assert_eq(p->ncclBroadcast(c.send[0], c.recv[0], 1, ncclInt32, 7,
 	                              c.comm[0], c.stream[0]),
 	             ncclInvalidArgument);

@@ -48,11 +48,10 @@ Test(registration, ncclMemAlloc_and_ncclMemFree_check_their_arguments)
 
 Test(registration, registration_involves_only_one_rank)
 {
-	const struct platform *p = native_open(2);
 	struct native_clique c;
+	const struct platform *p = native_clique_begin(&c, 2);
 	void *handle = NULL;
 
-	native_clique_open(&c, p, 2);
 	cr_assert_eq(p->ncclCommRegister(c.comm[0], c.send[0],
 	                                 sizeof(c.send[0]), &handle),
 	             ncclSuccess);
@@ -72,12 +71,11 @@ Test(registration, registration_involves_only_one_rank)
  */
 Test(registration, registration_of_the_same_pages_is_counted)
 {
-	const struct platform *p = native_open(1);
 	struct native_clique c;
+	const struct platform *p = native_clique_begin(&c, 1);
 	void *first, *again, *other;
 	char *memory;
 
-	native_clique_open(&c, p, 1);
 	native_must(p->cudaMalloc((void **)&memory, 100000), "cudaMalloc");
 	cr_assert_eq(p->ncclCommRegister(c.comm[0], memory, 50000, &first),
 	             ncclSuccess);
@@ -97,11 +95,10 @@ Test(registration, registration_of_the_same_pages_is_counted)
 
 Test(registration, registration_checks_its_arguments)
 {
-	const struct platform *p = native_open(1);
 	struct native_clique c;
+	const struct platform *p = native_clique_begin(&c, 1);
 	void *handle;
 
-	native_clique_open(&c, p, 1);
 	cr_assert_eq(p->ncclCommRegister(NULL, c.send, 4, &handle),
 	             ncclInvalidArgument);
 	cr_assert_eq(p->ncclCommRegister(c.comm[0], c.send, 4, NULL),
@@ -114,11 +111,10 @@ Test(registration, registration_checks_its_arguments)
 
 Test(registration, registration_is_freed_with_its_communicator)
 {
-	const struct platform *p = native_open(1);
 	struct native_clique c;
+	const struct platform *p = native_clique_begin(&c, 1);
 	void *handle;
 
-	native_clique_open(&c, p, 1);
 	cr_assert_eq(p->ncclCommRegister(c.comm[0], c.send, 4, &handle),
 	             ncclSuccess);
 	native_clique_abort(&c);

@@ -30,11 +30,10 @@ static void revoke_all(struct native_clique *c)
 
 Test(revoke, revoke_ends_operations_in_flight)
 {
-	const struct platform *p = native_open(3);
 	struct native_clique c;
+	const struct platform *p = native_clique_begin(&c, 3);
 	int r;
 
-	native_clique_open(&c, p, 3);
 	cr_assert_eq(native_sum(&c, 0), ncclSuccess);
 	cr_assert_eq(native_sum(&c, 2), ncclSuccess);
 	revoke_all(&c);
@@ -47,10 +46,9 @@ Test(revoke, revoke_ends_operations_in_flight)
 
 Test(revoke, revoke_affects_only_one_rank)
 {
-	const struct platform *p = native_open(2);
 	struct native_clique c;
+	const struct platform *p = native_clique_begin(&c, 2);
 
-	native_clique_open(&c, p, 2);
 	cr_assert_eq(native_sum(&c, 0), ncclSuccess);
 	cr_assert_eq(p->ncclCommRevoke(c.comm[0], 0), ncclSuccess);
 	cr_assert_eq(p->cudaStreamQuery(c.stream[0]), cudaSuccess);
@@ -72,12 +70,11 @@ static ncclResult_t revoke_first(void *user)
  * for the other work. */
 Test(revoke, revoke_waits_for_earlier_work_on_the_stream)
 {
-	const struct platform *p = native_open(2);
 	struct native_clique c;
+	const struct platform *p = native_clique_begin(&c, 2);
 	struct native_gate gate;
 	struct native_call call;
 
-	native_clique_open(&c, p, 2);
 	native_gate_hold(p, &gate, c.stream[0]);
 	cr_assert_eq(native_sum(&c, 0), ncclSuccess);
 	native_call_begin(&call, revoke_first, &c);
@@ -96,12 +93,11 @@ Test(revoke, revoke_waits_for_earlier_work_on_the_stream)
  */
 Test(revoke, revoke_leaves_management_calls_working)
 {
-	const struct platform *p = native_open(2);
 	struct native_clique c;
+	const struct platform *p = native_clique_begin(&c, 2);
 	ncclResult_t state = ncclSystemError;
 	int value = -1, r;
 
-	native_clique_open(&c, p, 2);
 	native_sum_all(&c);
 	revoke_all(&c);
 	for (r = 0; r < 2; r++) {

@@ -157,14 +157,13 @@ static ncclResult_t shrink_held(void *user)
  */
 Test(shrink, shrink_does_not_clear_the_flag_of_another_abort)
 {
-	const struct platform *p = native_open(3);
 	struct native_clique parent;
+	const struct platform *p = native_clique_begin(&parent, 3);
 	struct native_gate gate;
 	struct held h = { .parent = &parent };
 	struct native_call call;
 	int r;
 
-	native_clique_open(&parent, p, 3);
 	native_gate_hold(p, &gate, parent.stream[0]);
 	cr_assert_eq(native_sum(&parent, 0), ncclSuccess);
 	native_call_begin(&call, shrink_held, &h);

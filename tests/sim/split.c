@@ -216,11 +216,10 @@ Test(split, split_without_a_color_needs_no_configuration)
 
 Test(split, refused_split_makes_the_group_fail)
 {
-	const struct platform *p = native_open(2);
 	struct native_clique c;
+	const struct platform *p = native_clique_begin(&c, 2);
 	ncclComm_t child[2];
 
-	native_clique_open(&c, p, 2);
 	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
 	cr_assert_eq(p->ncclCommSplit(c.comm[0], 0, 0, &child[0], NULL),
 	             ncclSuccess);
@@ -325,11 +324,10 @@ Test(split, split_waits_for_every_rank_of_the_parent)
 
 Test(split, abort_of_a_parent_rank_ends_its_split)
 {
-	const struct platform *p = native_open(2);
 	struct native_clique parent;
+	const struct platform *p = native_clique_begin(&parent, 2);
 	struct splitter rank;
 
-	native_clique_open(&parent, p, 2);
 	start(&rank, &parent, 0, 1);
 	is_inside(&rank);
 	cr_assert_eq(p->ncclCommAbort(parent.comm[0]), ncclSuccess);
@@ -345,11 +343,10 @@ Test(split, abort_of_a_parent_rank_ends_its_split)
  */
 Test(split, abort_of_all_parent_ranks_ends_a_split)
 {
-	const struct platform *p = native_open(2);
 	struct native_clique parent;
+	const struct platform *p = native_clique_begin(&parent, 2);
 	struct splitter rank;
 
-	native_clique_open(&parent, p, 2);
 	start(&rank, &parent, 0, 1);
 	is_inside(&rank);
 	native_clique_abort(&parent);

@@ -128,6 +128,14 @@ void native_clique_open(struct native_clique *clique, const struct platform *p,
 	native_fill(clique);
 }
 
+const struct platform *native_clique_begin(struct native_clique *clique, int n)
+{
+	const struct platform *p = native_open(n);
+
+	native_clique_open(clique, p, n);
+	return p;
+}
+
 void native_fill(struct native_clique *clique)
 {
 	int r;

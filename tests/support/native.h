@@ -90,6 +90,10 @@ struct native_clique {
 void native_clique_open(struct native_clique *clique, const struct platform *p,
                         int n);
 
+/* Open the platform with @n devices, and a clique of @n ranks. Return the
+ * platform. */
+const struct platform *native_clique_begin(struct native_clique *clique, int n);
+
 /* Fill all buffers as described above. */
 void native_fill(struct native_clique *clique);
 
