@@ -124,17 +124,7 @@ static cudaError_t failing_await_mark(cudaStream_t stream, uint32_t *word,
 	return real->await_mark(stream, word, value);
 }
 
-/* clang-format off */
-static struct platform table = {
-#define FAILING_ENTRY(since, result, name, parameters, arguments)                     \
-	.name = failing_##name,
-	NCCL_FUNCTIONS(FAILING_ENTRY)
-	CUDA_FUNCTIONS(FAILING_ENTRY)
-#undef FAILING_ENTRY
-	.mark = failing_mark,
-	.await_mark = failing_await_mark,
-};
-/* clang-format on */
+static struct platform table;
 
 /* Return the index of the function @name, or -1 if there is none. */
 static int failing_find(const char *name)
@@ -152,19 +142,15 @@ const struct platform *failing_wrap(const struct platform *behind)
 	int i;
 
 	real = behind;
-	table.kind = behind->kind;
-	table.name = behind->name;
-	table.has_captures = behind->has_captures;
-	table.lacks = behind->lacks;
-	table.cuDevicePrimaryCtxGetState = behind->cuDevicePrimaryCtxGetState;
-	table.progress = behind->progress;
-	table.flush = behind->flush;
-	table.connects_late = behind->connects_late;
-	table.uncounted = behind->uncounted;
-	table.memory_is_host = behind->memory_is_host;
-	table.is_one_process = behind->is_one_process;
-	table.lists = behind->lists;
-	table.chunk_bytes = behind->chunk_bytes;
+	table = *behind;
+	table.launches_ahead = false;
+#define FAILING_ENTRY(since, result, name, parameters, arguments)              \
+	table.name = failing_##name;
+	NCCL_FUNCTIONS(FAILING_ENTRY)
+	CUDA_FUNCTIONS(FAILING_ENTRY)
+#undef FAILING_ENTRY
+	table.mark = failing_mark;
+	table.await_mark = failing_await_mark;
 	for (i = 0; i < failing_functions; i++)
 		atomic_store_explicit(&calls[i], 0, memory_order_relaxed);
 	failing_at(NULL, 0, ncclSuccess, cudaSuccess);

@@ -177,119 +177,52 @@ static void reach_elements(const void *memory, size_t count,
 		      count * (size_t)times * cohort_type_size((int)type));
 }
 
-static ncclResult_t all_reduce(const void *send, void *recv, size_t count,
-                               ncclDataType_t type, ncclRedOp_t op,
-                               ncclComm_t comm, cudaStream_t stream)
+/* Register the buffers of a copy from device to device, and make it a copy of
+ * kind cudaMemcpyDefault.  The library treats plain memory as device memory, but
+ * CUDA does not. */
+static void reach_copy(void *dst, const void *src, size_t bytes,
+                       enum cudaMemcpyKind *kind)
 {
-	reach_elements(send, count, type, comm, 1);
-	reach_elements(recv, count, type, comm, 1);
-	return real->ncclAllReduce(send, recv, count, type, op, comm, stream);
-}
-
-static ncclResult_t reduce(const void *send, void *recv, size_t count,
-                           ncclDataType_t type, ncclRedOp_t op, int root,
-                           ncclComm_t comm, cudaStream_t stream)
-{
-	reach_elements(send, count, type, comm, 1);
-	reach_elements(recv, count, type, comm, 1);
-	return real->ncclReduce(send, recv, count, type, op, root, comm,
-	                        stream);
-}
-
-static ncclResult_t broadcast(const void *send, void *recv, size_t count,
-                              ncclDataType_t type, int root, ncclComm_t comm,
-                              cudaStream_t stream)
-{
-	reach_elements(send, count, type, comm, 1);
-	reach_elements(recv, count, type, comm, 1);
-	return real->ncclBroadcast(send, recv, count, type, root, comm, stream);
-}
-
-static ncclResult_t all_gather(const void *send, void *recv, size_t count,
-                               ncclDataType_t type, ncclComm_t comm,
-                               cudaStream_t stream)
-{
-	reach_elements(send, count, type, comm, 1);
-	reach_elements(recv, count, type, comm, 0);
-	return real->ncclAllGather(send, recv, count, type, comm, stream);
-}
-
-static ncclResult_t reduce_scatter(const void *send, void *recv, size_t count,
-                                   ncclDataType_t type, ncclRedOp_t op,
-                                   ncclComm_t comm, cudaStream_t stream)
-{
-	reach_elements(send, count, type, comm, 0);
-	reach_elements(recv, count, type, comm, 1);
-	return real->ncclReduceScatter(send, recv, count, type, op, comm,
-	                               stream);
-}
-
-static ncclResult_t all_to_all(const void *send, void *recv, size_t count,
-                               ncclDataType_t type, ncclComm_t comm,
-                               cudaStream_t stream)
-{
-	reach_elements(send, count, type, comm, 0);
-	reach_elements(recv, count, type, comm, 0);
-	return real->ncclAlltoAll(send, recv, count, type, comm, stream);
-}
-
-static ncclResult_t gather(const void *send, void *recv, size_t count,
-                           ncclDataType_t type, int root, ncclComm_t comm,
-                           cudaStream_t stream)
-{
-	reach_elements(send, count, type, comm, 1);
-	reach_elements(recv, count, type, comm, 0);
-	return real->ncclGather(send, recv, count, type, root, comm, stream);
-}
-
-static ncclResult_t scatter(const void *send, void *recv, size_t count,
-                            ncclDataType_t type, int root, ncclComm_t comm,
-                            cudaStream_t stream)
-{
-	reach_elements(send, count, type, comm, 0);
-	reach_elements(recv, count, type, comm, 1);
-	return real->ncclScatter(send, recv, count, type, root, comm, stream);
-}
-
-static ncclResult_t send_to(const void *send, size_t count, ncclDataType_t type,
-                            int peer, ncclComm_t comm, cudaStream_t stream)
-{
-	reach_elements(send, count, type, comm, 1);
-	return real->ncclSend(send, count, type, peer, comm, stream);
-}
-
-static ncclResult_t recv_from(void *recv, size_t count, ncclDataType_t type,
-                              int peer, ncclComm_t comm, cudaStream_t stream)
-{
-	reach_elements(recv, count, type, comm, 1);
-	return real->ncclRecv(recv, count, type, peer, comm, stream);
-}
-
-static cudaError_t set_memory(void *memory, int value, size_t bytes)
-{
-	reach(memory, bytes);
-	return real->cudaMemset(memory, value, bytes);
-}
-
-static cudaError_t set_memory_async(void *memory, int value, size_t bytes,
-                                    cudaStream_t stream)
-{
-	reach(memory, bytes);
-	return real->cudaMemsetAsync(memory, value, bytes, stream);
-}
-
-/* Copy with cudaMemcpyDefault instead of device to device. The library treats
- * plain memory as device memory, but CUDA does not. */
-static cudaError_t copy_async(void *dst, const void *src, size_t bytes,
-                              enum cudaMemcpyKind kind, cudaStream_t stream)
-{
-	if (kind != cudaMemcpyDeviceToDevice)
-		return real->cudaMemcpyAsync(dst, src, bytes, kind, stream);
+	if (*kind != cudaMemcpyDeviceToDevice)
+		return;
 	reach(dst, bytes);
 	reach(src, bytes);
-	return real->cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault,
-	                             stream);
+	*kind = cudaMemcpyDefault;
 }
+
+/* Register the buffers of a collective. Each argument is 1 if the buffer has a
+ * block of one rank, and 0 if it has blocks of all ranks. */
+#define REACH_BOTH(sends, receives)                                            \
+	(reach_elements(send, count, type, comm, sends),                       \
+	 reach_elements(recv, count, type, comm, receives))
+
+/* BEFORE_name is a comma and what the function does before the real one. A
+ * function without such a macro does nothing. */
+#define BEFORE_ncclAllReduce , REACH_BOTH(1, 1)
+#define BEFORE_ncclReduce , REACH_BOTH(1, 1)
+#define BEFORE_ncclBroadcast , REACH_BOTH(1, 1)
+#define BEFORE_ncclAllGather , REACH_BOTH(1, 0)
+#define BEFORE_ncclReduceScatter , REACH_BOTH(0, 1)
+#define BEFORE_ncclAlltoAll , REACH_BOTH(0, 0)
+#define BEFORE_ncclGather , REACH_BOTH(1, 0)
+#define BEFORE_ncclScatter , REACH_BOTH(0, 1)
+#define BEFORE_ncclSend , reach_elements(send, count, type, comm, 1)
+#define BEFORE_ncclRecv , reach_elements(recv, count, type, comm, 1)
+#define BEFORE_cudaMemcpyAsync , reach_copy(dst, src, bytes, &kind)
+#define BEFORE_cudaMemset , reach(memory, bytes)
+#define BEFORE_cudaMemsetAsync , reach(memory, bytes)
+
+#define SECOND(first, second, ...) second
+#define CHOOSE(...) SECOND(__VA_ARGS__)
+
+#define REACHING(since, result, name, parameters, arguments)                   \
+	static result reaching_##name parameters                               \
+	{                                                                      \
+		CHOOSE(BEFORE_##name, (void)0, );                              \
+		return real->name arguments;                                   \
+	}
+NCCL_FUNCTIONS(REACHING)
+CUDA_FUNCTIONS(REACHING)
 
 /* ---- the platform ----------------------------------------------------- */
 
@@ -321,19 +254,11 @@ static void install_reach(const struct platform *p)
 	settle_mappings();
 	real = p;
 	reaching = *p;
-	reaching.ncclAllReduce = all_reduce;
-	reaching.ncclReduce = reduce;
-	reaching.ncclBroadcast = broadcast;
-	reaching.ncclAllGather = all_gather;
-	reaching.ncclReduceScatter = reduce_scatter;
-	reaching.ncclAlltoAll = all_to_all;
-	reaching.ncclGather = gather;
-	reaching.ncclScatter = scatter;
-	reaching.ncclSend = send_to;
-	reaching.ncclRecv = recv_from;
-	reaching.cudaMemcpyAsync = copy_async;
-	reaching.cudaMemset = set_memory;
-	reaching.cudaMemsetAsync = set_memory_async;
+#define ENTRY(since, result, name, parameters, arguments)                      \
+	reaching.name = reaching_##name;
+	NCCL_FUNCTIONS(ENTRY)
+	CUDA_FUNCTIONS(ENTRY)
+#undef ENTRY
 	platform_override(&reaching);
 }
 
