@@ -343,8 +343,7 @@ Test(batch, open_batch_is_discarded_if_its_worker_returns)
 
 	expect_run_in(group, leave_open, NULL);
 	expect_run_in(group, barrier_main, NULL);
-	cr_assert_eq(cohort_group_run(group, leave_open, &exits, NULL),
-	             COHORT_THREAD_EXITED);
+	expect_end_of_run(group, leave_open, &exits, COHORT_THREAD_EXITED);
 }
 
 Test(batch, run_is_refused_while_a_rank_has_an_open_batch)
@@ -388,8 +387,7 @@ static void differ(int how, const char *text)
 {
 	struct cohort_cause cause;
 
-	cr_assert_eq(cohort_group_run(group, differing, &how, &cause),
-	             COHORT_MISMATCH, "%s", cohort_last_error());
+	cause = expect_end_of_run(group, differing, &how, COHORT_MISMATCH);
 	cr_assert_eq(cause.rank, 1, "%s", cause.text);
 	expect_text(cause.text, text);
 	expect_text(cause.text,

@@ -726,8 +726,7 @@ Test(blame, no_rank_is_blamed_if_a_quiet_section_blocks_all_ranks)
 	cr_assert_eq(pthread_create(&thread, NULL, stay_quiet, NULL), 0);
 	while (sem_wait(&is_quiet))
 		continue;
-	cr_assert_eq(cohort_group_run(group, sum_once, NULL, &cause),
-	             COHORT_STALLED);
+	cause = expect_end_of_run(group, sum_once, NULL, COHORT_STALLED);
 	may_end = true;
 	pthread_join(thread, NULL);
 	cr_assert_eq(cause.rank, -1, "%s", cause.text);
@@ -758,8 +757,7 @@ Test(blame, rank_that_returns_the_wedged_status_of_a_child_is_not_blamed)
 	stuck_install();
 	group = ranks_open(3, &o);
 	stuck_at("ncclAllReduce", 1);
-	cr_assert_eq(cohort_group_run(group, sum_in_a_child, NULL, &cause),
-	             COHORT_STALLED, "%s", cohort_last_error());
+	cause = expect_end_of_run(group, sum_in_a_child, NULL, COHORT_STALLED);
 	expect_blame(1);
 	says(" gave up first (its worker returned COHORT_WEDGED)");
 	expect_lost(1);

@@ -431,8 +431,7 @@ static struct cohort_cause be_late(cohort_worker_fn worker, int connect)
 	ranks_fault(1, 0, COHORT_FAULT_DELAY, 300 * MS);
 	ranks_fault(1, 1, COHORT_FAULT_NEVER, 0);
 	group = ranks_open(2, &o);
-	cr_assert_eq(cohort_group_run(group, worker, NULL, &cause),
-	             COHORT_STALLED, "%s", cohort_last_error());
+	cause = expect_end_of_run(group, worker, NULL, COHORT_STALLED);
 	cr_assert_eq(cause.deadline_ns, 100 * MS, "%s", cause.text);
 	expect_close(group);
 	return cause;

@@ -996,8 +996,7 @@ Test(guard, worker_may_return_without_cohort_comm_native_leave)
 
 	expect_run_in(group, return_inside, NULL);
 	cr_assert_eq(cohort_comm_native_enter(comms[0], &native), COHORT_OK);
-	cr_assert_eq(cohort_group_run(group, return_inside, NULL, NULL),
-	             COHORT_STATE);
+	expect_end_of_run(group, return_inside, NULL, COHORT_STATE);
 	expect_text(cohort_last_error(), "cohort_comm_native_enter()");
 	cr_assert_eq(cohort_comm_native_leave(comms[0]), COHORT_OK);
 	expect_close(group);
@@ -1018,8 +1017,8 @@ Test(guard, run_names_the_rank_whose_worker_exits_its_thread)
 	struct cohort_group *group = ranks_open(3, NULL);
 	struct cohort_cause cause;
 
-	cr_assert_eq(cohort_group_run(group, exit_on_rank_1, NULL, &cause),
-	             COHORT_THREAD_EXITED);
+	cause = expect_end_of_run(group, exit_on_rank_1, NULL,
+	                          COHORT_THREAD_EXITED);
 	cr_assert_eq(cause.rank, 1, "%s", cause.text);
 	expect_close(group);
 }

@@ -93,8 +93,7 @@ Test(log, group_that_ends_with_a_cause_logs_one_line)
 	struct cohort_group *group = ranks_open(2, &o);
 	char wanted[500];
 
-	cr_assert_eq(cohort_group_run(group, fail_rank_1, NULL, NULL),
-	             COHORT_WORKER);
+	expect_end_of_run(group, fail_rank_1, NULL, COHORT_WORKER);
 	snprintf(wanted, sizeof(wanted),
 	         "cohort: group \"logged\" (generation 1) ended: %s\n",
 	         cohort_last_error());
@@ -132,8 +131,7 @@ Test(log, child_that_ends_with_its_group_logs_no_line)
 	struct cohort_group *group = ranks_open(2, NULL);
 	struct cohort_cause cause;
 
-	cr_assert_eq(cohort_group_run(group, split_and_fail, NULL, &cause),
-	             COHORT_WORKER);
+	cause = expect_end_of_run(group, split_and_fail, NULL, COHORT_WORKER);
 	cr_assert_eq(cause.worker, 7, "%s", cause.text);
 	cohort_group_close(group);
 	cr_assert_eq(lines(output()), 1, "%s", printed);

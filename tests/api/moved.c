@@ -314,8 +314,7 @@ static void expect_mismatch(cohort_worker_fn worker, const char *one,
 	struct cohort_group *group = ranks_open(RANKS, NULL);
 	struct cohort_cause cause;
 
-	cr_assert_eq(cohort_group_run(group, worker, NULL, &cause),
-	             COHORT_MISMATCH, "%s", cohort_last_error());
+	cause = expect_end_of_run(group, worker, NULL, COHORT_MISMATCH);
 	expect_text(cause.text, one);
 	expect_text(cause.text, other);
 	expect_close(group);

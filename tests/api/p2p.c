@@ -392,8 +392,7 @@ static void differ(int what, const char *text)
 	struct cohort_group *group = ranks_open(RANKS, NULL);
 	struct cohort_cause cause;
 
-	cr_assert_eq(cohort_group_run(group, odd_call, &what, &cause),
-	             COHORT_MISMATCH, "%s", cohort_last_error());
+	cause = expect_end_of_run(group, odd_call, &what, COHORT_MISMATCH);
 	cr_assert_eq(cause.rank, 1, "%s", cause.text);
 	expect_text(cause.text, text);
 	expect_close(group);
@@ -709,8 +708,7 @@ Test(p2p, all_to_all_of_mismatched_messages_is_a_mismatch,
 	struct cohort_group *group = ranks_open(RANKS, NULL);
 	struct cohort_cause cause;
 
-	cr_assert_eq(cohort_group_run(group, odd_all_to_all, NULL, &cause),
-	             COHORT_MISMATCH, "%s", cohort_last_error());
+	cause = expect_end_of_run(group, odd_all_to_all, NULL, COHORT_MISMATCH);
 	cr_assert_str_eq(
 		cause.text,
 		"message 1 from rank 1 to rank 2 differs: rank 1 "
@@ -814,8 +812,7 @@ static void stall(cohort_worker_fn worker, void *user,
 	if (deadlines.exec_ns)
 		o.connect = COHORT_CONNECT_ALL;
 	group = ranks_open(2, &o);
-	cr_assert_eq(cohort_group_run(group, worker, user, &cause),
-	             COHORT_STALLED, "%s", cohort_last_error());
+	cause = expect_end_of_run(group, worker, user, COHORT_STALLED);
 	expect_close(group);
 }
 
@@ -960,8 +957,7 @@ Test(p2p, missing_receive_of_a_batch_is_named)
 	/* longer than a busy machine may delay rank 0 */
 	o.deadlines.join_ns = 10 * SHORT;
 	group = ranks_open(3, &o);
-	cr_assert_eq(cohort_group_run(group, send_to_both, &ready, &cause),
-	             COHORT_STALLED, "%s", cohort_last_error());
+	cause = expect_end_of_run(group, send_to_both, &ready, COHORT_STALLED);
 	cr_assert_eq(cause.rank, 2, "%s", cause.text);
 	says("rank 2 has not called recv 1 from rank 0 of ");
 	expect_close(group);

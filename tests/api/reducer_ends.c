@@ -476,8 +476,7 @@ Test(reducer_ends, reducer_can_be_freed_if_a_gradient_is_not_ready)
 	struct cohort_cause cause;
 
 	group = ranks_open(RANKS, NULL);
-	cr_assert_eq(cohort_group_run(group, finish_unready, NULL, &cause),
-	             COHORT_WORKER);
+	cause = expect_end_of_run(group, finish_unready, NULL, COHORT_WORKER);
 	cr_assert_eq(cause.rank, 1, "%s", cause.text);
 	expect_text(cause.text, "1 of 2 gradients are not ready: 'a'");
 	expect_close(group);

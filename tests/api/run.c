@@ -142,8 +142,7 @@ Test(run, failing_worker_ends_the_group_and_is_named)
 	struct cohort_group *group = ranks_open(4, NULL);
 	struct cohort_cause cause;
 
-	cr_assert_eq(cohort_group_run(group, fail_one, &s, &cause),
-	             COHORT_WORKER);
+	cause = expect_end_of_run(group, fail_one, &s, COHORT_WORKER);
 	cr_assert_eq(cause.status, COHORT_WORKER);
 	cr_assert_eq(cause.rank, 2, "%s", cause.text);
 	cr_assert_eq(cause.worker, 42);
@@ -160,8 +159,7 @@ Test(run, failing_worker_is_named_even_if_it_is_rank_0)
 	struct cohort_group *group = ranks_open(4, NULL);
 	struct cohort_cause cause;
 
-	cr_assert_eq(cohort_group_run(group, fail_one, &s, &cause),
-	             COHORT_WORKER, "%s", cause.text);
+	cause = expect_end_of_run(group, fail_one, &s, COHORT_WORKER);
 	cr_assert_eq(cause.rank, 0, "%s", cause.text);
 	expect_close(group);
 }
@@ -194,8 +192,7 @@ static void expect_cause(enum fault fault, const char *text)
 	struct cohort_group *group = ranks_open(2, NULL);
 	struct cohort_cause cause;
 
-	cr_assert_eq(cohort_group_run(group, fail_by_a_call, &fault, &cause),
-	             COHORT_WORKER, "%s", cause.text);
+	cause = expect_end_of_run(group, fail_by_a_call, &fault, COHORT_WORKER);
 	cr_assert_eq(cause.rank, 1, "%s", cause.text);
 	expect_ending(cause.text, text);
 	expect_close(group);
@@ -263,8 +260,7 @@ Test(run, abort_by_another_thread_ends_the_run)
 static int run_inside(struct cohort_comm *comm, void *user)
 {
 	if (cohort_comm_rank(comm) == 0)
-		cr_assert_eq(cohort_group_run(user, run_inside, user, NULL),
-		             COHORT_STATE);
+		expect_end_of_run(user, run_inside, user, COHORT_STATE);
 	return 0;
 }
 
@@ -275,8 +271,7 @@ Test(run, run_is_refused_inside_a_run_and_with_a_bound_rank)
 
 	expect_run_in(group, run_inside, group);
 	cohort_comm_bind(comms[1]);
-	cr_assert_eq(cohort_group_run(group, run_inside, group, NULL),
-	             COHORT_STATE);
+	expect_end_of_run(group, run_inside, group, COHORT_STATE);
 	expect_text(cohort_last_error(), "rank 1 is bound");
 	cohort_comm_unbind(comms[1]);
 	expect_run_in(group, run_inside, group);
@@ -366,9 +361,8 @@ static struct cohort_group *run_with_one_away(void)
 	sem_init(&away.may_go_on, 0, 0);
 	sem_init(&away.has_gone_on, 0, 0);
 	group = ranks_open(3, &o);
-	cr_assert_eq(cohort_group_run(group, fail_while_one_is_away, NULL,
-	                              &cause),
-	             COHORT_WORKER);
+	cause = expect_end_of_run(group, fail_while_one_is_away, NULL,
+	                          COHORT_WORKER);
 	cr_assert_eq(cause.rank, 2, "%s", cause.text);
 	cr_assert_eq(cohort_group_abandoned(group, NULL, 0), 1);
 	cr_assert_eq(cohort_group_abandoned(group, ranks, 3), 1);
@@ -393,8 +387,7 @@ Test(run, run_abandons_a_worker_that_does_not_return)
 	sem_post(&away.may_go_on);
 	await(&away.has_gone_on);
 	cr_assert_eq(away.answers[0], COHORT_STALE);
-	cr_assert_eq(cohort_group_run(group, fail_one, NULL, NULL),
-	             COHORT_STATE);
+	expect_end_of_run(group, fail_one, NULL, COHORT_STATE);
 	expect_close(group);
 	let_it_end();
 }
@@ -426,8 +419,7 @@ Test(run, abandoned_worker_may_unbind_and_exit_after_the_close)
 	o.deadlines.abort_ns = place_patience_ns(300 * MS);
 	sem_init(&away.may_go_on, 0, 0);
 	group = ranks_open(2, &o);
-	cr_assert_eq(cohort_group_run(group, bind_and_exit, NULL, NULL),
-	             COHORT_WORKER);
+	expect_end_of_run(group, bind_and_exit, NULL, COHORT_WORKER);
 	cr_assert_eq(cohort_group_abandoned(group, NULL, 0), 1);
 	expect_close(group);
 	sem_post(&away.may_go_on);
@@ -475,8 +467,7 @@ Test(run, worker_that_exits_its_thread_is_no_longer_paused)
 	sem_init(&away.may_go_on, 0, 0);
 	group = ranks_open(2, &o);
 	expect_run_in(group, exit_paused, NULL);
-	cr_assert_eq(cohort_group_run(group, wait_for_the_other, NULL, NULL),
-	             COHORT_STALLED);
+	expect_end_of_run(group, wait_for_the_other, NULL, COHORT_STALLED);
 	expect_close(group);
 }
 
@@ -524,8 +515,7 @@ Test(run, abandoned_worker_may_close_its_split_after_the_group_closed)
 	sem_init(&away.may_go_on, 0, 0);
 	group = ranks_open(2, &o);
 	away.answers[0] = COHORT_TIMED_OUT;
-	cr_assert_eq(cohort_group_run(group, close_child_late, NULL, NULL),
-	             COHORT_WORKER);
+	expect_end_of_run(group, close_child_late, NULL, COHORT_WORKER);
 	cr_assert_eq(cohort_group_abandoned(group, NULL, 0), 1);
 	expect_close(group);
 	sem_post(&away.may_go_on);
@@ -607,8 +597,7 @@ Test(run, run_abandons_only_workers_that_hang)
 	group = ranks_open(4, &o);
 	stuck_at("ncclAllReduce", 1);
 	pthread_create(&ender, NULL, end_group, group);
-	cr_assert_eq(cohort_group_run(group, sum_and_remember, &s, NULL),
-	             COHORT_ABORTED);
+	expect_end_of_run(group, sum_and_remember, &s, COHORT_ABORTED);
 	pthread_join(ender, NULL);
 	cr_assert_eq(cohort_group_abandoned(group, ranks, 4), 1);
 	cr_assert_eq(ranks[0], 1);
@@ -638,8 +627,8 @@ Test(run, worker_that_exits_its_thread_ends_the_group)
 	struct cohort_group *group = ranks_open(4, NULL);
 	struct cohort_cause cause;
 
-	cr_assert_eq(cohort_group_run(group, exit_or_wait, &s, &cause),
-	             COHORT_THREAD_EXITED);
+	cause = expect_end_of_run(group, exit_or_wait, &s,
+	                          COHORT_THREAD_EXITED);
 	cr_assert_eq(cause.rank, 2, "%s", cause.text);
 	cr_assert_eq(cause.kind, COHORT_VERDICT_THREAD_EXITED);
 	expect_released(&s, COHORT_THREAD_EXITED);

@@ -243,8 +243,7 @@ Test(split, end_of_a_group_ends_all_its_descendants)
 	struct cohort_group *group = ranks_open(RANKS, NULL);
 
 	spread_not("a process tells what ended its own communicators");
-	cr_assert_eq(cohort_group_run(group, hang_in_grandchild, group, NULL),
-	             COHORT_ABORTED, "%s", cohort_last_error());
+	expect_end_of_run(group, hang_in_grandchild, group, COHORT_ABORTED);
 	expect_close(group);
 }
 
@@ -361,8 +360,8 @@ Test(split, split_names_a_rank_that_never_calls)
 	cohort_group_options_init(&o);
 	o.deadlines.join_ns = 100 * 1000 * 1000;
 	group = ranks_open(RANKS, &o);
-	cr_assert_eq(cohort_group_run(group, rank_3_stays_away, NULL, &cause),
-	             COHORT_STALLED, "%s", cohort_last_error());
+	cause = expect_end_of_run(group, rank_3_stays_away, NULL,
+	                          COHORT_STALLED);
 	cr_assert_eq(cause.rank, 3, "%s", cause.text);
 	cr_assert_eq(cause.kind, COHORT_VERDICT_OUTSIDE);
 	expect_text(cause.text, "rank 3 has not called comm_split 2 ");
@@ -384,8 +383,7 @@ Test(split, split_and_another_call_are_a_mismatch)
 	struct cohort_group *group = ranks_open(RANKS, NULL);
 	struct cohort_cause cause;
 
-	cr_assert_eq(cohort_group_run(group, rank_1_sums, NULL, &cause),
-	             COHORT_MISMATCH);
+	cause = expect_end_of_run(group, rank_1_sums, NULL, COHORT_MISMATCH);
 	cr_assert_eq(cause.rank, 1, "%s", cause.text);
 	expect_text(cause.text, "ranks 0, 2-3 call comm_split");
 	expect_close(group);
@@ -535,8 +533,7 @@ Test(split, split_that_hangs_ends_in_time)
 	place_skip_on_nvidia("to open takes longer than the deadline");
 	o.deadlines.init_ns = UINT64_C(2000000000);
 	group = ranks_open(RANKS, &o);
-	cr_assert_eq(cohort_group_run(group, just_split, rcs, &cause),
-	             COHORT_INIT_TIMEOUT, "%s", cohort_last_error());
+	cause = expect_end_of_run(group, just_split, rcs, COHORT_INIT_TIMEOUT);
 	for (r = 0; r < RANKS; r++)
 		cr_assert_eq(rcs[r], COHORT_INIT_TIMEOUT);
 	cr_assert_str_eq(
@@ -619,8 +616,7 @@ Test(split, children_of_a_failed_split_are_aborted_after_the_parent)
 	table.ncclGroupEnd = end_in_failure;
 	platform_override(&table);
 	group = ranks_open(RANKS, NULL);
-	cr_assert_eq(cohort_group_run(group, just_split, rcs, NULL),
-	             COHORT_NCCL, "%s", cohort_last_error());
+	expect_end_of_run(group, just_split, rcs, COHORT_NCCL);
 	for (r = 0; r < RANKS; r++)
 		cr_assert_eq(rcs[r], COHORT_NCCL);
 	expect_close(group);
@@ -652,8 +648,7 @@ Test(split, split_whose_native_call_never_returns_is_wedged)
 	group = ranks_open(RANKS, &o);
 	stuck_at("ncclCommSplit", 2);
 	pthread_create(&thread, NULL, abort_soon, group);
-	cr_assert_eq(cohort_group_run(group, just_split, rcs, NULL),
-	             COHORT_ABORTED, "%s", cohort_last_error());
+	expect_end_of_run(group, just_split, rcs, COHORT_ABORTED);
 	pthread_join(thread, NULL);
 	for (r = 0; r < RANKS; r++)
 		cr_assert_eq(rcs[r], COHORT_WEDGED, "rank %d: %d", r, rcs[r]);

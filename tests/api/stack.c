@@ -121,8 +121,7 @@ static void stall_once(void (*place)(void), int signal)
 	o.on_verdict = keep_stack;
 	o.dump_directory = dumps;
 	group = ranks_open(2, &o);
-	cr_assert_eq(cohort_group_run(group, worker, &place, &cause),
-	             COHORT_STALLED, "%s", cohort_last_error());
+	cause = expect_end_of_run(group, worker, &place, COHORT_STALLED);
 	cr_assert_eq(cause.rank, 1, "%s", cause.details);
 	expect_close(group);
 }

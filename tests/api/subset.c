@@ -257,8 +257,7 @@ static void expect_blame(void *user, int rank, const char *activity)
 	cohort_group_options_init(&o);
 	o.deadlines.init_ns = 2000 * MS;
 	group = ranks_open(3, &o);
-	cr_assert_eq(cohort_group_run(group, give_up, user, &cause),
-	             COHORT_INIT_TIMEOUT);
+	cause = expect_end_of_run(group, give_up, user, COHORT_INIT_TIMEOUT);
 	cr_assert_eq(cause.rank, rank, "%s", cause.text);
 	cr_assert_eq(cause.missing[0], rank < 0 ? 0 : UINT64_C(1) << rank);
 	cr_assert_eq(cohort_group_lost(group, lost, 3), rank >= 0);

@@ -54,8 +54,7 @@ static void stall(int n, cohort_worker_fn worker, void *user)
 	o.deadlines.join_ns = SHORT;
 	o.deadlines.exec_ns = SHORT;
 	group = ranks_open(n, &o);
-	cr_assert_eq(cohort_group_run(group, worker, user, &cause),
-	             COHORT_STALLED, "%s", cohort_last_error());
+	cause = expect_end_of_run(group, worker, user, COHORT_STALLED);
 	expect_close(group);
 }
 
@@ -666,9 +665,8 @@ Test(waits, chain_of_waits_blames_the_rank_whose_stream_is_busy)
 	cohort_group_options_init(&o);
 	o.deadlines.exec_ns = COHORT_FOREVER;
 	group = ranks_open(3, &o);
-	cr_assert_eq(cohort_group_run(group, behind_a_busy_stream,
-	                              (void *)(uintptr_t)p, &cause),
-	             COHORT_STALLED, "%s", cohort_last_error());
+	cause = expect_end_of_run(group, behind_a_busy_stream,
+	                          (void *)(uintptr_t)p, COHORT_STALLED);
 	cr_assert_eq(cause.rank, 2, "%s", cause.text);
 	cr_assert_eq(cause.kind, COHORT_VERDICT_NOT_STARTED, "%s", cause.text);
 	expect_text(cause.text, "rank 2 has not started send 2 to "
@@ -724,9 +722,8 @@ static void wait_in_pairs(void *by_message)
 	place_need(3);
 	for (i = 0; i < place_times(10); i++) {
 		group = ranks_open(3, NULL);
-		cr_assert_eq(cohort_group_run(group, wait_in_pair, by_message,
-		                              &cause),
-		             COHORT_STALLED, "%s", cohort_last_error());
+		cause = expect_end_of_run(group, wait_in_pair, by_message,
+		                          COHORT_STALLED);
 		expect_close(group);
 		cr_assert_eq(cause.kind, COHORT_VERDICT_CYCLE, "%s",
 		             cause.text);

@@ -1138,8 +1138,7 @@ Test(watch, on_verdict_reports_a_worker_that_fails)
 	defaults();
 	verdicts_attach(&recorded_verdicts, &o);
 	open_warm(2);
-	cr_assert_eq(cohort_group_run(group, fail_on_rank_1, NULL, &cause),
-	             COHORT_WORKER);
+	cause = expect_end_of_run(group, fail_on_rank_1, NULL, COHORT_WORKER);
 	expect_ending(cause.text, "the worker of rank 1 returned 42");
 	expect_told(COHORT_VERDICT_WORKER, 1, cause.text);
 }

@@ -61,14 +61,24 @@ static inline void expect_ending(const char *text, const char *why)
 	          "told twice: %s", text);
 }
 
+/* Run @worker on all ranks of @group.  Expect the result @status, and return the
+ * cause. */
+static inline struct cohort_cause expect_end_of_run(struct cohort_group *group,
+                                                    cohort_worker_fn worker,
+                                                    void *user, int status)
+{
+	struct cohort_cause cause = { .status = COHORT_OK };
+
+	cr_assert_eq(cohort_group_run(group, worker, user, &cause), status,
+	             "%s: %s", cohort_last_error(), cause.text);
+	return cause;
+}
+
 /* Run @worker on all ranks of @group, which must all return COHORT_OK. */
 static inline void expect_run_in(struct cohort_group *group,
                                  cohort_worker_fn worker, void *user)
 {
-	struct cohort_cause cause = { .status = COHORT_OK };
-
-	cr_assert_eq(cohort_group_run(group, worker, user, &cause), COHORT_OK,
-	             "%s: %s", cohort_last_error(), cause.text);
+	expect_end_of_run(group, worker, user, COHORT_OK);
 }
 
 /* Close @group, which must succeed. */
