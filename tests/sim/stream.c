@@ -73,6 +73,20 @@ static void close_all(void)
 	native_must(p->cudaFreeHost(word), "cudaFreeHost");
 }
 
+/* Expect that work on @waiting runs only after the gate opens. */
+static void expect_gated(cudaStream_t waiting)
+{
+	char byte = 0;
+
+	cr_assert_eq(p->cudaMemsetAsync(&byte, 1, 1, waiting), cudaSuccess);
+	native_gate_reached(&gate);
+	cr_assert_eq(p->cudaStreamQuery(waiting), cudaErrorNotReady);
+	cr_assert_eq(byte, 0);
+	native_gate_open(&gate);
+	cr_assert_eq(p->cudaStreamSynchronize(waiting), cudaSuccess);
+	cr_assert_eq(byte, 1);
+}
+
 TestSuite(stream, .init = open_all, .fini = close_all, .timeout = 10);
 TestSuite(legacy, .init = open_all, .fini = close_all, .timeout = 10);
 TestSuite(event, .init = open_all, .fini = close_all, .timeout = 10);
@@ -82,16 +96,8 @@ TestSuite(mark, .init = open_all, .fini = close_all, .timeout = 10);
 
 Test(stream, host_function_blocks_later_work_but_not_its_caller)
 {
-	char byte = 0;
-
 	native_gate_hold(p, &gate, stream);
-	cr_assert_eq(p->cudaMemsetAsync(&byte, 1, 1, stream), cudaSuccess);
-	native_gate_reached(&gate);
-	cr_assert_eq(p->cudaStreamQuery(stream), cudaErrorNotReady);
-	cr_assert_eq(byte, 0);
-	native_gate_open(&gate);
-	cr_assert_eq(p->cudaStreamSynchronize(stream), cudaSuccess);
-	cr_assert_eq(byte, 1);
+	expect_gated(stream);
 	cr_assert_eq(p->cudaStreamQuery(stream), cudaSuccess);
 }
 
@@ -309,30 +315,14 @@ Test(stream, any_number_of_streams_can_be_created_in_turn)
 
 Test(legacy, legacy_stream_waits_for_blocking_streams)
 {
-	char byte = 0;
-
 	native_gate_hold(p, &gate, blocking);
-	cr_assert_eq(p->cudaMemsetAsync(&byte, 1, 1, NULL), cudaSuccess);
-	native_gate_reached(&gate);
-	cr_assert_eq(p->cudaStreamQuery(NULL), cudaErrorNotReady);
-	cr_assert_eq(byte, 0);
-	native_gate_open(&gate);
-	cr_assert_eq(p->cudaStreamSynchronize(NULL), cudaSuccess);
-	cr_assert_eq(byte, 1);
+	expect_gated(NULL);
 }
 
 Test(legacy, legacy_stream_makes_blocking_streams_wait)
 {
-	char byte = 0;
-
 	native_gate_hold(p, &gate, NULL);
-	cr_assert_eq(p->cudaMemsetAsync(&byte, 1, 1, blocking), cudaSuccess);
-	native_gate_reached(&gate);
-	cr_assert_eq(p->cudaStreamQuery(blocking), cudaErrorNotReady);
-	cr_assert_eq(byte, 0);
-	native_gate_open(&gate);
-	cr_assert_eq(p->cudaStreamSynchronize(blocking), cudaSuccess);
-	cr_assert_eq(byte, 1);
+	expect_gated(blocking);
 }
 
 Test(legacy, legacy_stream_does_not_wait_for_non_blocking_streams)
@@ -423,18 +413,10 @@ Test(event, event_does_not_wait_for_the_work_after_it)
 
 Test(event, event_makes_another_stream_wait)
 {
-	char byte = 0;
-
 	native_gate_hold(p, &gate, stream);
 	cr_assert_eq(p->cudaEventRecord(event, stream), cudaSuccess);
 	cr_assert_eq(p->cudaStreamWaitEvent(away, event, 0), cudaSuccess);
-	cr_assert_eq(p->cudaMemsetAsync(&byte, 1, 1, away), cudaSuccess);
-	native_gate_reached(&gate);
-	cr_assert_eq(p->cudaStreamQuery(away), cudaErrorNotReady);
-	cr_assert_eq(byte, 0);
-	native_gate_open(&gate);
-	cr_assert_eq(p->cudaStreamSynchronize(away), cudaSuccess);
-	cr_assert_eq(byte, 1);
+	expect_gated(away);
 }
 
 Test(event, unrecorded_event_makes_no_stream_wait)
@@ -467,16 +449,10 @@ Test(event, event_wait_is_for_the_record_at_the_time_of_the_call)
 
 Test(event, stream_still_waits_for_an_event_that_was_destroyed)
 {
-	char byte = 0;
-
 	native_gate_hold(p, &gate, stream);
 	cr_assert_eq(p->cudaEventRecord(event, stream), cudaSuccess);
 	cr_assert_eq(p->cudaStreamWaitEvent(other, event, 0), cudaSuccess);
-	cr_assert_eq(p->cudaMemsetAsync(&byte, 1, 1, other), cudaSuccess);
-	cr_assert_eq(p->cudaStreamQuery(other), cudaErrorNotReady);
-	native_gate_open(&gate);
-	cr_assert_eq(p->cudaStreamSynchronize(other), cudaSuccess);
-	cr_assert_eq(byte, 1);
+	expect_gated(other);
 }
 
 Test(event, events_measure_the_time_between_them)
@@ -563,18 +539,10 @@ Test(mark, mark_works_on_the_legacy_stream)
 
 Test(mark, awaited_mark_blocks_a_stream_until_it_is_written)
 {
-	char byte = 0;
-
 	native_gate_hold(p, &gate, stream);
 	cr_assert_eq(p->mark(stream, word, 3), cudaSuccess);
 	cr_assert_eq(p->await_mark(other, word, 3), cudaSuccess);
-	cr_assert_eq(p->cudaMemsetAsync(&byte, 1, 1, other), cudaSuccess);
-	native_gate_reached(&gate);
-	cr_assert_eq(p->cudaStreamQuery(other), cudaErrorNotReady);
-	cr_assert_eq(byte, 0);
-	native_gate_open(&gate);
-	cr_assert_eq(p->cudaStreamSynchronize(other), cudaSuccess);
-	cr_assert_eq(byte, 1);
+	expect_gated(other);
 }
 
 Test(mark, awaited_mark_that_is_already_set_blocks_no_stream)
