@@ -449,9 +449,13 @@ Test(event, event_wait_is_for_the_record_at_the_time_of_the_call)
 
 Test(event, stream_still_waits_for_an_event_that_was_destroyed)
 {
+	cudaEvent_t ended;
+
+	cr_assert_eq(p->cudaEventCreate(&ended), cudaSuccess);
 	native_gate_hold(p, &gate, stream);
-	cr_assert_eq(p->cudaEventRecord(event, stream), cudaSuccess);
-	cr_assert_eq(p->cudaStreamWaitEvent(other, event, 0), cudaSuccess);
+	cr_assert_eq(p->cudaEventRecord(ended, stream), cudaSuccess);
+	cr_assert_eq(p->cudaStreamWaitEvent(other, ended, 0), cudaSuccess);
+	cr_assert_eq(p->cudaEventDestroy(ended), cudaSuccess);
 	expect_gated(other);
 }
 
