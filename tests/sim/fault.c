@@ -141,25 +141,36 @@ Test(fault, fault_does_not_strike_after_it_was_cleared, .timeout = 10)
 
 /* ---- never ------------------------------------------------------------ */
 
-Test(fault, COHORT_FAULT_NEVER_blocks_all_ranks_until_the_abort, .timeout = 10)
+/* Enqueue a sum on the 3 ranks of @clique.  Expect that all ranks wait until the
+ * abort, and that no buffer changes. */
+static void expect_sum_hangs(struct native_clique *clique)
 {
-	struct native_clique clique;
-	const struct platform *p = native_clique_begin(&clique, 3);
+	const struct platform *p = clique->p;
 	int r;
 
-	ranks_fault(1, 0, COHORT_FAULT_NEVER, 0);
 	for (r = 0; r < 3; r++)
-		cr_assert_eq(native_sum(&clique, r), ncclSuccess);
+		cr_assert_eq(native_sum(clique, r), ncclSuccess);
 	for (r = 0; r < 3; r++)
-		cr_assert_eq(p->cudaStreamQuery(clique.stream[r]),
+		cr_assert_eq(p->cudaStreamQuery(clique->stream[r]),
 		             cudaErrorNotReady);
 	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
 	for (r = 0; r < 3; r++)
-		cr_assert_eq(p->ncclCommAbort(clique.comm[r]), ncclSuccess);
-	for (r = 0; r < 3; r++)
-		cr_assert_eq(p->cudaStreamSynchronize(clique.stream[r]),
+		cr_assert_eq(p->ncclCommAbort(clique->comm[r]), ncclSuccess);
+	for (r = 0; r < 3; r++) {
+		cr_assert_eq(p->cudaStreamSynchronize(clique->stream[r]),
 		             cudaSuccess);
+		cr_assert_eq(native_touched(clique, r), 0);
+	}
 	cr_assert_eq(p->ncclGroupEnd(), ncclSuccess);
+}
+
+Test(fault, COHORT_FAULT_NEVER_blocks_all_ranks_until_the_abort, .timeout = 10)
+{
+	struct native_clique clique;
+
+	native_clique_begin(&clique, 3);
+	ranks_fault(1, 0, COHORT_FAULT_NEVER, 0);
+	expect_sum_hangs(&clique);
 }
 
 Test(fault, COHORT_FAULT_NEVER_strikes_only_one_communicator, .timeout = 10)
@@ -278,25 +289,34 @@ static void start_stuck(struct stuck *stuck, pthread_t *thread)
 	native_await_sleep(stuck->id);
 }
 
+/* Let rank 1 of the 2 ranks of @clique, for which a fault is scripted, get stuck
+ * in a sum.  Expect that the sum fails at the abort, and enqueues nothing. */
+static void expect_sum_stuck(struct native_clique *clique)
+{
+	const struct platform *p = clique->p;
+	struct stuck stuck = { .clique = clique, .rank = 1 };
+	pthread_t thread;
+
+	start_stuck(&stuck, &thread);
+	cr_assert_eq(native_sum(clique, 0), ncclSuccess);
+	cr_assert_eq(p->cudaStreamQuery(clique->stream[0]), cudaErrorNotReady);
+	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
+	cr_assert_eq(p->ncclCommAbort(clique->comm[0]), ncclSuccess);
+	cr_assert_eq(p->ncclCommAbort(clique->comm[1]), ncclSuccess);
+	pthread_join(thread, NULL);
+	cr_assert_neq(stuck.result, ncclSuccess);
+	cr_assert_eq(p->cudaStreamSynchronize(clique->stream[1]), cudaSuccess);
+	cr_assert_eq(native_touched(clique, 1), 0);
+	cr_assert_eq(p->ncclGroupEnd(), ncclSuccess);
+}
+
 Test(fault, stuck_fault_makes_a_call_fail_at_the_abort, .timeout = 10)
 {
 	struct native_clique clique;
-	const struct platform *p = native_clique_begin(&clique, 2);
-	struct stuck stuck = { .clique = &clique, .rank = 1 };
-	pthread_t thread;
 
+	native_clique_begin(&clique, 2);
 	ranks_fault(1, 0, COHORT_FAULT_STUCK, 0);
-	start_stuck(&stuck, &thread);
-	cr_assert_eq(native_sum(&clique, 0), ncclSuccess);
-	cr_assert_eq(p->cudaStreamQuery(clique.stream[0]), cudaErrorNotReady);
-	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
-	cr_assert_eq(p->ncclCommAbort(clique.comm[0]), ncclSuccess);
-	cr_assert_eq(p->ncclCommAbort(clique.comm[1]), ncclSuccess);
-	pthread_join(thread, NULL);
-	cr_assert_neq(stuck.result, ncclSuccess);
-	cr_assert_eq(p->cudaStreamSynchronize(clique.stream[1]), cudaSuccess);
-	cr_assert_eq(native_touched(&clique, 1), 0);
-	cr_assert_eq(p->ncclGroupEnd(), ncclSuccess);
+	expect_sum_stuck(&clique);
 }
 
 Test(fault, stuck_fault_does_not_block_other_communicators, .timeout = 10)
@@ -729,29 +749,14 @@ Test(fault, memory_fault_fails_the_call_and_enqueues_nothing, .timeout = 10)
 
 /* ---- argument --------------------------------------------------------- */
 
-/* Ranks with different counts hang until the abort, and their buffers are not
- * changed. */
+/* Ranks with different counts hang. */
 Test(fault, argument_fault_makes_the_counts_differ, .timeout = 10)
 {
 	struct native_clique clique;
-	const struct platform *p = native_clique_begin(&clique, 3);
-	int r;
 
+	native_clique_begin(&clique, 3);
 	ranks_fault(1, 0, COHORT_FAULT_ARGUMENT, 0);
-	for (r = 0; r < 3; r++)
-		cr_assert_eq(native_sum(&clique, r), ncclSuccess);
-	for (r = 0; r < 3; r++)
-		cr_assert_eq(p->cudaStreamQuery(clique.stream[r]),
-		             cudaErrorNotReady);
-	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
-	for (r = 0; r < 3; r++)
-		cr_assert_eq(p->ncclCommAbort(clique.comm[r]), ncclSuccess);
-	for (r = 0; r < 3; r++) {
-		cr_assert_eq(p->cudaStreamSynchronize(clique.stream[r]),
-		             cudaSuccess);
-		cr_assert_eq(native_touched(&clique, r), 0);
-	}
-	cr_assert_eq(p->ncclGroupEnd(), ncclSuccess);
+	expect_sum_hangs(&clique);
 }
 
 Test(fault, argument_fault_reduces_the_count_by_one, .timeout = 10)
@@ -837,24 +842,12 @@ Test(fault, faults_can_be_scripted_in_the_environment, .timeout = 10)
 
 Test(fault, environment_can_script_never_and_stuck_faults, .timeout = 10)
 {
-	const struct platform *p;
 	struct native_clique clique;
-	struct stuck stuck = { .clique = &clique, .rank = 1 };
-	pthread_t thread;
 
 	place_need_our_nccl("faults");
 	setenv("COHORT_FAULTS", "0@0:never,1@0:stuck", 1);
-	p = native_open(2);
-	native_clique_open(&clique, p, 2);
-	start_stuck(&stuck, &thread);
-	cr_assert_eq(native_sum(&clique, 0), ncclSuccess);
-	cr_assert_eq(p->cudaStreamQuery(clique.stream[0]), cudaErrorNotReady);
-	cr_assert_eq(p->ncclGroupStart(), ncclSuccess);
-	cr_assert_eq(p->ncclCommAbort(clique.comm[0]), ncclSuccess);
-	cr_assert_eq(p->ncclCommAbort(clique.comm[1]), ncclSuccess);
-	pthread_join(thread, NULL);
-	cr_assert_neq(stuck.result, ncclSuccess);
-	cr_assert_eq(p->ncclGroupEnd(), ncclSuccess);
+	native_clique_begin(&clique, 2);
+	expect_sum_stuck(&clique);
 }
 
 Test(fault, environment_can_script_faults_of_a_call, .timeout = 10)
@@ -868,8 +861,7 @@ Test(fault, environment_can_script_faults_of_a_call, .timeout = 10)
 	place_need_our_nccl("faults");
 	setenv("COHORT_FAULTS", "0@0:memory,1@0:die,0@2:argument,1@1:async=6",
 	       1);
-	p = native_open(2);
-	native_clique_open(&clique, p, 2);
+	p = native_clique_begin(&clique, 2);
 	cr_assert_eq(native_sum(&clique, 0), ncclUnhandledCudaError);
 	pthread_create(&thread, NULL, sum_both, &clique);
 	pthread_join(thread, &returned);
