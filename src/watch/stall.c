@@ -248,6 +248,13 @@ void stall_blame_culprits(const struct snapshot *s, struct cohort_verdict *v)
 			blame_nobody(v);
 		return;
 	}
+	/* The order of most ranks decides, see blame_odd(). */
+	if (stall_kind_of_culprit(x) == COHORT_VERDICT_ORDER) {
+		if (v->kind != COHORT_VERDICT_ORDER)
+			blame_nobody(v);
+		v->kind = COHORT_VERDICT_ORDER;
+		return;
+	}
 	memcpy(v->missing, s->waits.here, sizeof(v->missing));
 	while (r < s->world && !rank_set_has(v->missing, r))
 		r++;

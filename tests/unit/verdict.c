@@ -1777,6 +1777,17 @@ Test(verdict, verdict_blames_a_remote_rank_that_uses_another_order)
 	cr_assert_eq(out.v.missing[0], 0);
 }
 
+/* The process of rank 4 does not know which order most ranks have. */
+Test(verdict, no_rank_is_blamed_if_the_waits_end_at_an_order)
+{
+	rank_3_waits_for(4);
+	s.waits.culprits->kind = COHORT_VERDICT_ORDER;
+	stalled();
+	cr_assert_eq(out.v.kind, COHORT_VERDICT_ORDER, "%s", out.text);
+	cr_assert_eq(out.v.rank, -1, "%s", out.text);
+	cr_assert_eq(out.v.world_rank, -1);
+}
+
 /* The order of the other ranks may be a consequence. */
 Test(verdict, verdict_blames_a_remote_rank_that_left_before_an_order)
 {
