@@ -74,6 +74,10 @@ struct remote_rank {
 	int is_behind; /* true if an older collective is not done */
 	int is_done;   /* true if the rank's half of the transfer is done */
 	int is_closed; /* true if the rank's communicator is closed */
+	/* True if the rank's communicator has ended with a cause, or another one
+	 * because of the order of calls.  This process will soon receive the
+	 * cause, too. */
+	int is_over;
 	/* True if the whole process is at fault, which @text then describes. */
 	int is_process;
 

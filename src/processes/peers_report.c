@@ -45,6 +45,7 @@ static void make_valid(struct remote_rank *x)
 {
 	x->joined = !!x->joined;
 	x->is_done = !!x->is_done;
+	x->is_over = !!x->is_over;
 	x->is_process = false;
 	x->world = rank_or_none(x->world);
 	x->from = rank_or_none(x->from);
@@ -257,6 +258,8 @@ static void fill_answer(struct clique *q, const struct missing *asked,
 			report_half(&q->comms[r], asked, host,
 			            &out->of[out->ranks++]);
 	}
+	for (r = 0; r < (int)out->ranks; r++)
+		out->of[r].is_over |= clique_cause(q) != NULL;
 }
 
 /* Return true if the numbers in a question are valid.  They come from another

@@ -174,18 +174,25 @@ static bool is_concerned(const struct clique *other,
 
 /* Return true if the order explains why ranks have not called the front
  * collective. */
-static bool explains_absence(const struct snapshot *s,
+static bool explains_absence(const struct search *find,
                              const struct clique *other,
                              const struct cohort_cause *cause)
 {
+	uint64_t set[COHORT_RANK_WORDS], concerned[COHORT_RANK_WORDS];
+	const struct snapshot *s = find->s;
 	const struct rank_snapshot *r;
 	const struct remote_rank *x;
 
 	for (r = s->ranks; r < s->ranks + s->size; r++)
 		if (!r->joined && !is_concerned(other, cause, r->device))
 			return false;
+	memcpy(set, cause->joined, sizeof(set));
+	rank_set_add_all(set, cause->missing);
+	translate(find->q, concerned, other, set);
 	for (x = s->remote; x < s->remote + s->remote_count; x++)
-		if (!x->joined && !x->waits && x->kind != COHORT_VERDICT_ORDER)
+		if (!x->joined && !x->waits &&
+		    x->kind != COHORT_VERDICT_ORDER &&
+		    !rank_set_has(concerned, x->rank))
 			return false;
 	return true;
 }
@@ -199,7 +206,7 @@ static void visit_ended(const struct search *find, const struct clique *other,
 	if (!is_crossing_end(other, cause) ||
 	    cause->time_ns < first_arrival(find->s) ||
 	    ((cause->rank >= 0 || find->s->all_joined) &&
-	     !explains_absence(find->s, other, cause)))
+	     !explains_absence(find, other, cause)))
 		return;
 	x->exists = true;
 	if (cause->rank >= 0)
@@ -441,6 +448,7 @@ static void visit_hold_ended(struct hold *h, const struct clique *other,
 	if (!h->exists)
 		return;
 	h->out->kind = COHORT_VERDICT_ORDER;
+	h->out->is_over = true;
 	text_add(h->t,
 	         "group \"%s\", which has ended because the ranks called in "
 	         "different orders,",

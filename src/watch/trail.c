@@ -20,8 +20,8 @@
  * see remote->ask(). */
 #define TRAIL_NS NS_PER_S
 
-/* Maximum number of attempts to follow a trail that leads to no rank at
- * fault. */
+/* Maximum number of attempts to follow a trail that leads to no rank at fault,
+ * or whose first replies come from a communicator that has ended. */
 #define MAX_TRIES 5
 
 /* Time after which there is no further attempt to follow a trail. */
@@ -476,11 +476,17 @@ enum trail_start trail_start(const struct snapshot *s, const struct clique *q,
 	return TRAIL_FRONT;
 }
 
-/* Return true if the waits lead to a rank about which no process has
- * replied. */
-static bool is_lost(const struct waits *w)
+/* Return true if the waits lead to a rank about which no process has replied,
+ * or if the communicator of a rank that has replied has ended. */
+static bool is_lost(const struct waits *w, const struct answers *a)
 {
-	return w->culprit_count && w->culprits->kind == COHORT_VERDICT_REMOTE;
+	const struct remote_rank *x = a->of;
+
+	while (x < a->of + a->n && !x->is_over)
+		x++;
+	return x < a->of + a->n ||
+	       (w->culprit_count &&
+	        w->culprits->kind == COHORT_VERDICT_REMOTE);
 }
 
 static void begin_trail(struct trail *t, const struct missing *from)
@@ -511,7 +517,7 @@ static int follow_one(struct trail *t, const struct clique *of,
 		follow_trail(t, call, of, &a);
 		/* A clique on the trail may have just ended.  The ranks that
 		 * waited in it will soon know which rank was to blame. */
-		if (!is_lost(&t->waits) || silent->at != begin ||
+		if (!is_lost(&t->waits, &a) || silent->at != begin ||
 		    cause_or_closing(of->end) || clock_now() > until ||
 		    tries == MAX_TRIES)
 			break;
