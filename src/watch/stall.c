@@ -188,7 +188,8 @@ static bool blame_gone(const struct snapshot *s, struct cohort_verdict *v)
 	const struct remote_rank *x = s->remote + s->remote_count;
 	uint64_t gone[COHORT_RANK_WORDS] = { 0 };
 
-	while (x-- > s->remote) {
+	while (x > s->remote) {
+		x--;
 		if (!is_gone_far(x))
 			continue;
 		rank_set_add(gone, x->rank);
