@@ -485,8 +485,7 @@ static bool is_lost(const struct waits *w, const struct answers *a)
 	while (x < a->of + a->n && !x->is_over)
 		x++;
 	return x < a->of + a->n ||
-	       (w->culprit_count &&
-	        w->culprits->kind == COHORT_VERDICT_REMOTE);
+	       (w->culprit_count && w->culprits->kind == COHORT_VERDICT_REMOTE);
 }
 
 static void begin_trail(struct trail *t, const struct missing *from)
