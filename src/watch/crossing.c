@@ -290,14 +290,13 @@ static void find_order_elsewhere(struct snapshot *s)
 	}
 }
 
-/* Return true if most of the ranks that are in both communicators use them in
- * the same order. */
-static bool has_majority(const struct crossing *x)
+const uint64_t *crossing_odd(const struct crossing *x)
 {
 	const int n = rank_set_count(x->members);
 
-	return 2 * rank_set_count(x->here_first) > n ||
-	       2 * rank_set_count(x->there_first) > n;
+	if (*x->ended || 2 * rank_set_count(x->here_first) > n)
+		return x->there_first;
+	return 2 * rank_set_count(x->there_first) > n ? x->here_first : NULL;
 }
 
 /* Record a crossing with @other.  If several communicators cross, prefer one
@@ -313,7 +312,7 @@ static void visit(const struct clique *other, void *arg)
 	bool all_joined;
 	int i;
 
-	if (x->exists && (*x->ended || has_majority(x)))
+	if (x->exists && crossing_odd(x))
 		return;
 	if (!x->exists && clique_cause(other))
 		visit_ended(find, other, clique_cause(other));
@@ -342,7 +341,7 @@ static void visit(const struct clique *other, void *arg)
 	find_members(find->q, other, x->members);
 	find_order_here(s, other);
 	find_order_elsewhere(s);
-	if (old.exists && !has_majority(x))
+	if (old.exists && !crossing_odd(x))
 		*x = old;
 }
 
@@ -370,7 +369,7 @@ static void take_reported(struct search *find)
 	struct crossing *x = &find->s->crossing, old;
 	int i;
 
-	for (; r < end && !(x->identity && has_majority(x)); r++) {
+	for (; r < end && !crossing_odd(x); r++) {
 		if (!r->before.number || r->before.identity == x->identity)
 			continue;
 		old = *x;
@@ -384,7 +383,7 @@ static void take_reported(struct search *find)
 				rank_set_add(x->here_first, s->ranks[i].rank);
 		clique_tree_visit(find->q, visit_reported, find);
 		find_order_elsewhere(find->s);
-		if (old.identity && !has_majority(x))
+		if (old.identity && !crossing_odd(x))
 			*x = old;
 	}
 }

@@ -35,6 +35,11 @@ bool crossing_holds(const struct rank_snapshot *rank,
                     const struct cohort_comm *c, uint64_t collective,
                     struct text *t, struct remote_rank *out);
 
+/* Return the ranks whose order differs from that of most ranks in both
+ * communicators or, if the crossing has ended the other group, the ranks that
+ * its cause blames.  Return NULL if no order has a majority. */
+const uint64_t *crossing_odd(const struct crossing *x);
+
 /* Add a row for each of the two ranks of the crossing in @s: "wait   rank 0
  * (...) has called collective 5 of "dp" 1.0 s ago, and not yet ...". */
 void crossing_add(struct text *t, const struct snapshot *s);

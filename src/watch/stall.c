@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "watch/crossing.h"
 #include "watch/symbolizer.h"
 
 /* ---- kinds of verdict (front and transfers) ---------------------------- */
@@ -180,6 +181,13 @@ static bool is_gone_far(const struct remote_rank *x)
 	return !x->joined && !x->waits && stall_is_departure(x->kind);
 }
 
+static void blame_far(struct cohort_verdict *v, const struct remote_rank *x)
+{
+	v->rank = x->rank;
+	v->world_rank = x->world;
+	v->kind = x->kind;
+}
+
 /* If some of the ranks that the front collective waits for make no further
  * call, blame only these and return true. */
 static bool blame_gone(const struct snapshot *s, struct cohort_verdict *v)
@@ -193,9 +201,7 @@ static bool blame_gone(const struct snapshot *s, struct cohort_verdict *v)
 		if (!is_gone_far(x))
 			continue;
 		rank_set_add(gone, x->rank);
-		v->rank = x->rank;
-		v->world_rank = x->world;
-		v->kind = x->kind;
+		blame_far(v, x);
 	}
 	for (r = end; r-- > s->ranks;) {
 		if (r->joined || !stall_is_gone(r))
@@ -320,22 +326,11 @@ static void find_world(const struct snapshot *s, uint64_t *set)
 		rank_set_add(set, r);
 }
 
-/* Return the ranks that call in the two communicators of the crossing in a
- * different order from most ranks, or NULL. */
-static const uint64_t *find_odd(const struct crossing *x)
-{
-	const int n = rank_set_count(x->members);
-
-	if (*x->ended || 2 * rank_set_count(x->here_first) > n)
-		return x->there_first;
-	return 2 * rank_set_count(x->there_first) > n ? x->here_first : NULL;
-}
-
 /* If most ranks call in the two communicators of the crossing in the same
  * order, blame the other ranks and return true. */
 static bool blame_odd(const struct snapshot *s, struct cohort_verdict *v)
 {
-	const uint64_t *odd = find_odd(&s->crossing);
+	const uint64_t *odd = crossing_odd(&s->crossing);
 
 	v->kind = COHORT_VERDICT_ORDER;
 	v->rank = odd ? rank_set_next(odd, -1) : -1;
@@ -387,11 +382,8 @@ static void find_remote_fault(const struct snapshot *s, bool all_known,
 			continue;
 		}
 		rank_set_add(v->missing, x->rank);
-		if (is_worse(x, v)) {
-			v->rank = x->rank;
-			v->world_rank = x->world;
-			v->kind = x->kind;
-		}
+		if (is_worse(x, v))
+			blame_far(v, x);
 	}
 	if (rank_set_is_empty(v->missing) && is_crossing)
 		blame_odd(s, v);
@@ -573,12 +565,8 @@ static void add_others(const struct snapshot *s, struct cohort_verdict *v)
 		if (x->joined || x->waits || x->kind == COHORT_VERDICT_ORDER)
 			continue;
 		rank_set_add(v->missing, x->rank);
-		if (x->kind == COHORT_VERDICT_PROCESS_STOPPED &&
-		    is_worse(x, v)) {
-			v->rank = x->rank;
-			v->world_rank = x->world;
-			v->kind = x->kind;
-		}
+		if (x->kind == COHORT_VERDICT_PROCESS_STOPPED && is_worse(x, v))
+			blame_far(v, x);
 	}
 }
 
