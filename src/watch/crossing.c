@@ -300,7 +300,7 @@ const uint64_t *crossing_odd(const struct crossing *x)
 }
 
 /* Record a crossing with @other.  If several communicators cross, prefer one
- * whose ranks have an order of the majority. */
+ * in which an order has a majority. */
 static void visit(const struct clique *other, void *arg)
 {
 	const struct search *find = arg;
