@@ -166,8 +166,13 @@ struct peer {
 	atomic_bool has_ended;
 
 	int64_t pid;
-	uint64_t seen; /* number of causes seen; guarded by lock */
-	/* Numbers of the last questions answered; guarded by lock. */
+
+	/* Guarded by lock, like @seen and @answered. */
+	uint64_t ranks[COHORT_RANK_WORDS]; /* its ranks in the root group */
+	char host[64];
+
+	uint64_t seen; /* number of causes seen */
+	/* Numbers of the last questions answered. */
 	uint64_t answered[QUESTIONS];
 
 	/* Atomic; enum peer_state.  Written under lock once the process is
@@ -207,7 +212,6 @@ struct peers {
 
 	pthread_mutex_t lock; /* held briefly; guards the members below */
 	struct member *members;
-	const struct cohort_process *facts;
 	/* Identity of the clique that is being opened, or was opened last. */
 	uint64_t opening;
 	bool has_calls[CALL_PLACES]; /* used places in page->calls */
@@ -221,8 +225,8 @@ struct peers {
 	/* Atomic; true if a question with this index is open. */
 	atomic_bool is_asking[QUESTIONS];
 
-	/* Atomic; written under lock.  True if a process with ranks in @facts
-	 * has ended, or could not open the clique @opening. */
+	/* Atomic; written under lock.  True if a process with ranks has ended,
+	 * or could not open the clique @opening. */
 	atomic_bool is_futile;
 
 	/* Lock held while a message is sent.  Acquired after @lock and before

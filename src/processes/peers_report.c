@@ -494,7 +494,6 @@ static bool find_driven(const struct peers *p, const struct clique *q, int i,
                         uint64_t *worlds)
 {
 	const struct call_words *w = calls_of(p, q, asked, i);
-	const struct cohort_process *f = p->facts ? &p->facts[i] : NULL;
 	const struct member *m;
 	unsigned slots;
 	size_t slot;
@@ -517,10 +516,10 @@ static bool find_driven(const struct peers *p, const struct clique *q, int i,
 		                          asked->number, ranks) >= ranks;
 	}
 	list_find(m, p->members, next, m->clique == q);
-	/* The facts have numbers in the root group, which differ from those in
-	 * a split clique. */
-	for (r = 0; m && !m->parent_end && f && r < f->ranks; r++)
-		rank_set_add(set, f->first_rank + r);
+	/* These numbers of the root group differ from those in a split
+	 * clique. */
+	if (m && !m->parent_end)
+		rank_set_add_all(set, p->peers[i].ranks);
 	memcpy(worlds, set, COHORT_RANK_WORDS * sizeof(*worlds));
 	return false;
 }

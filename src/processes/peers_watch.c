@@ -176,8 +176,8 @@ void peers_name(const struct peers *p, int i, struct text *t)
 	const struct peer *x = &p->peers[i];
 
 	text_add(t, "process %d (", i);
-	if (x->is_far && p->facts)
-		text_add(t, "host %s, ", p->facts[i].host);
+	if (x->is_far && *x->host)
+		text_add(t, "host %s, ", x->host);
 	text_add(t, "pid %lld)", (long long)x->pid);
 }
 
@@ -228,23 +228,22 @@ static void apply_causes(struct peers *p, int i, uint64_t from,
  * lock. */
 static void apply_end(const struct peers *p, int i, struct member *m)
 {
-	const struct cohort_process *f = p->facts ? &p->facts[i] : NULL;
+	const uint64_t *ranks = p->peers[i].ranks;
 	struct cohort_cause cause = {
 		.status = COHORT_PROCESS_EXITED,
 		.kind = COHORT_VERDICT_PROCESS_EXITED,
 	};
 	struct text t = { cause.text, sizeof(cause.text) };
-	int r;
 
 	/* Skip cliques that were split from another, because they end with
 	 * their parent. */
-	if (!f || !f->ranks || m->parent_end)
+	if (rank_set_is_empty(ranks) || m->parent_end)
 		return;
-	cause.rank = cause.world_rank = f->first_rank;
-	for (r = 0; r < f->ranks; r++)
-		rank_set_add(cause.missing, f->first_rank + r);
+	cause.rank = cause.world_rank = rank_set_next(ranks, -1);
+	rank_set_add_all(cause.missing, ranks);
 	peers_name(p, i, &t);
-	text_add(&t, ", which drove rank%s ", f->ranks == 1 ? "" : "s");
+	text_add(&t, ", which drove rank%s ",
+	         rank_set_count(ranks) == 1 ? "" : "s");
 	rank_set_format(&t, cause.missing);
 	text_add(&t, ", ");
 	peers_add_end(p, i, &t);
@@ -264,8 +263,8 @@ static void update_is_futile(struct peers *p)
 	bool is_futile = false;
 	int i;
 
-	for (i = 0; p->facts && i < p->processes; i++)
-		is_futile |= p->facts[i].ranks &&
+	for (i = 0; i < p->processes; i++)
+		is_futile |= !rank_set_is_empty(p->peers[i].ranks) &&
 		             (atomic_load(&p->peers[i].state) == PEER_ENDED ||
 		              gave_up(&p->peers[i], p->opening));
 	atomic_store(&p->is_futile, is_futile);
@@ -502,8 +501,18 @@ void peers_detach(struct peers *p, struct clique *q)
 
 void peers_set_ranks(struct peers *p, const struct cohort_process *facts)
 {
+	const struct cohort_process *f = facts;
+	struct peer *x;
+	int r;
+
 	SCOPED_LOCK(&p->lock);
-	p->facts = facts;
+	for (x = p->peers; x < p->peers + p->processes; x++) {
+		memset(x->ranks, 0, sizeof(x->ranks));
+		for (r = 0; f && r < f->ranks; r++)
+			rank_set_add(x->ranks, f->first_rank + r);
+		if (f)
+			text_copy(x->host, sizeof(x->host), f++->host);
+	}
 	update_is_futile(p);
 }
 

@@ -54,7 +54,6 @@ void processes_free(struct processes *p)
 
 	if (!p)
 		return;
-	/* Close the peers first, because they read the facts. */
 	oob_close(&p->oob);
 	for (f = atomic_load(&p->facts); f; f = former) {
 		former = f->former;
