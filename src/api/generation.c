@@ -538,3 +538,15 @@ int generation_free(struct generation *g)
 	freed = free_one(g);
 	return freed != COHORT_OK ? freed : rc;
 }
+
+int generation_discard(struct generation *g, int status)
+{
+	char error[512];
+
+	text_set(error, sizeof(error), "%s", cohort_last_error());
+	cause_set_aborted(g->clique->end,
+	                  "another process has failed to open the generation");
+	generation_end(g);
+	generation_free(g);
+	return error_set(status, "%s", error);
+}

@@ -72,6 +72,10 @@ void generation_sweep(struct clique *parent);
  * thread of its watch does not stop. */
 int generation_free(struct generation *generation);
 
+/* End and free a generation that another process has failed to open.  Return
+ * @status, the status of this thread's error, which does not change. */
+int generation_discard(struct generation *generation, int status);
+
 /* Mark a generation that has ended as replaced: calls on its communicators
  * return COHORT_STALE. */
 void generation_mark_replaced(struct generation *generation);

@@ -178,14 +178,6 @@ int group_exchange(struct cohort_group *g, int status, int n,
 	                          &patience, part);
 }
 
-/* End a generation that another process has failed to open. */
-static void discard(struct generation *g, const char *why)
-{
-	cause_set_aborted(g->clique->end, why);
-	generation_end(g);
-	generation_free(g);
-}
-
 /* Agree with the other processes on whether all of them have opened the
  * generation.  If not, discard @now and return the error.
  * @rc: COHORT_OK if this process has opened the generation, as @now */
@@ -196,16 +188,13 @@ static int agree_to_open(struct cohort_group *g, int rc,
 	const struct patience patience = { g->options.deadlines.init_ns,
 		                           g->options.abort };
 	int devices[COHORT_MAX_RANKS], i, agreed;
-	char error[512];
 
 	for (i = 0; i < n; i++)
 		devices[i] = ranks[i].device;
 	agreed = processes_agree(g->processes, rc, devices, n, &patience);
 	if (agreed == COHORT_OK || rc != COHORT_OK)
 		return agreed;
-	text_set(error, sizeof(error), "%s", cohort_last_error());
-	discard(now, "another process has failed to open the generation");
-	return error_set(agreed, "%s", error);
+	return generation_discard(now, agreed);
 }
 
 int group_open_generation(struct cohort_group *g, struct new_rank *ranks, int n,
