@@ -59,10 +59,12 @@ COHORT_API int cohort_unique_id(int platform, struct cohort_unique_id *id);
  * Every rank must join, each on its own thread.  May be called from any
  * thread; blocks until all ranks have joined, or the init deadline has passed.
  *
- * The ranks that a process joins with one id belong together like the ranks of
- * a group: an abort handle of one rank ends all, their calls are compared, and
- * the watchdog sees all of them.  The watchdog does not see ranks of other
- * processes, and verdicts say so.  Joined ranks cannot be run or respawned.
+ * The ranks that join with one id belong together like the ranks of a group: an
+ * abort handle of one rank ends all, their calls are compared, and the watchdog
+ * sees all of them.  The processes of one machine and user watch each other as
+ * if they had opened a group (bootstrap.h): if one exits while others join, the
+ * others get COHORT_PROCESS_EXITED.  The watchdog does not see ranks of other
+ * machines, and verdicts say so.  Joined ranks cannot be run or respawned.
  * Bind each rank to its thread (cohort_comm_bind()).  After a cause, close all
  * joined ranks and join again with a new id.  When the process closes its last
  * joined rank, the communicator ends as in cohort_group_close(), and no call
@@ -76,6 +78,8 @@ COHORT_API int cohort_unique_id(int platform, struct cohort_unique_id *id);
  *   COHORT_INVALID       an argument is wrong, or does not match the arguments
  *                        of other ranks of this process, which keep waiting
  *   COHORT_INIT_TIMEOUT  not all ranks joined in time
+ *   COHORT_PROCESS_EXITED  a process of this machine exited or gave up while
+ *                        its ranks were joining; the error names it
  *   COHORT_UNSUPPORTED   @id is from another process, and the simulated devices
  *                        are not shared (COHORT_HOST_SHARED=1 shares them)
  */

@@ -16,20 +16,25 @@
 #include "core/launch_lock.h"
 #include "core/owner.h"
 #include "core/remote.h"
+#include "processes/peers.h"
 
 /* End a generation that belongs to no group, after its last rank was closed.
  * Return @rc, or the error of ending or freeing the generation. */
 static int end_all(struct generation *g, int rc)
 {
 	struct clique *parent = g->clique->parent;
+	struct peers *peers;
 	int ended, freed = COHORT_OK;
 
 	if (parent) {
 		ended = generation_end_later(g);
 		generation_sweep(parent);
 	} else {
+		peers = g->peers;
 		ended = generation_end(g);
 		freed = generation_free(g);
+		if (peers)
+			peers_leave(peers);
 	}
 	return freed != COHORT_OK ? freed : ended != COHORT_OK ? ended : rc;
 }

@@ -25,6 +25,7 @@
 #include "base/hash.h"
 #include "base/list.h"
 #include "base/process.h"
+#include "base/scoped_lock.h"
 #include "base/status.h"
 #include "base/util.h"
 #include "core/connect.h"
@@ -166,6 +167,17 @@ void join_add_ranks(struct text *t, const uint64_t *set, const char *one,
 	text_add(t, "%s", rank_set_count(set) == 1 ? one : several);
 }
 
+static struct clique_options clique_options_of(const struct meeting *m)
+{
+	struct clique_options options;
+
+	if (!m->parent)
+		return options_of_clique(&m->options);
+	options = generation_child_options(m->parent);
+	options.name = m->name;
+	return options;
+}
+
 /* Create a meeting.  If an earlier meeting of this ID has failed, the new one
  * also fails, but only once its ranks are connected: NCCL may still wait for
  * them in threads that the earlier meeting has abandoned. */
@@ -195,6 +207,9 @@ static struct meeting *create_locked(const struct join_arguments *a)
 		m->options.abort = NULL; /* each rank has its own handle */
 		options_own(&m->options, &m->texts);
 	}
+	if (!a->above && !earlier && !a->platform->is_one_process)
+		m->processes = peers_join_begin(&a->id, sizeof(a->id), a->size,
+		                                clique_options_of(m).name);
 	if (earlier) {
 		m->status = earlier->status;
 		text_set(m->error, sizeof(m->error), "rank %d is too late: %s",
@@ -208,17 +223,6 @@ static struct meeting *create_locked(const struct join_arguments *a)
 		list_add(meetings, m, next);
 	}
 	return m;
-}
-
-static struct clique_options clique_options_of(const struct meeting *m)
-{
-	struct clique_options options;
-
-	if (!m->parent)
-		return options_of_clique(&m->options);
-	options = generation_child_options(m->parent);
-	options.name = m->name;
-	return options;
 }
 
 /* Return an error if other ranks have joined with other arguments. */
@@ -294,6 +298,8 @@ static int enter_locked(const struct join_arguments *a, struct meeting **out)
 	};
 	m->joined++;
 	m->present++;
+	if (m->processes)
+		peers_join_add(m->processes, a->rank);
 	publish_all_locked(m);
 	*out = m;
 	return COHORT_OK;
@@ -328,25 +334,49 @@ static void fail_locked(struct meeting *m, int status)
 	pthread_cond_broadcast(&m->changed);
 }
 
+/* Open a generation that the watchdog sees together with the ranks of the other
+ * processes of this machine. */
+static int open_with_processes(struct meeting *m, struct peers *peers,
+                               const struct clique_options *options,
+                               const struct patience *patience,
+                               struct generation **out)
+{
+	const struct watch_options watch = options_of_watch(&m->options);
+	int rc = generation_open(m->platform, m->members, m->joined, options,
+	                         &watch, peers, out),
+	    agreed;
+
+	if (!peers)
+		return rc;
+	agreed = peers_join_agree(peers, rc, patience);
+	if (rc == COHORT_OK && agreed != COHORT_OK) {
+		generation_discard(*out, agreed);
+		*out = NULL;
+	}
+	if (agreed != COHORT_OK)
+		peers_leave(peers);
+	return agreed;
+}
+
 /* Create one clique from the members, all of which are connected.  Takes
  * ownership of their native communicators even if it fails.  If there is a
  * parent, the members' calls of cohort_comm_subset() keep it open. */
-static int make_clique(struct meeting *m, struct generation **out)
+static int make_clique(struct meeting *m, const struct patience *patience,
+                       struct generation **out)
 {
-	const struct watch_options watch = options_of_watch(&m->options);
 	struct clique_options options = clique_options_of(m);
+	struct peers *peers = NULL;
 	int i, rc;
 
 	options.world = m->size;
-	if (m->parent) {
-		options.identity =
-			hash_bytes(m->parent->identity, &m->id, sizeof(m->id));
-		rc = generation_open_child(m->members, m->joined, &options,
-		                           out);
-	} else {
-		rc = generation_open(m->platform, m->members, m->joined,
-		                     &options, &watch, NULL, out);
-	}
+	options.identity = hash_bytes(m->parent ? m->parent->identity : 0,
+	                              &m->id, sizeof(m->id));
+	if (m->processes)
+		peers = peers_join_connect(m->processes);
+	m->processes = NULL;
+	rc = m->parent ? generation_open_child(m->members, m->joined, &options,
+	                                       out)
+	               : open_with_processes(m, peers, &options, patience, out);
 	for (i = 0; i < m->joined; i++)
 		m->members[i].connected = (struct connected){ .native = NULL };
 	return rc;
@@ -354,7 +384,8 @@ static int make_clique(struct meeting *m, struct generation **out)
 
 /* Record that this rank is connected.  The last rank creates the clique. */
 static void connected_locked(struct meeting *m, int rank,
-                             const struct connected *connected)
+                             const struct connected *connected,
+                             const struct patience *patience)
 {
 	struct generation *g = NULL;
 	int rc;
@@ -365,7 +396,7 @@ static void connected_locked(struct meeting *m, int rank,
 	/* All ranks are connected, and all but this one are waiting. */
 	remove_locked(m);
 	pthread_mutex_unlock(&join_lock);
-	rc = make_clique(m, &g);
+	rc = make_clique(m, patience, &g);
 	pthread_mutex_lock(&join_lock);
 	if (rc != COHORT_OK)
 		fail_locked(m, rc);
@@ -386,6 +417,8 @@ static void leave_locked(struct meeting *m)
 		return;
 	if (!m->generation)
 		connect_discard(m->platform, m->members, m->joined);
+	if (m->processes)
+		peers_join_abandon(m->processes);
 	pthread_cond_destroy(&m->changed);
 	free(m);
 }
@@ -402,10 +435,12 @@ static void add_absent_locked(const struct meeting *m, uint64_t timeout_ns)
 	struct text t = { list, sizeof(list) };
 	int r, i = 0;
 
+	if (m->processes)
+		peers_join_list(m->processes, here);
 	for (r = 0; r < m->size; r++)
 		if (i < m->joined && m->members[i].rank == r) {
 			rank_set_add(here, join_world(m, m->members[i++].rank));
-		} else {
+		} else if (!rank_set_has(here, r)) {
 			rank_set_add(absent, join_world(m, r));
 			if (m->parent && clique_rank(m->parent, m->ranks[r]))
 				rank_set_add(late, join_world(m, r));
@@ -420,11 +455,13 @@ static void add_absent_locked(const struct meeting *m, uint64_t timeout_ns)
 		return;
 	}
 	join_add_ranks(&t, here, " has joined", " have joined");
-	if (m->joined < m->size) {
+	if (!rank_set_is_empty(absent)) {
 		text_add(&t, "; ");
-		join_add_ranks(&t, absent,
-		               " has not (or is in another process)",
-		               " have not (or are in another process)");
+		join_add_ranks(&t, absent, " has not", " have not");
+		if (!m->platform->is_one_process)
+			text_add(&t, " (unless %s)",
+			         m->processes ? "on another machine"
+			                      : "in another process");
 	}
 	error_set(COHORT_INIT_TIMEOUT, "%s; %s", cohort_last_error(), list);
 }
@@ -467,6 +504,34 @@ static bool await_change_locked(struct meeting *m,
 	return patience_is_aborted(patience) || clock_now() >= deadline;
 }
 
+/* Return true if the ranks of a meeting without a parent will never all be
+ * connected. */
+static bool is_futile(void *of, bool is_native)
+{
+	const struct meeting *m = of;
+	struct text none = TEXT_NONE;
+
+	(void)is_native;
+	SCOPED_LOCK(&join_lock);
+	return m->status != COHORT_OK ||
+	       (m->processes && peers_join_is_futile(m->processes, &none));
+}
+
+/* Handle a true result of is_futile(): return the error of another rank of this
+ * process, or COHORT_PROCESS_EXITED. */
+static int futile_locked(const struct meeting *m)
+{
+	char why[256] = "";
+	struct text t = { why, sizeof(why) };
+
+	if (m->status != COHORT_OK)
+		return error_set(m->status, "%s", m->error);
+	/* If @abort was fired, its cause may have the same status. */
+	if (m->processes && peers_join_is_futile(m->processes, &t))
+		error_set(COHORT_PROCESS_EXITED, "%s", why);
+	return COHORT_PROCESS_EXITED;
+}
+
 /* Connect this rank and wait for the other ranks of this process. */
 static int connect_rank(struct meeting *m, const struct join_arguments *a,
                         struct cohort_abort *abort, struct cohort_comm **out)
@@ -475,8 +540,8 @@ static int connect_rank(struct meeting *m, const struct join_arguments *a,
 	const struct connect_world world = {
 		.id = m->id.native,
 		.size = m->size,
-		.is_futile = a->above ? subset_is_futile : NULL,
-		.of = &caller,
+		.is_futile = a->above ? subset_is_futile : is_futile,
+		.of = a->above ? (void *)&caller : m,
 	};
 	const struct clique_options options = clique_options_of(m);
 	const struct patience patience = { options.deadlines.init_ns, abort };
@@ -495,8 +560,10 @@ static int connect_rank(struct meeting *m, const struct join_arguments *a,
 	/* If @abort was fired, its cause may have the same status. */
 	if (rc == COHORT_PROCESS_EXITED && m->blame.is_left)
 		rc = subset_left_locked(m, a->above);
+	else if (rc == COHORT_PROCESS_EXITED && !a->above)
+		rc = futile_locked(m);
 	if (rc == COHORT_OK)
-		connected_locked(m, a->rank, &own.connected);
+		connected_locked(m, a->rank, &own.connected, &patience);
 	else
 		fail_locked(m, rc);
 	/* Do not give up while another rank is creating the clique. */

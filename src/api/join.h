@@ -15,6 +15,7 @@
 
 #include "api/options.h"
 #include "core/connect.h"
+#include "processes/peers_join.h"
 
 struct generation;
 
@@ -67,6 +68,9 @@ struct meeting {
 	struct clique *parent;     /* NULL for cohort_comm_join() */
 	int *ranks;                /* see struct join_arguments */
 	char name[64];             /* used if there is a parent */
+	/* The other processes; NULL if there is a parent, if this process
+	 * cannot find them, or once they were connected. */
+	struct peers_join *processes;
 
 	/* The following members are guarded by join_lock. */
 	struct meeting *next;

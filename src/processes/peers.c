@@ -451,6 +451,8 @@ int peers_gather(struct peers *p, const void *mine, size_t bytes, void *out,
 	memset(came, 0, COHORT_RANK_WORDS * sizeof(*came));
 	for (i = 0; i < p->processes; i++) {
 		page = i == p->process ? p->page : p->peers[i].page;
+		if (!page)
+			continue;
 		one = i == p->process
 		              ? COHORT_OK
 		              : await_contribution(&p->peers[i], n, patience,

@@ -160,7 +160,8 @@ void peers_give_up(struct peers *peers, uint64_t identity);
 bool peers_is_futile(void *peers, bool is_native);
 
 /* Set the ranks of each process in the next generation.  Reports of the end of
- * a process name them.  @facts must stay valid until the next call. */
+ * a process name them.  @facts has one element for each process, or is NULL if
+ * no process has ranks. */
 void peers_set_ranks(struct peers *peers, const struct cohort_process *facts);
 
 /*
@@ -191,13 +192,12 @@ int peers_ask(const struct remote *remote, const struct clique *clique,
 uint64_t peers_patience_ns(const struct peers *peers);
 
 /*
- * Gather @bytes bytes from each process, except processes that ended before
- * they contributed.  May be called only if every process watches every other.
- * All processes must make the same number of calls.
+ * Gather @bytes bytes from each watched process, except processes that ended
+ * before they contributed.  All processes must make the same number of calls.
  * @bytes: a multiple of 8, at most PEERS_RECORD
  * @out:   @bytes for each process, by number
  * @came:  set of processes that have contributed; all processes get the same
- *         set
+ *         set if every process watches every other
  *
  * Return COHORT_OK; or COHORT_TIMED_OUT or COHORT_ABORTED, with the processes
  * that have contributed so far in @came.

@@ -4,8 +4,8 @@
 # Test groups whose ranks are in several processes, on the simulator's own NCCL: 100 ranks in
 # 10 processes, one of which misses a call; a process that is stopped; ranks that close or
 # pause; groups that are created and closed while one of their processes is killed, which must
-# leak nothing; processes that are killed while a group opens; and random waits of ranks for
-# each other that all lead to one rank.
+# leak nothing; processes that are killed while a group opens; random waits of ranks for each
+# other that all lead to one rank; and ranks that join by an id.
 #
 # usage: spread.sh LIB   SPREAD_GROUPS is the number of such groups (100), MAZE_ROUNDS the
 #                        number of random waits (10), MAZE_SEED their seed
@@ -61,9 +61,9 @@ says() {
 	grep -qF -- "$1" "$scratch/out" || fail "no \"$1\""
 }
 
-for program in spread ended maze; do
+for program in spread ended maze joined; do
 	${CC:-cc} -O1 -Wall -Wextra -Werror -Iinclude tests/system/$program.c \
-		-o "$scratch/$program" -L"$lib" -lcohort
+		-o "$scratch/$program" -L"$lib" -lcohort -lpthread
 done
 before=$(left)
 
@@ -154,6 +154,38 @@ for ((n = 0; n < groups; n++)); do
 	spread 2 1 die 3 2>/dev/null
 	says '1 ranks, generation 2: 3 sums, the last is 0'
 done
+
+# joins PROCESSES DEVICES MODE TEXT - run joined.c; fail unless rank 0 reports the text
+joins() {
+	rm -f "$scratch/id"*
+	COHORT_HOST_SHARED=1 run joined "$1" "$2" "$3" "$scratch/id" 2>/dev/null
+	grep -qE -- "$4" "$scratch/out" || fail "joined $*"
+}
+
+while read -r processes devices ranks others; do
+	last=$((processes - 1)) n=$((processes * devices))
+	joins "$processes" "$devices" sums "^$n ranks: the sum is $((n * (n - 1) / 2))\$"
+	joins "$processes" "$devices" hang \
+		"STALLED, rank $last: .*rank $last has not called all_reduce 2 of \"joined\" \("
+	joins "$processes" "$devices" split "rank $last \($((n - 1 - last)) in \"joined.0\"\) has not"
+	joins "$processes" "$devices" close "STALLED, rank $last: .*rank $last has left: its"
+	joins "$processes" "$devices" count "MISMATCH, rank $last: .*: rank $last calls all_reduce of 2"
+	joins "$processes" "$devices" kill \
+		"PROCESS_EXITED, rank $last: .*which drove ranks? $ranks, (was killed by signal 9|is gone);"
+	joins "$processes" "$devices" exit \
+		"PROCESS_EXITED, rank $last: .*which drove ranks? $ranks, (has exited with status 0|is gone);"
+	joins "$processes" "$devices" stop \
+		"STALLED, rank $last: process $last .*, which drives ranks? $ranks, is stopped \("
+	joins "$processes" "$devices" late \
+		": init stuck: .*; ranks? $others ha(s|ve) joined; rank $last has not \("
+	[ "$devices" -eq 1 ] && continue
+	why=': rank [0-9]+ cannot join: its process \(pid [0-9]+\)'
+	joins "$processes" "$devices" die "$why (is gone|was killed by signal 9)"
+	joins "$processes" "$devices" fail "$why has given up"
+done <<-'end'
+	3 1 2 0-1
+	2 3 1,.3,.5 0,.2-5
+end
 
 # A process is killed while the group opens, where the program's own table waits for it.
 for round in 1 2; do
