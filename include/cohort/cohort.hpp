@@ -1180,6 +1180,16 @@ public:
 		     detail::common_type(to, to), peer);
 	}
 
+	/* cohort_wait_host() */
+	template <class Recv>
+	void wait_host(Recv &&recv, std::chrono::nanoseconds limit = forever)
+	{
+		const auto to = detail::contiguous(recv);
+
+		done(cohort_wait_host, limit, to.data(),
+		     to.size() * sizeof(*to.data()));
+	}
+
 	cohort_comm *get() const noexcept
 	{
 		return comm_;

@@ -48,9 +48,10 @@ struct cohort_comm;
  * buffers.
  *
  * After COHORT_TIMED_OUT the operation continues without the caller.  The other
- * ranks still get this rank's input.  This rank's output is undefined.  To wait
- * for the operation, call cohort_synchronize().  The next call on host memory
- * also waits for it, and returns COHORT_BUSY if its own timeout passes first.
+ * ranks still get this rank's input.  This rank's output is undefined, unless
+ * cohort_wait_host() waits for the operation again.  cohort_synchronize() waits
+ * for it without its output.  The next call on host memory also does so, and
+ * returns COHORT_BUSY if its own timeout passes first.
  *
  * Returns: the same as cohort_all_reduce(), and
  *   COHORT_OK           the operation is done; its output is valid
@@ -168,6 +169,29 @@ COHORT_API int cohort_send_host(struct cohort_comm *comm, const void *send,
 COHORT_API int cohort_recv_host(struct cohort_comm *comm, void *recv,
                                 size_t count, int type, int peer,
                                 uint64_t timeout_ns);
+
+/*
+ * cohort_wait_host - wait again for a call on host memory that has timed out
+ * @recv:       the output buffer of the call, which was @data or @recv there;
+ *              ignored if this rank has no output
+ * @bytes:      size of @recv, in bytes
+ * @timeout_ns: as for cohort_all_reduce_host()
+ *
+ * A thread that must look for signals or messages now and then can make a call
+ * with a short timeout, and then repeat this one.  Other ranks need not call
+ * it.  Threads and blocking are as for cohort_all_reduce_host().
+ *
+ * Returns:
+ *   COHORT_OK         the operation is done; its output is valid
+ *   COHORT_TIMED_OUT  the operation continues; nothing writes to @recv any more
+ *   COHORT_STATE      no call has timed out since the last one was done, or the
+ *                     communicator is closed
+ *   COHORT_INVALID    the output of the call has another size than @bytes
+ *   COHORT_BUSY       another thread is inside the communicator
+ *   a cause's status  the operation was cut short; its output is undefined
+ */
+COHORT_API int cohort_wait_host(struct cohort_comm *comm, void *recv,
+                                size_t bytes, uint64_t timeout_ns);
 
 #ifdef __cplusplus
 }

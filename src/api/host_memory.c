@@ -109,32 +109,45 @@ static int await_chunk(struct cohort_comm *c, const struct op *op, size_t k,
 	return COHORT_OK;
 }
 
-/* Copy each chunk to the caller's memory as soon as it is in the staging
- * memory; copy the last one once the ticket is done. */
-static int finish(struct cohort_comm *c, const struct op *op, uint64_t ticket,
+static bool copies_out(const struct staged *s)
+{
+	return !s->recvs_direct && s->recv_blocks;
+}
+
+/* Copy each chunk from number @k on to the caller's memory as soon as it is in
+ * the staging memory; copy the last one once the ticket is done.  If the caller
+ * times out, remember the call. */
+static int finish(struct cohort_comm *c, const struct op *op, size_t k,
                   uint64_t deadline)
 {
+	struct staging *g = &c->staging;
 	const struct staged *s = op->staged;
-	const bool copies = !s->recvs_direct && s->recv_blocks;
-	size_t k;
+	const bool copies = copies_out(s);
 	int rc = COHORT_OK;
 
-	for (k = 0; copies && k + 1 < s->chunks; k++) {
+	for (; copies && k + 1 < s->chunks; k++) {
 		rc = await_chunk(c, op, k, deadline);
 		if (rc != COHORT_OK)
 			break;
 		staging_copy_out(c, op, k);
 	}
-	if (rc == COHORT_TIMED_OUT) {
-		atomic_store_explicit(&c->thread.timed_out, ticket,
+	if (rc == COHORT_TIMED_OUT)
+		atomic_store_explicit(&c->thread.timed_out, g->ticket,
 		                      memory_order_relaxed);
-		return rc;
-	}
-	/* After a cause, the ticket's status shows whether the operation was
-	 * done before the cause. */
-	rc = comm_await(c, ticket, deadline);
+	else
+		/* After a cause, the ticket's status shows whether the
+		 * operation was done before the cause. */
+		rc = comm_await(c, g->ticket, deadline);
 	for (; copies && rc == COHORT_OK && k < s->chunks; k++)
 		staging_copy_out(c, op, k);
+	if (rc != COHORT_TIMED_OUT) {
+		g->ticket = 0;
+		return rc;
+	}
+	g->late.op = *op;
+	g->late.tensor = *op->tensors;
+	g->late.staged = *s;
+	g->late.copied = k;
 	return rc;
 }
 
@@ -160,10 +173,7 @@ static int run(struct cohort_comm *c, struct op *op, uint64_t timeout_ns)
 	if (rc != COHORT_OK)
 		return rc;
 	g->ticket = ticket;
-	rc = finish(c, op, ticket, s.deadline_ns);
-	if (rc != COHORT_TIMED_OUT)
-		g->ticket = 0;
-	return rc;
+	return finish(c, op, 0, s.deadline_ns);
 }
 
 static int refuse_batch(const struct cohort_comm *c, const struct op *op)
@@ -300,4 +310,46 @@ int cohort_recv_host(struct cohort_comm *comm, void *recv, size_t count,
 	return call_on_host(comm, &(struct op){ .kind = OP_RECV, .root = peer },
 	                    &(struct cohort_tensor){ NULL, recv, count, type },
 	                    timeout_ns);
+}
+
+/* Wait again for the call whose caller has timed out. */
+static int wait_again(struct cohort_comm *c, void *recv, size_t bytes,
+                      uint64_t timeout_ns)
+{
+	struct staging *g = &c->staging;
+	const struct staged *s = &g->late.staged;
+	struct op op = g->late.op;
+	const size_t output =
+		s->recv_blocks * g->late.tensor.count * s->element;
+
+	if (!g->ticket)
+		return error_set(
+			COHORT_STATE,
+			"no call with host memory of rank %d has timed "
+			"out since the last one was done",
+			c->rank);
+	if (output && (bytes != output || !recv))
+		return error_set(COHORT_INVALID,
+		                 "recv has %zu bytes, but the output of %s on "
+		                 "rank %d has %zu",
+		                 recv ? bytes : 0, op_name_of(&op), c->rank,
+		                 output);
+	g->late.tensor.recv = recv;
+	op.tensors = &g->late.tensor;
+	op.staged = &g->late.staged;
+	return finish(c, &op, g->late.copied, clock_deadline(timeout_ns));
+}
+
+int cohort_wait_host(struct cohort_comm *comm, void *recv, size_t bytes,
+                     uint64_t timeout_ns)
+{
+	int rc = comm_check(comm);
+
+	if (rc == COHORT_OK)
+		rc = reserve(comm);
+	if (rc != COHORT_OK)
+		return rc;
+	rc = wait_again(comm, recv, bytes, timeout_ns);
+	comm_unreserve(comm);
+	return rc;
 }

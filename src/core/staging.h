@@ -90,6 +90,16 @@ struct detached_call {
 struct staging {
 	/* Ticket of the last call that uses the members below, or 0. */
 	uint64_t ticket;
+
+	/* That call, if its caller has timed out, and the number of its chunks
+	 * that were copied to the caller's memory. */
+	struct {
+		struct op op;
+		struct cohort_tensor tensor;
+		struct staged staged;
+		size_t copied;
+	} late;
+
 	uint32_t number; /* number of that call, see struct staged */
 	struct native_memory memory; /* pinned staging memory */
 	/* Ring of chunks on the device; empty if chunks stay in @memory. */

@@ -66,6 +66,11 @@ static int sum(struct cohort_comm *comm, int32_t *data, uint64_t timeout)
 	                              timeout);
 }
 
+static int again(int32_t *data, uint64_t timeout)
+{
+	return cohort_wait_host(comms[0], data, COUNT * sizeof(*data), timeout);
+}
+
 /* A call on a new thread */
 struct other {
 	struct cohort_comm *comm;
@@ -143,6 +148,58 @@ Test(host_memory_ends, host_memory_call_continues_after_its_timeout)
 	check_both_ranks();
 	expect_close(group);
 	free(late);
+}
+
+Test(host_memory_ends, wait_repeated_after_a_timeout_returns_the_output)
+{
+	int32_t *late = data_of(2), *data = data_of(1);
+	int i;
+
+	open_ranks();
+	cr_assert_eq(sum(comms[0], data, 0), COHORT_TIMED_OUT);
+	for (i = 0; i < 3; i++)
+		cr_assert_eq(again(data, i * MOMENT), COHORT_TIMED_OUT);
+	cr_assert_eq(sum(comms[1], late, COHORT_FOREVER), COHORT_OK);
+	cr_assert_eq(again(data, RANKS_SOON), COHORT_OK);
+	cr_assert(is_all(data, 3));
+	check_both_ranks();
+	expect_close(group);
+	free(data);
+	free(late);
+}
+
+Test(host_memory_ends, wait_without_a_call_that_has_timed_out_is_refused)
+{
+	int32_t *late = data_of(2), *data = data_of(1);
+
+	open_ranks();
+	expect(again(data, 0), COHORT_STATE,
+	       "no call with host memory of rank 0 has timed out");
+	cr_assert_eq(sum(comms[0], data, 0), COHORT_TIMED_OUT);
+	expect(again(NULL, 0), COHORT_INVALID,
+	       "recv has 0 bytes, but the output of all_reduce_host on rank 0");
+	expect(cohort_wait_host(comms[0], data, 1, 0), COHORT_INVALID,
+	       "recv has 1 bytes, but the output of all_reduce_host on rank 0");
+	cr_assert_eq(sum(comms[1], late, COHORT_FOREVER), COHORT_OK);
+	cr_assert_eq(again(data, RANKS_SOON), COHORT_OK);
+	expect(again(data, 0), COHORT_STATE,
+	       "no call with host memory of rank 0 has timed out");
+	expect_close(group);
+	free(data);
+	free(late);
+}
+
+Test(host_memory_ends, abort_ends_a_repeated_wait_for_a_host_memory_call)
+{
+	int32_t *data = data_of(1);
+
+	open_ranks();
+	cr_assert_eq(sum(comms[0], data, 0), COHORT_TIMED_OUT);
+	cr_assert_eq(cohort_comm_fail(comms[1], COHORT_WORKER, "enough"),
+	             COHORT_OK);
+	cr_assert_neq(again(data, RANKS_SOON), COHORT_OK);
+	cohort_group_close(group);
+	free(data);
 }
 
 Test(host_memory_ends, host_memory_calls_of_both_ranks_may_time_out)

@@ -695,6 +695,8 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "cohort_recv_host": (ctypes.c_int, [
         ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int,
         ctypes.c_uint64]),
+    "cohort_wait_host": (ctypes.c_int, [
+        ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint64]),
     "cohort_send": (ctypes.c_int, [
         ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int,
         ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint64)]),

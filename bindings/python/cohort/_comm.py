@@ -13,7 +13,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 from . import _abi, _library
 from ._abi import FOREVER, Op, Platform, Scalar, Status, Type
-from ._arrays import HOST, PINNED, Elements, Memory, look, stream_of, type_of
+from ._arrays import HOST, PINNED, SIZES, Elements, Memory, look, stream_of, type_of
 from ._errors import Handle
 from ._library import Number, Scope, bare, failure, inside, integer, lib, nanoseconds, real, record
 from ._rank import Array, Rank, Stream, Ticket, as_bytes, refer
@@ -26,6 +26,9 @@ _OPS = {lib.cohort_op_name(op).decode(): op for op in Op}
 # Names of torch.distributed.ReduceOp members, whose numbers differ from Cohort's.
 _TORCH_OPS = {"SUM": "sum", "PRODUCT": "prod", "MAX": "max", "MIN": "min", "AVG": "avg"}
 _byref = ctypes.byref
+# Size in bytes from which a call on host memory without a timeout is worth a thread: the library
+# then works on the array itself, not on a copy.
+LARGE = 4 << 20
 # C type of a host scalar, by element type.
 _SCALARS: Dict[Type, Any] = {
     Type.I8: ctypes.c_int8, Type.U8: ctypes.c_uint8, Type.I32: ctypes.c_int32,
@@ -514,10 +517,34 @@ class Comm(Rank):
 
     # ---- host memory ----------------------------------------------------------------
 
-    def _on_memory(self, call: Callable[..., int], refs: object, *arguments: object) -> None:
-        """Make a call on host memory, which blocks until it is done."""
+    def _on_memory(self, call: Callable[..., int], refs: object, output: Optional[Elements],
+                   *arguments: Any) -> None:
+        """Make a call on host memory, which blocks until it is done or has timed out.  output is
+        what it writes, or None; the last argument is the timeout."""
         handle = self._live
-        self._interruptible(lambda: call(handle, *arguments), refs)
+        place = (output.address, output.count * SIZES[output.type]) if output else (None, 0)
+        if place[1] >= LARGE or not _library.on_main() or not self._in_slices(
+                partial(call, handle, *arguments[:-1]),
+                partial(lib.cohort_wait_host, handle, *place), arguments[-1], refs):
+            self._interruptible(lambda: call(handle, *arguments), refs)
+
+    @inside
+    def _in_slices(self, call: Callable[[int], int], again: Callable[[int], int], limit_ns: int,
+                   refs: object) -> bool:
+        """Make a call, and wait again until it is done; see _library.wait().  Return False if
+        an earlier call that has timed out must be waited for first."""
+        handle = self._live
+        calls = iter((call,))
+        try:
+            status = _library.wait(lambda slice_ns: next(calls, again)(slice_ns), limit_ns)
+        except BaseException:
+            lib.cohort_comm_fail(handle, Status.WORKER, b"interrupted")
+            raise
+        if status == Status.BUSY and limit_ns > _library.SLICE_NS:
+            return False
+        if status:
+            raise self._refused(status, refs)
+        return True
 
     @inside
     def _inside_of(self, call: Callable[[], int]) -> int:
@@ -562,8 +589,9 @@ class Comm(Rank):
         If Ctrl-C interrupts the main thread in the call, the rank fails, and the group ends.
         """
         found = self._plain(data, "data", True)
-        self._on_memory(lib.cohort_all_reduce_host, (found.keep, op), found.address,
-                        found.count, found.type, op_of(op), nanoseconds(timeout))
+        self._on_memory(lib.cohort_all_reduce_host, (found.keep, op), found,
+                        found.address, found.count, found.type, op_of(op),
+                        nanoseconds(timeout))
 
     def prepare_all_reduce_host(self, data: Array, *, op: AnyOp = Op.SUM) -> PreparedHost:
         """Prepare an all_reduce_host() with fixed arguments and no timeout, to be called
@@ -579,15 +607,15 @@ class Comm(Rank):
                        timeout: Optional[float] = None) -> None:
         """Copy data of rank root to every rank, in host memory (cohort_broadcast_host())."""
         found = self._plain(data, "data", self.rank != root)
-        self._on_memory(lib.cohort_broadcast_host, found.keep, found.address, found.count,
-                        found.type, integer(root, "root"), nanoseconds(timeout))
+        self._on_memory(lib.cohort_broadcast_host, found.keep, found, found.address,
+                        found.count, found.type, integer(root, "root"), nanoseconds(timeout))
 
     def reduce_host(self, data: Array, *, op: AnyOp = Op.SUM, root: int = 0,
                     timeout: Optional[float] = None) -> None:
         """Combine data across ranks, in host memory; only root gets the result
         (cohort_reduce_host())."""
         found = self._plain(data, "data", self.rank == root)
-        self._on_memory(lib.cohort_reduce_host, (found.keep, op), found.address,
+        self._on_memory(lib.cohort_reduce_host, (found.keep, op), found, found.address,
                         found.count, found.type, op_of(op), integer(root, "root"),
                         nanoseconds(timeout))
 
@@ -602,8 +630,8 @@ class Comm(Rank):
             self._want(every, names[1], own.type, own.count * self.size)
         pair = (own.address, every.address if every else None)
         send, recv = pair if reads_part else pair[::-1]
-        self._on_memory(call, (own.keep, every and every.keep), send, recv, own.count,
-                        own.type, *arguments)
+        self._on_memory(call, (own.keep, every and every.keep), every if reads_part else own,
+                        send, recv, own.count, own.type, *arguments)
 
     def all_gather_host(self, send: Array, recv: Array, *,
                         timeout: Optional[float] = None) -> None:
@@ -638,20 +666,20 @@ class Comm(Rank):
         if source.count % self.size:
             raise ValueError(f"send has {source.count} elements, not a multiple of "
                              f"{self.size}")
-        self._on_memory(lib.cohort_all_to_all_host, (source.keep, target.keep),
+        self._on_memory(lib.cohort_all_to_all_host, (source.keep, target.keep), target,
                         source.address, target.address, source.count // self.size,
                         source.type, nanoseconds(timeout))
 
     def send_host(self, send: Array, peer: int, *, timeout: Optional[float] = None) -> None:
         """Send from host memory to one rank (cohort_send_host())."""
         found = self._plain(send, "send", False)
-        self._on_memory(lib.cohort_send_host, found.keep, found.address, found.count,
+        self._on_memory(lib.cohort_send_host, found.keep, None, found.address, found.count,
                         found.type, integer(peer, "peer"), nanoseconds(timeout))
 
     def recv_host(self, recv: Array, peer: int, *, timeout: Optional[float] = None) -> None:
         """Receive into host memory from one rank (cohort_recv_host())."""
         found = self._plain(recv, "recv", True)
-        self._on_memory(lib.cohort_recv_host, found.keep, found.address, found.count,
+        self._on_memory(lib.cohort_recv_host, found.keep, found, found.address, found.count,
                         found.type, integer(peer, "peer"), nanoseconds(timeout))
 
     # ---- splits -------------------------------------------------------------------------

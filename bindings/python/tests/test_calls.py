@@ -141,6 +141,42 @@ class Collectives(Case):
             comm.prepare_all_reduce_host(x).run()
             self.assertEqual(x[0], 3)
 
+    def test_main_thread_waits_for_a_call_on_host_memory_in_slices(self):
+        """Between two slices, Python checks for signals."""
+        with opened(2) as group:
+            first, second = group.split()
+            mine, theirs = floats(1), floats(2)
+            waits, started = threading.Semaphore(0), threading.Event()
+
+            def again(*arguments):
+                waits.release()
+                return wait(*arguments)
+
+            def aside(*arguments):
+                started.set()
+                return on_thread(*arguments)
+
+            def other():
+                waits.acquire()
+                waits.acquire()
+                second.all_reduce_host(theirs)  # the last one in which first has not timed out
+                started.wait()
+                for _ in range(2):
+                    second.all_reduce_host(theirs)
+            thread = threading.Thread(target=other)
+            thread.start()
+            wait, on_thread = cohort._lib.cohort_wait_host, first._interruptible
+            with mock.patch.object(cohort._lib, "cohort_wait_host", again), \
+                    mock.patch.object(first, "_interruptible", aside):
+                first.all_reduce_host(mine)
+                self.assertEqual(mine[0], 3)
+                with self.assertRaises(cohort.TimedOut):
+                    first.all_reduce_host(mine, timeout=0.001)
+                mine[0] = 4  # 3 + 3, then 4 + 6
+                first.all_reduce_host(mine)  # first waits for the call that has timed out
+                self.assertEqual(mine[0], 10)
+            thread.join()
+
     def test_broadcast_and_reduce_use_the_root(self):
         def worker(comm):
             x = array("q", [comm.rank, 7])

@@ -890,6 +890,8 @@ extern "C" {
     pub fn cohort_send_host(comm: *mut cohort_comm, send: *const c_void, count: usize, r#type: c_int, peer: c_int, timeout_ns: u64) -> c_int;
     /// `host_memory.h`
     pub fn cohort_recv_host(comm: *mut cohort_comm, recv: *mut c_void, count: usize, r#type: c_int, peer: c_int, timeout_ns: u64) -> c_int;
+    /// `host_memory.h`
+    pub fn cohort_wait_host(comm: *mut cohort_comm, recv: *mut c_void, bytes: usize, timeout_ns: u64) -> c_int;
     /// `p2p.h`
     pub fn cohort_send(comm: *mut cohort_comm, send: *const c_void, count: usize, r#type: c_int, peer: c_int, stream: *mut c_void, ticket: *mut u64) -> c_int;
     /// `p2p.h`

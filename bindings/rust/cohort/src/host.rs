@@ -238,4 +238,16 @@ impl Comm {
             Ok(unsafe { sys::cohort_recv_host(comm, data, n, code::<T>(), peer, limit) })
         })
     }
+
+    /// Wait again for the call that returned [`TIMED_OUT`], whose output buffer was `data`.
+    ///
+    /// [`TIMED_OUT`]: crate::Status::TIMED_OUT
+    pub fn wait_host<T: Element>(&self, data: &mut [T], limit: Duration) -> Result<()> {
+        let bytes = std::mem::size_of_val(data);
+        let place = written_to(data);
+        self.host("cohort_wait_host", limit, |at, limit| {
+            // SAFETY: the slice has this size, and is borrowed for the call.
+            Ok(unsafe { sys::cohort_wait_host(at.comm(), place.memory, bytes, limit) })
+        })
+    }
 }
