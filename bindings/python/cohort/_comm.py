@@ -523,7 +523,8 @@ class Comm(Rank):
         what it writes, or None; the last argument is the timeout."""
         handle = self._live
         place = (output.address, output.count * SIZES[output.type]) if output else (None, 0)
-        if place[1] >= LARGE or not _library.on_main() or not self._in_slices(
+        is_large = place[1] >= LARGE and not self._bound
+        if is_large or not _library.on_main() or not self._in_slices(
                 partial(call, handle, *arguments[:-1]),
                 partial(lib.cohort_wait_host, handle, *place), arguments[-1], refs):
             self._interruptible(lambda: call(handle, *arguments), refs)
