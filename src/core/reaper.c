@@ -271,6 +271,8 @@ static void reap_by_abort(struct clique *q)
 static void reap_by_destroy(struct clique *q)
 {
 	clique_record_completions(q);
+	if (q->remote)
+		q->remote->publish_event(q->comms, REMOTE_NOTED);
 	make_device_current(q);
 	if (!await_prober(q) || !await_ranks(q, is_launched) ||
 	    !clique_set_state(q, CLIQUE_NOTED, CLIQUE_QUIESCED))

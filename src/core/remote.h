@@ -148,6 +148,7 @@ enum remote_event {
 	REMOTE_PAUSED,
 	REMOTE_RESUMED,
 	REMOTE_LEAVING, /* this process closes the rank's group */
+	REMOTE_NOTED,   /* completed operations were recorded for a close */
 };
 
 /* A constant table of functions for a group of several processes; see

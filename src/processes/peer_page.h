@@ -375,9 +375,11 @@ void peers_name(const struct peers *peers, int process, struct text *t);
  * be started. */
 bool peers_start(struct peers *peers);
 
-/* Publish that this process has recorded which operations of @q were done.
- * Wait until all other processes have published this as well, or until the
- * deadline. */
+/* Publish that this process has recorded which operations of @q were done. */
+void peers_publish_noted(struct peers *peers, const struct clique *q);
+
+/* Do that, and wait until all other processes have done so as well, or until
+ * the deadline. */
 void peers_await_noted(struct peers *peers, const struct clique *q,
                        uint64_t deadline_ns);
 

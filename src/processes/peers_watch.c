@@ -107,6 +107,12 @@ static void send_cause(struct peers *p, const struct clique *q,
 	}
 }
 
+void peers_publish_noted(struct peers *p, const struct clique *q)
+{
+	SCOPED_LOCK(&p->lock);
+	put_noted(p, q->identity);
+}
+
 void peers_await_noted(struct peers *p, const struct clique *q,
                        uint64_t deadline_ns)
 {
@@ -114,9 +120,7 @@ void peers_await_noted(struct peers *p, const struct clique *q,
 	struct backoff b = BACKOFF;
 	uint64_t now_ns;
 
-	pthread_mutex_lock(&p->lock);
-	put_noted(p, q->identity);
-	pthread_mutex_unlock(&p->lock);
+	peers_publish_noted(p, q);
 	do {
 		now_ns = clock_now();
 		if (all_have_noted(p, q->identity, now_ns >= stopped_ns))

@@ -172,6 +172,8 @@ static void publish_event(const struct cohort_comm *c, enum remote_event event)
 	const struct clique *q = c->clique;
 	struct call_words *own = q->others ? q->others->own : NULL;
 
+	if (event == REMOTE_NOTED)
+		peers_publish_noted(peers_of(q), q);
 	/* A rank that could not be closed has not left. */
 	if (event == REMOTE_LEAVING ||
 	    (event == REMOTE_CLOSED && atomic_load(&c->lock.closed)))
@@ -180,6 +182,7 @@ static void publish_event(const struct cohort_comm *c, enum remote_event event)
 		return;
 	switch (event) {
 	case REMOTE_LEAVING:
+	case REMOTE_NOTED:
 		break;
 	case REMOTE_CLOSED:
 		publish_closed_rank(q);

@@ -530,6 +530,18 @@ Test(peers_far, peers_await_noted_waits_until_all_processes_have_called_it)
 	close_parts();
 }
 
+Test(peers_far, wait_for_snapshots_skips_processes_that_close_the_clique)
+{
+	int i;
+
+	open_parts();
+	for (i = 1; i < PROCESSES; i++)
+		parts[i].q->remote->publish_event(parts[i].q->comms,
+		                                  REMOTE_NOTED);
+	cr_assert(note_first(1, SOON));
+	close_parts();
+}
+
 Test(peers_far, wait_for_snapshots_skips_ended_and_detached_processes)
 {
 	open_parts();
@@ -556,7 +568,7 @@ Test(peers_far, invalid_messages_of_a_process_do_no_harm)
 
 	open_parts();
 	memset(message, 0xff, sizeof(message));
-	for (kind = 0; kind < 8; kind++) {
+	for (kind = 0; kind < 11; kind++) {
 		for (place = 0; place < 6; place++) {
 			memcpy(message + 1, &kind, sizeof(kind));
 			memcpy(message + 5, &place, sizeof(place));
