@@ -6,8 +6,8 @@
  * The table at the end has a row for each function in platform/functions.h,
  * which has the signatures.
  *
- * The calls of a group are launched when the group ends, so their marks are
- * queued after that.
+ * The calls of a group are launched when the group ends, so the marks of
+ * these calls are queued after the end of the group.
  */
 
 #include <cohort/cohort.h>
@@ -70,8 +70,8 @@ static _Thread_local struct group {
 	struct member members[MEMBERS];
 } group;
 
-/* Query the properties of a communicator, unless it is still being created:
- * then NCCL would print a warning and change its last error. */
+/* Query the properties of a communicator, unless it is still being created,
+ * because NCCL would then print a warning and change its last error. */
 static void describe(struct watched *w, ncclComm_t comm)
 {
 	int rank = -1, ranks = -1, device = -1, version = 0;
@@ -206,7 +206,8 @@ static struct member begin(enum op_kind kind, size_t count, ncclDataType_t type,
 	const struct cohort_tensor t = { .count = count, .type = (int)type };
 	const struct op op = {
 		.kind = kind,
-		/* Numbers of premultiplied sums differ between ranks. */
+		/* The ncclRedOp_t of a premultiplied sum can differ between
+		 * ranks. */
 		.redop = redop < ncclNumOps ? redop : REDOP_PREMUL_SUM,
 		.root = root,
 		.tensors = &t,

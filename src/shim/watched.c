@@ -24,8 +24,8 @@
 /* Constant after map(); NULL if the program is not watched. */
 static struct shared_calls *shared;
 
-/* Close the ranks of another program that this process has executed before.
- * Their entries are in use only if they have an identity, which is stored after
+/* Close the entries of the program that this process ran before it called
+ * exec().  An entry is in use only if it has an identity, which is stored after
  * the pid. */
 static void close_former(void)
 {
@@ -116,7 +116,7 @@ static struct place {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Return the place of @comm, or NULL if there is none.  If @is_new, return the
- * first place that @comm can get. */
+ * first place that @comm can use. */
 static struct place *find(ncclComm_t comm, bool is_new)
 {
 	size_t at = (size_t)hash_step(0, (uintptr_t)comm);
@@ -299,9 +299,9 @@ void watched_start_aborter(void)
 
 /* ---- calls --------------------------------------------------------------- */
 
-/* Count a collective.  The release of the number makes the call's record and
- * ticket visible.  The release of the ticket makes a reader that sees it also
- * see the number of the previous call. */
+/* Count a collective.  Storing the number with release makes the call's record
+ * and ticket visible.  Storing the ticket with release makes a reader that sees
+ * the ticket also see the number of the previous call. */
 static void count_collective(struct watched *w, uint64_t ticket)
 {
 	struct shared_rank *s = w->shared;
@@ -349,8 +349,8 @@ static void uncount_transfer(struct watched *w, uint64_t ticket)
 		atomic_fetch_sub(count, 1);
 }
 
-/* Undo the counting of a communicator's last calls, which NCCL does not
- * make. */
+/* Subtract a communicator's last calls from its counts, because the calls have
+ * failed or were captured into a graph. */
 static void uncount(struct watched *w, const struct watched_calls *c)
 {
 	uint64_t t = c->last;

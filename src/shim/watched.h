@@ -81,7 +81,8 @@ struct watched *watched_take(ncclComm_t comm);
  * another thread is inside a call to it. */
 void watched_hold(struct watched *w);
 
-/* Release a reference.  The last one closes the entry and frees @w. */
+/* Release a reference.  Releasing the last one closes the entry and frees
+ * @w. */
 void watched_put(struct watched *w);
 
 /* Start the thread that aborts all communicators each time that cohort watch
@@ -96,8 +97,8 @@ void watched_abort(ncclComm_t comm);
 /* Record the start of a call, and return its ticket. */
 uint64_t watched_begin(struct watched *w, const struct op *op);
 
-/* Record that the call to NCCL that launches @c has returned @result.  If that
- * is ncclSuccess, the calls are done once their stream reaches this point.
+/* Record that the call to NCCL that launches @c has returned @result.  If it is
+ * ncclSuccess, the calls are done once their stream reaches this point.
  * With any other result, or if streams are not marked, the calls count as done
  * as soon as all older calls are done.  Calls that have failed or were captured
  * into a graph are not counted, because other ranks need not wait for them. */

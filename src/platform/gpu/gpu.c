@@ -18,9 +18,9 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Return true, because NCCL connects two ranks in the call of their first
- * message, and all ranks in the call of the first collective unless
- * NCCL_RUNTIME_CONNECT is 0. */
+/* Return true, because NCCL connects two ranks during the call that launches
+ * their first message and, unless NCCL_RUNTIME_CONNECT is 0, all ranks during
+ * the call that launches the first collective. */
 static bool connects_late(void)
 {
 	return true;
@@ -42,7 +42,7 @@ static struct platform table = {
 	.uncounted = uncounted,
 	/* These limits are not measured.  In NVIDIA/nccl#725, a group of 980
 	 * reduce-scatters of about 21 KiB each took 70 times as long as a
-	 * single one of all 21 MiB (NCCL 2.13.4), and NVIDIA recommends
+	 * single one of 21 MiB (NCCL 2.13.4), and NVIDIA recommends
 	 * concatenating them.  25 MiB is the size of PyTorch's buckets. */
 	.lists = { .group_most = 64,
 	           .flat_below = (size_t)64 << 10,

@@ -38,7 +38,7 @@ void arena_put(void *memory, size_t bytes);
 /*
  * A memory file that other processes can map
  *
- * It gets no huge pages, unless the system enables them for shared memory
+ * The file gets no huge pages, unless the system enables them for shared memory
  * (/sys/kernel/mm/transparent_hugepage/shmem_enabled).  A process therefore
  * uses such a file only if COHORT_HOST_SHARED=1 or if its environment says that
  * a launcher has started several processes.

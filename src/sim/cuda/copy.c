@@ -593,7 +593,7 @@ cudaError_t host_cudaMemcpyPeerAsync(void *dst, int dst_device, const void *src,
 	return host_cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, stream);
 }
 
-/* As in CUDA, the copy runs after all earlier work of both devices. */
+/* As in CUDA, the copy runs after all earlier work on both devices. */
 cudaError_t host_cudaMemcpyPeer(void *dst, int dst_device, const void *src,
                                 int src_device, size_t bytes)
 {

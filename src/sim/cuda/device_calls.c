@@ -50,8 +50,8 @@ cudaError_t host_cudaDeviceCanAccessPeer(int *can, int device, int peer)
 	return cudaSuccess;
 }
 
-/* Record whether the current device may access @peer.  Return @error if this
- * was already recorded. */
+/* Record whether the current device may access @peer.  Return @error if
+ * @enabled is already the recorded state. */
 static cudaError_t set_peer(int peer, bool enabled, cudaError_t error)
 {
 	bool *is = &settings[device_current()].peers[peer];

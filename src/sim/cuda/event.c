@@ -47,7 +47,7 @@ struct event {
 	struct moment now;
 	uint64_t version; /* number of recordings so far */
 
-	/* Position in a capture of the last recording.  The id is 0 if the
+	/* Position of the last recording in a capture.  The id is 0 if the
 	 * recording was not captured. */
 	struct capture_point point;
 

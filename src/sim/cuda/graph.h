@@ -51,7 +51,7 @@ struct node {
 	bool added;
 
 	/* Guarded by the executable graph's lock. */
-	uint64_t position; /* its position in its stream, in the last launch */
+	uint64_t position; /* in the node's stream, in the last launch */
 };
 
 struct graph_use;

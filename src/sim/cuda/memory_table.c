@@ -249,8 +249,8 @@ bool memory_set_sync(const void *p, bool sync)
 	return true;
 }
 
-/* Return true if the range, no part of which is in the table, lies outside the
- * address ranges that belong to devices. */
+/* Return true if the range lies outside the address ranges that belong to
+ * devices.  No part of the range may be in the table. */
 static bool is_of_program_locked(const char *p, size_t bytes)
 {
 	const uintptr_t first = (uintptr_t)p;

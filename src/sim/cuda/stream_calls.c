@@ -220,8 +220,8 @@ static enum step host_step(struct stream *s, struct work *w,
 	(void)s;
 	if (d->effort != EFFORT_OWN)
 		return STEP_LATER;
-	/* Drive the kicked streams first, because the function can take a long
-	 * time. */
+	/* Do the cheap work of other streams first, because the function can
+	 * take a long time. */
 	stream_settle();
 	device_forbid_calls(true);
 	w->host.fn(w->host.user);

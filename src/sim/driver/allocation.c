@@ -236,8 +236,8 @@ CUresult driver_cuMemExportToShareableHandle(
 	return CUDA_SUCCESS;
 }
 
-/* Store the device or host to which the memory of a file belongs, and its size.
- * Return false if the file is not an allocation. */
+/* Store the size of the memory in a file, and the device or host to which the
+ * memory belongs.  Return false if the file is not an allocation. */
 static bool read_memory_file(int file, int *place, size_t *bytes)
 {
 	char path[64], name[64];

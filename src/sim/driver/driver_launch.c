@@ -81,7 +81,8 @@ static enum step kernel_step(struct stream *s, struct work *w,
 
 	if (d->effort != EFFORT_OWN)
 		return STEP_LATER;
-	/* Wake other streams first, because the kernel can take a long time. */
+	/* Do the cheap work of other streams first, because the kernel can take
+	 * a long time. */
 	stream_settle();
 	device_forbid_calls(true);
 	error = k->what.run(k->what.user);

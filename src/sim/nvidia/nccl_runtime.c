@@ -74,7 +74,7 @@ static cudaError_t get_function(const void **out, const void *kernel)
 /* ---- interprocess memory handles -------------------------------------- */
 
 /*
- * Create a handle of memory, or one that contains just the address if the
+ * Create a handle of memory, or a handle that contains only the address if the
  * memory cannot be shared
  *
  * NCCL creates handles of all its buffers, to send them to ranks of other

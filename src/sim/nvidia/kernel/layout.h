@@ -131,8 +131,8 @@ struct slot_layout {
 /* One end of a connection. */
 struct connection {
 	char *buffers[PROTOCOLS];
-	/* Number of steps that the sender has written (@tail), and that the
-	 * receiver has read (@head).  Accessed atomically. */
+	/* Number of steps that the sender has written (tail), and number of
+	 * steps that the receiver has read (head).  Accessed atomically. */
 	uint64_t *tail, *head;
 	int flags;
 	int step_bytes; /* size of a step of protocol Simple */

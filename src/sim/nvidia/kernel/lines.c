@@ -221,7 +221,7 @@ bool lines_step(struct task *t, bool *finished)
 	const size_t most = ROOM / t->combine.size;
 	size_t left = t->op.count - t->done, moved;
 
-	/* The member slice is 1 once the operation has started. */
+	/* t->slice is 1 once the operation has started. */
 	if (!t->slice) {
 		if (t->op.send && !begin(t))
 			return false;
