@@ -121,8 +121,8 @@ struct task {
 	enum phase phase;
 	bool aborted;
 
-	/* The number of the next operation to start.  If @begun, @op is in
-	 * progress; @slice and @done show how much of it is done. */
+	/* Number of the next operation to start.  If .begun is true, .op is in
+	 * progress, and .slice and .done show how much of it is done. */
 	uint64_t number;
 	bool begun;
 	struct operation_step op;
