@@ -164,6 +164,7 @@ static struct meeting *create_locked(const struct join_arguments *a)
 	if (!a->above && !earlier && !a->platform->is_one_process)
 		m->processes = peers_join_begin(&a->id, sizeof(a->id), a->size,
 		                                clique_options_of(m).name);
+	m->is_late = earlier;
 	if (earlier) {
 		m->status = earlier->status;
 		text_set(m->error, sizeof(m->error), "rank %d is too late: %s",
@@ -459,7 +460,7 @@ static bool await_change_locked(struct meeting *m,
 }
 
 /* Return true if the ranks of a meeting without a parent will never all be
- * connected. */
+ * connected.  Ranks that are too late always connect, see create_locked(). */
 static bool is_futile(void *of, bool is_native)
 {
 	const struct meeting *m = of;
@@ -467,8 +468,9 @@ static bool is_futile(void *of, bool is_native)
 
 	(void)is_native;
 	SCOPED_LOCK(&join_lock);
-	return m->status != COHORT_OK ||
-	       (m->processes && peers_join_is_futile(m->processes, &none));
+	return !m->is_late &&
+	       (m->status != COHORT_OK ||
+	        (m->processes && peers_join_is_futile(m->processes, &none)));
 }
 
 /* Handle a true result of is_futile(): return the error of another rank of this

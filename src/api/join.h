@@ -71,6 +71,7 @@ struct meeting {
 	/* The other processes; NULL if there is a parent, if this process
 	 * cannot find them, or once they were connected. */
 	struct peers_join *processes;
+	bool is_late; /* an earlier meeting of this ID has failed */
 
 	/* The following members are guarded by join_lock. */
 	struct meeting *next;
