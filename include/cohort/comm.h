@@ -78,8 +78,8 @@ COHORT_API int cohort_unique_id(int platform, struct cohort_unique_id *id);
  *   COHORT_INVALID       an argument is wrong, or does not match the arguments
  *                        of other ranks of this process, which keep waiting
  *   COHORT_INIT_TIMEOUT  not all ranks joined in time
- *   COHORT_PROCESS_EXITED  a process of this machine exited or gave up while
- *                        its ranks were joining; the error names it
+ *   COHORT_PROCESS_EXITED  a process of this machine exited or failed while its
+ *                        ranks were joining; the error names it
  *   COHORT_UNSUPPORTED   @id is from another process, and the simulated devices
  *                        are not shared (COHORT_HOST_SHARED=1 shares them)
  */

@@ -373,7 +373,7 @@ static void leave_locked(struct meeting *m)
 	if (!m->generation)
 		connect_discard(m->platform, m->members, m->joined);
 	if (m->processes)
-		peers_join_abandon(m->processes);
+		peers_join_abandon(m->processes, m->status);
 	pthread_cond_destroy(&m->changed);
 	free(m);
 }

@@ -19,8 +19,8 @@
 #include "base/thread.h"
 #include "processes/peer_page.h"
 
-/* Descriptor in the address of a process that has given up. */
-#define GAVE_UP (-1)
+/* Descriptor in the address of a process that could not join. */
+#define FAILED (-1)
 
 /* The file has an address for each rank.  It is accessed with system calls, for
  * the reason given in environment_bootstrap.c. */
@@ -97,13 +97,13 @@ void peers_join_list(const struct peers_join *j, uint64_t *ranks)
 }
 
 /* Return true if the process at @a, which has not connected all its ranks, has
- * ended or given up, and append which. */
+ * ended or failed, and append which. */
 static bool cannot_connect(const struct peer_address *a, struct text *why)
 {
 	struct pollfd polled = { .events = POLLIN };
 	bool has_ended;
 
-	if (a->page == GAVE_UP) {
+	if (a->page == FAILED) {
 		text_add(why, "has given up");
 		return true;
 	}
@@ -174,7 +174,8 @@ struct peers *peers_join_connect(struct peers_join *j)
 	struct peers *p = j->peers;
 
 	if (number_processes(j, all) < 2) {
-		peers_join_abandon(j);
+		peers_leave(p);
+		join_free(j);
 		return NULL;
 	}
 	join_free(j);
@@ -182,16 +183,19 @@ struct peers *peers_join_connect(struct peers_join *j)
 	return p;
 }
 
-void peers_join_abandon(struct peers_join *j)
+void peers_join_abandon(struct peers_join *j, int status)
 {
 	struct peer_address all[COHORT_MAX_RANKS];
 	int r;
 
-	read_addresses(j, all);
-	j->address.page = GAVE_UP;
-	for (r = 0; r < j->size; r++)
-		if (all[r].token == j->address.token)
-			peers_join_add(j, r);
+	/* The other processes have timeouts of their own. */
+	if (status != COHORT_INIT_TIMEOUT) {
+		read_addresses(j, all);
+		j->address.page = FAILED;
+		for (r = 0; r < j->size; r++)
+			if (all[r].token == j->address.token)
+				peers_join_add(j, r);
+	}
 	peers_leave(j->peers);
 	join_free(j);
 }

@@ -33,15 +33,17 @@ void peers_join_add(const struct peers_join *join, int rank);
 void peers_join_list(const struct peers_join *join, uint64_t *ranks);
 
 /* If the ranks can never connect, because a process with some of them has ended
- * or given up, append the reason and return true. */
+ * or failed, append the reason and return true. */
 bool peers_join_is_futile(const struct peers_join *join, struct text *why);
 
 /* Watch the other processes after this process's ranks have connected.  Return
  * NULL if there are none.  Frees @join. */
 struct peers *peers_join_connect(struct peers_join *join);
 
-/* Give up, because this process's ranks have not connected. */
-void peers_join_abandon(struct peers_join *join);
+/* Give up, because this process's ranks have not connected within their timeout
+ * (@status is COHORT_INIT_TIMEOUT), or because of an error, which ends the join
+ * in the other processes. */
+void peers_join_abandon(struct peers_join *join, int status);
 
 /*
  * Wait until every other process has attached its clique, or has failed.

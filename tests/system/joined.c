@@ -18,7 +18,7 @@
  *  stop     its process is stopped
  *  late     it does not even join
  *  die      its process is killed while the others join
- *  fail     its process gives up while the others join
+ *  fail     its process aborts its join while the others join
  *  split    as with hang, but the second sum is one of a split
  *
  * Process 0 prints the error of rank 0, or the sum.
@@ -41,6 +41,7 @@
 static const char *mode, *id_path;
 static int process, processes, size;
 static struct cohort_unique_id id;
+static struct cohort_abort *end; /* ends the joins of this process */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static bool is(const char *name)
@@ -157,18 +158,22 @@ static void *rank_main(void *arg)
 	struct cohort_cause cause;
 	int last = 0, rc;
 
-	if (rank == processes - 1 && (is("late") || is("fail")))
+	if (rank == processes - 1 && is("late"))
 		return NULL;
-	if (rank == processes - 1 && is("die")) {
+	if (rank == processes - 1 && (is("die") || is("fail"))) {
 		await_thread("joined/init");
-		kill(getpid(), SIGKILL);
+		if (is("die"))
+			kill(getpid(), SIGKILL);
+		cohort_abort_fire(end, "enough");
+		return NULL;
 	}
 	cohort_group_options_init(&o);
 	o.name = "joined";
 	o.log = "none";
 	o.deadlines.init_ns = 60 * SECOND;
 	o.deadlines.join_ns = o.deadlines.exec_ns = SECOND;
-	if (is("late") || (is("fail") && process == processes - 1))
+	o.abort = end;
+	if (is("late"))
 		o.deadlines.init_ns = SECOND;
 	rc = cohort_comm_join(&id, size, rank, process * size / processes + i,
 	                      &o, &comm);
@@ -223,12 +228,14 @@ int main(int argc, char **argv)
 	id_path = argv[3];
 	if (!share_id())
 		return 1;
+	end = cohort_abort_create();
 	for (i = 0; i < n; i++) {
 		numbers[i] = i;
 		pthread_create(&threads[i], NULL, rank_main, &numbers[i]);
 	}
 	for (i = 0; i < n; i++)
 		pthread_join(threads[i], NULL);
+	cohort_abort_put(end);
 	if (process == 0)
 		resume();
 	return 0;
