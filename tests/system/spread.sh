@@ -168,7 +168,9 @@ while read -r processes devices ranks others; do
 	joins "$processes" "$devices" hang \
 		"STALLED, rank $last: .*rank $last has not called all_reduce 2 of \"joined\" \("
 	joins "$processes" "$devices" split "rank $last \($((n - 1 - last)) in \"joined.0\"\) has not"
-	joins "$processes" "$devices" close "STALLED, rank $last: .*rank $last has left: its"
+	# A process with no other rank may also have closed everything.
+	joins "$processes" "$devices" close \
+		"STALLED, rank $last: .*rank $last(, has closed the| has left: its) (communicator|group)"
 	joins "$processes" "$devices" count "MISMATCH, rank $last: .*: rank $last calls all_reduce of 2"
 	joins "$processes" "$devices" kill \
 		"PROCESS_EXITED, rank $last: .*which drove ranks? $ranks, (was killed by signal 9|is gone);"
